@@ -67,7 +67,7 @@ struct Parallelism {
     bool overlap_weight_gradient = true;  // in backward they overlap the weight gradient
     ContextExchange context_exchange = ContextExchange::ring;
     std::string rank_order = "tp-cp-dp-pp";  // innermost first; experts are spread inside cp and dp
-    int shard = 0;                           // zero 3: ranks that hold one copy between them; 0 = dp x cp
+    int shard = 0;                           // zero 3: ranks that hold one copy between them, 2 or more; 0 = dp x cp
     Dtype gradient_dtype = Dtype::fp32;      // gradients as they are accumulated and reduced
     bool eager = false;                      // element-wise passes run operation by operation: see Planner
     double eager_traffic = 2;        // eager: their traffic over that of fused passes

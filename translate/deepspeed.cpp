@@ -47,8 +47,10 @@ void read_zero(Document& d, Translation& t) {
         t.set("parallelism.bucket", fmt::format("{} B", integer_in(*v) * 2), v->at);
     else if (stage > 0)
         t.take_default("parallelism.bucket", "1000000000 B");
-    if (const auto* v = stated(d, "zero_optimization.mics_shard_size", t); v && integer_in(*v) > 1 && stage == 3)
-        t.set("parallelism.shard", integer_in(*v), v->at);
+    if (const auto* v = stated(d, "zero_optimization.mics_shard_size", t); v && integer_in(*v) > 0 && stage == 3) {
+        if (integer_in(*v) > 1) t.set("parallelism.shard", integer_in(*v), v->at);
+        else t.set("parallelism.zero", 0, v->at);  // each rank holds a copy of its own
+    }
     // ZeRO++ (arXiv 2306.10209): all states stay over all ranks; the backward gathers from a copy of the weights in the node.
     if (const auto* v = stated(d, "zero_optimization.zero_hpz_partition_size", t); v && integer_in(*v) > 1 && stage == 3)
         t.problems.push_back(fmt::format("zero_hpz_partition_size ({}): read as plain ZeRO-3; the second copy of the weights over {} ranks is "

@@ -62,10 +62,12 @@ void take_buckets_and_shards(MegatronSource& s) {
         s.t.set("parallelism.bucket", mb->value + " MB", mb->at);
     }
     const auto* instances = s.d.find("num_distributed_optimizer_instances");
-    if (instances && integer_in(*instances) > 1 && s.t.count("parallelism.zero", 0) == 3 && s.ranks > 0)
-        s.t.set("parallelism.shard", s.ranks / (s.t.count("parallelism.tp", 1) * s.t.count("parallelism.pp", 1)) / count_in(*instances),
-               instances->at);
-    else if (const auto* v = instances; v && integer_in(*v) > 1)
+    if (instances && integer_in(*instances) > 1 && s.t.count("parallelism.zero", 0) == 3 && s.ranks > 0) {
+        const long shard =
+            s.ranks / (s.t.count("parallelism.tp", 1) * s.t.count("parallelism.pp", 1)) / count_in(*instances);
+        if (shard == 1) s.t.set("parallelism.zero", 0, instances->at);  // each rank holds a copy of its own
+        else s.t.set("parallelism.shard", shard, instances->at);
+    } else if (const auto* v = instances; v && integer_in(*v) > 1)
         s.t.ignored.push_back("num_distributed_optimizer_instances (" + v->at + "): shards of part of the replicas are "
                              "modelled with zero 3 only");
 }

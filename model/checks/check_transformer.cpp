@@ -142,6 +142,7 @@ void check_pairs(const Workload& w, const Parallelism& p) {
 void check_shard(const Parallelism& p) {
     if (p.shard != 0 && p.zero != 3)
         refuse("parallelism.shard: {}, but parallelism.zero is {}; expected 0, or zero = 3", p.shard, p.zero);
+    if (p.shard == 1) refuse("parallelism.shard: 1 shards nothing, each rank holds a copy of its own; expected zero = 0, or shards of 2 ranks or more");
 }
 
 // The systems of model/moe write all ranks of one expert-parallel group.

@@ -154,7 +154,7 @@ const Key table[] = {
      "tensor-parallel collectives of the backward overlap the weight gradient"},
     {"parallelism.context_exchange", p<&P::context_exchange>, "how keys and values of other context-parallel ranks arrive"},
     {"parallelism.rank_order", p<&P::rank_order>, "order of the groups over ranks, innermost first"},
-    {"parallelism.shard", p<&P::shard>, "zero 3: ranks that hold one copy between them; 0 = dp x cp", 0, ranks},
+    {"parallelism.shard", p<&P::shard>, "zero 3: ranks that hold one copy between them, 2 or more; 0 = dp x cp", 0, ranks},
     {"parallelism.gradient_dtype", p<&P::gradient_dtype>, "element type of accumulated and reduced gradients"},
     {"parallelism.eager", p<&P::eager>, "element-wise passes run operation by operation, with twice the traffic"},
     {"parallelism.eager_traffic", p<&P::eager_traffic>,

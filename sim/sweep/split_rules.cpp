@@ -31,7 +31,7 @@ constexpr std::array<std::string_view, split_rule_count> texts{
     "dualpipe with an odd number of stages",
     "interleaved 1f1b whose micro-batches are no multiple of pp",
     "recompute_layers without full recompute, or above workload.layers",
-    "parallelism.shard without zero = 3",
+    "parallelism.shard without zero = 3, or of one rank",
     "a schedule other than 1f1b without a pipeline",
     "vp above 1 without a pipeline",
     "sequence_parallel with tp = 1 (does nothing)",
@@ -166,7 +166,7 @@ Broken SplitRules::broken_by(SplitKey key, const Parallelism& p) const {
             return when(
                 p.recompute_layers != 0 && (p.recompute != Recompute::full || p.recompute_layers > workload_.layers),
                 SplitRule::recompute_layers);
-        case SplitKey::zero: return when(p.shard != 0 && p.zero != 3, SplitRule::shard);
+        case SplitKey::zero: return when(p.shard == 1 || (p.shard != 0 && p.zero != 3), SplitRule::shard);
         default: return std::nullopt;
     }
 }

@@ -7,10 +7,8 @@ namespace {
 
 // Whether gradients or parameters, of dense units or of experts, have another rank to go to.
 bool exchanges_data(const Experiment& e) {
-    const Parallelism& p = e.parallelism;
-    const RankGroups groups = rank_groups(p);
-    return (p.zero == 3 ? groups.shard : groups.data_context).size() > 1 ||
-           (e.workload.moe.experts > 0 && groups.expert_data.size() > 1);
+    const RankGroups groups = rank_groups(e.parallelism);
+    return groups.data_context.size() > 1 || (e.workload.moe.experts > 0 && groups.expert_data.size() > 1);
 }
 
 }  // namespace

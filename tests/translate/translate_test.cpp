@@ -290,6 +290,20 @@ TEST_CASE("hpZ is ZeRO-3 with a note, MiCS has shards") {
     CHECK(with("mics_shard_size").problems.empty());
 }
 
+// As many copies as replicas shard nothing: 16 GPUs hold 2 copies over 8 ranks, or 16 whole ones; MiCS over one rank alike.
+TEST_CASE("copies of one rank each are no shards") {
+    const TestFolder folder;
+    const auto with = [&](const std::string& copies) {
+        return translate(folder.write("fsdp.sh", "torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py --num-layers 4 --hidden-size 512 --num-attention-heads 8"
+                                                 " --seq-length 64 --micro-batch-size 1 --global-batch-size 16 --use-megatron-fsdp --data-parallel-sharding-strategy"
+                                                 " optim_grads_params --num-distributed-optimizer-instances " + copies), {});
+    };
+    check_values(with("2"), {{"parallelism.zero", "3"}, {"parallelism.shard", "8"}});
+    check_values(with("16"), {{"parallelism.zero", "0"}, {"parallelism.shard", ""}});
+    const auto mics = folder.write("ds.json", R"({"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 3, "mics_shard_size": 1}})");
+    check_values(translate(mics, {}), {{"parallelism.zero", "0"}, {"parallelism.shard", ""}});
+}
+
 // NeMo's adapter_dim is 32 by default; its adapters are next to queries, keys and values, those of the forecast next to attention's
 // results too, which target_modules may say.
 TEST_CASE("LoRA of NeMo trains adapters, other schemes are refused by name") {

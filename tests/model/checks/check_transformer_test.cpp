@@ -159,6 +159,8 @@ TEST_CASE("recompute by layers and shards of zero 3 are refused where they mean 
     CHECK(told([](auto&, auto& p) { p.zero = 3, p.shard = 3; }) == "parallelism.shard: 3 does not divide dp x cp = 4");
     CHECK(told([](auto&, auto& p) { p.zero = 1, p.shard = 2; }) ==
           "parallelism.shard: 2, but parallelism.zero is 1; expected 0, or zero = 3");
+    CHECK(told([](auto&, auto& p) { p.zero = 3, p.shard = 1; }) ==
+          "parallelism.shard: 1 shards nothing, each rank holds a copy of its own; expected zero = 0, or shards of 2 ranks or more");
 }
 
 TEST_CASE("MoE systems need all ranks of one expert-parallel group, and have no overlapping chunks") {

@@ -117,6 +117,7 @@ TEST_CASE("a pipeline's chunks are those of its schedule, and no more than layer
     const auto zero = [](int stage, int shard) { return broken(SplitKey::zero, [&](Experiment&, Parallelism& p) { p.zero = stage, p.shard = shard; }); };
     CHECK(zero(3, 2) == legal);
     CHECK(zero(2, 2) == SplitRule::shard);
+    CHECK(zero(3, 1) == SplitRule::shard);
     CHECK(zero(2, 0) == legal);
 }
 
