@@ -57,7 +57,7 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
     add("gradient_norm", masters ? wide : kept, Bytes(0));
     const StateBytes state = state_bytes(e);
     passes.optimizer = {updated * state.read, updated * state.written, MemoryPass::Access::optimizer};
-    passes.zero_gradients = {Bytes(0), gradients * kept};
+    passes.zero_gradients = {Bytes(0), (e.parallelism.zero >= 2 ? updated : gradients) * kept};
     return passes;
 }
 

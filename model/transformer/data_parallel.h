@@ -17,7 +17,8 @@
 
 namespace stepcast {
 
-// The element-wise passes of an update: over the elements that this rank updates, and over all of its gradients.
+// The element-wise passes of an update: over the elements that this rank updates; set to zero are the gradients that it keeps,
+// all of them or (zero 2 and 3, whose gradients are accumulated as shards) those alone.
 struct UpdatePasses {
     std::array<MemoryPass, 3> norm;
     std::array<std::string_view, 3> norm_names;

@@ -46,7 +46,7 @@ TEST_CASE("an optimizer operation by operation moves them many times") {
     CHECK(optimizer_of(e) == of_each(8, 6));
 }
 
-// 16-bit gradients become fp32; fp16 ones lose their loss scale; all are read for the norm, and set to zero over all weights of the rank.
+// 16-bit gradients become fp32; fp16 ones lose their loss scale; all are read for the norm, and set to zero over all that the rank keeps.
 TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
     Experiment e = trained_with(Optimizer::adam);
     using Names = std::vector<std::string_view>;
@@ -62,6 +62,12 @@ TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
     CHECK(names() == Names{"cast_gradients", "unscale_gradients", "gradient_norm"});
     CHECK(p.norm == std::array{MemoryPass{Bytes(200), Bytes(400)}, MemoryPass{Bytes(400), Bytes(400)}, MemoryPass{Bytes(400), Bytes(0)}});
     CHECK(p.zero_gradients == MemoryPass{Bytes(0), Bytes(2000)});
+    // zero 1 keeps whole gradients (Megatron-Core's buffer), zero 2 and 3 the shards that are updated: 100 of 2 bytes.
+    for (const auto& [zero, written] : {std::pair(1, 2000.0), {2, 200.0}, {3, 200.0}}) {
+        e.parallelism.zero = zero;
+        CHECK(update_passes(e, updated, gradients).zero_gradients == MemoryPass{Bytes(0), Bytes(written)});
+    }
+    e.parallelism.zero = 0;
     e.parallelism.unfused = true;
     CHECK(names() == Names{"gradient_norm"});
     CHECK(update_passes(e, updated, gradients).norm[0] == MemoryPass{Bytes(200), Bytes(0)});
