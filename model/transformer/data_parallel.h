@@ -46,6 +46,8 @@ public:
     void add_optimizer();  // and gathers parameters where that does not overlap the next forward
     [[nodiscard]] const RankWeights& total() const { return total_; }
     void count(const RankWeights& weights) { total_ += weights; }
+    // Elements that this rank's optimizer updates: those whose gradients are its own after finish_gradients().
+    [[nodiscard]] double updated() const;
 
 private:
     struct Bucket {
@@ -56,7 +58,6 @@ private:
     void close(Bucket& bucket);
     void collective(const Bucket& bucket, const TasksByRank& after);
     void add_bucket_copies(Planner& planner) const;
-    [[nodiscard]] double updated() const;  // elements that this rank's optimizer updates
 
     TaskGraph& graph_;
     const LayerContext& context_;

@@ -34,10 +34,10 @@ void join_copies(TaskGraph& graph, const LayerContext& c, const Stages& stages) 
     const Parallelism& p = c.experiment.parallelism;
     for (int s = 0; directions(p) == 2 && s < p.pp / 2; ++s) {
         const int mirror = p.pp - 1 - s;
-        const RankWeights& weights = stages[static_cast<std::size_t>(s)]->data.total();
+        const double elements = stages[static_cast<std::size_t>(s)]->data.updated();
         const Group group = between_stages(c, s, mirror);
         across(graph, stages, {static_cast<std::size_t>(s), static_cast<std::size_t>(mirror)}, "copy_all_reduce",
-               (weights.dense + weights.experts) * size_of(p.gradient_dtype), group, group.size() == all_ranks(p),
+               elements * size_of(p.gradient_dtype), group, group.size() == all_ranks(p),
                Phase::gradient_sync);
     }
 }

@@ -102,14 +102,17 @@ void DataPrices::add_buckets(const DataInputs& in, const StageUnits& units, Data
     }
 }
 
+double DataPrices::updated(const DataInputs& in, const RankWeights& all) const {
+    if (in.context.experiment.parallelism.zero == 0) return all.dense + all.experts;
+    return all.dense / dense_ranks_ + all.experts / expert_ranks_;
+}
+
 // As DataParallel::add_norm() and add_optimizer() do.
 void DataPrices::add_update(const DataInputs& in, const StageUnits& units, DataTimes& times) {
     const Experiment& e = in.context.experiment;
     const Parallelism& p = e.parallelism;
     const RankWeights all = total(in, units);
-    const double updated =
-        p.zero == 0 ? all.dense + all.experts : all.dense / dense_ranks_ + all.experts / expert_ranks_;
-    const UpdatePasses passes = update_passes(e, updated, all.dense + all.experts);
+    const UpdatePasses passes = update_passes(e, updated(in, all), all.dense + all.experts);
     const auto time = [&](const MemoryPass& pass) { return prices_.local(pass, Phase::optimizer).si(); };
     for (int i = 0; i < passes.norm_passes; ++i) times.norm += time(passes.norm[static_cast<std::size_t>(i)]);
     times.update = time(passes.optimizer) + time(passes.zero_gradients);
@@ -121,7 +124,7 @@ void DataPrices::add_update(const DataInputs& in, const StageUnits& units, DataT
 void DataPrices::add_least(const DataInputs& in, const StageUnits& units, DataTimes& times) {
     const Parallelism& p = in.context.experiment.parallelism;
     const RankWeights all = total(in, units);
-    times.elements = all.dense + all.experts;
+    times.elements = updated(in, all);
     const int of_copy = micro_batches(p) / directions(p);  // at least
     const int rounds = p.zero >= 2 ? of_copy : std::min(1, of_copy);
     const double bucket = p.bucket / size_of(p.gradient_dtype);

@@ -30,7 +30,7 @@ struct DataTimes {
     std::array<double, unit_kinds> filled{}, flushed{};  // collectives of a unit that fills buckets itself (else 0), or
                                                          // closes one with what came before, at least
     double norm = 0, update = 0;                         // of a whole step
-    double elements = 0;                                 // of all gradients
+    double elements = 0;                                 // whose gradients are a rank's own once they are exchanged
     double parameters_joined = 0;                        // zero 1, 2: gathered after the update
 };
 
@@ -51,6 +51,7 @@ private:
     double collective(Kind kind, const RingPath* path, double bytes);
     double gradients(const DataInputs& in, double dense, double experts);
     double gathers(const DataInputs& in, const RankWeights& weights);
+    [[nodiscard]] double updated(const DataInputs& in, const RankWeights& all) const;  // as DataParallel's
     void add_buckets(const DataInputs& in, const StageUnits& units, DataTimes& times);
     void add_update(const DataInputs& in, const StageUnits& units, DataTimes& times);
     void add_least(const DataInputs& in, const StageUnits& units, DataTimes& times);

@@ -135,6 +135,7 @@ TEST_CASE("under zero 1 and 2 gradients are scattered and parameters gathered, u
         for (int i = 0; i < passes.norm_passes; ++i) norm += stage.pass(passes.norm[static_cast<std::size_t>(i)]);
         CHECK(norm > 0);
         CHECK(t.norm == Approx(norm));
+        CHECK(t.elements == Approx(13.1e6 / 8 + 9e6 / 2));
     }
 }
 
