@@ -103,6 +103,19 @@ Split split(const Pool& pool, int count, std::string_view key, std::string_view 
             group_of({outer.size / outer_count, outer.stride * outer_count}, {})};
 }
 
+// Of the replicas of an expert those among the ranks of one copy share it; where a copy has fewer ranks than the experts are
+// spread over, each rank holds its experts whole.
+Split shards_of_experts(const Parallelism& p, const Group& replicas, int copies) {
+    const Pool pool{{replicas.ranks, replicas.stride}, {replicas.outer_ranks, replicas.outer_stride}};
+    if (copies == 1 || replicas.size() == 1) return {replicas, {}};
+    if (copies % replicas.size() == 0) return {{}, replicas};
+    if (replicas.size() % copies != 0)
+        throw ConfigError(fmt::format("parallelism.shard: {}: the {} replicas of an expert do not divide over {} copies of the model; "
+                                      "expected a multiple or a divisor of ep = {}",
+                                      p.shard, replicas.size(), copies, p.ep));
+    return split(pool, replicas.size() / copies, "shard", "the replicas of an expert");
+}
+
 }  // namespace
 
 RankGroups rank_groups(const Parallelism& p) {
@@ -112,6 +125,7 @@ RankGroups rank_groups(const Parallelism& p) {
                              ? split(data_context, p.ep, "ep", "dp x cp")
                              : split(joined({axes.tp, axes.dp, axes.cp}), p.ep, "ep", "dp x cp x tp");
     const auto shards = split(data_context, p.shard == 0 ? data_context.size() : p.shard, "shard", "dp x cp");
+    const auto expert_shards = shards_of_experts(p, experts.far, shards.far.size());
     RankGroups groups{.tensor = group_of(axes.tp, {}),
                       .context = group_of(axes.cp, {}),
                       .data = group_of(axes.dp, {}),
@@ -120,6 +134,8 @@ RankGroups rank_groups(const Parallelism& p) {
                       .expert_data = experts.far,
                       .shard = shards.near,
                       .shard_replicas = shards.far,
+                      .expert_shard = expert_shards.near,
+                      .expert_shard_replicas = expert_shards.far,
                       .pipeline_neighbour = {},
                       .embedding = {}};
     if (p.pp > 1) {

@@ -16,6 +16,8 @@ struct RankGroups {
     Group expert_data;         // the replicas of one expert
     Group shard;               // zero 3: the ranks that hold one copy between them, innermost of dp x cp first
     Group shard_replicas;      // zero 3: the ranks that hold the same piece
+    Group expert_shard;        // zero 3: of expert_data, those among the ranks of one copy
+    Group expert_shard_replicas;
     Group pipeline_neighbour;  // a stage and the next
     Group embedding;           // first and last stage
     friend bool operator==(const RankGroups&, const RankGroups&) = default;

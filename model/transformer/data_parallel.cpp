@@ -64,9 +64,12 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
 DataParallel::DataParallel(TaskGraph& graph, const LayerContext& context, Stage& stage)
     : graph_(graph), context_(context), stage_(stage) {
     const bool sharded = context.experiment.parallelism.zero == 3;
-    const Group& dense = sharded ? context.groups.shard : context.groups.data_context;
-    dense_ = {0, graph.add_group(dense), dense.size()};
-    experts_ = {0, graph.add_group(context.groups.expert_data), context.groups.expert_data.size()};
+    const RankGroups& g = context.groups;
+    const auto bucket = [&](const Group& ranks, const Group& replicas) {
+        return Bucket{0, graph.add_group(ranks), ranks.size(), sharded ? replicas : Group{}};
+    };
+    dense_ = bucket(sharded ? g.shard : g.data_context, g.shard_replicas);
+    experts_ = bucket(sharded ? g.expert_shard : g.expert_data, g.expert_shard_replicas);
 }
 
 TasksByRank DataParallel::gather(const RankWeights& weights, Phase phase, const TasksByRank& after) {
@@ -85,21 +88,23 @@ TasksByRank DataParallel::fetch_updated(const RankWeights& weights) { return gat
 void DataParallel::collective(const Bucket& bucket, const TasksByRank& after) {
     const Parallelism& p = context_.experiment.parallelism;
     const Bytes bytes = bucket.elements * size_of(p.gradient_dtype);
-    const bool scatter = p.zero >= 1;
-    const OpId op = graph_.add_op(scatter ? Op(ReduceScatter{bytes}) : Op(AllReduce{bytes}));
-    const NameId name = graph_.name_id(scatter ? "gradient_reduce_scatter" : "gradient_all_reduce");
-    sent_.push_back(stage_.collective(name, Phase::gradient_sync, op, bucket.group, Lane::data, after));
-    const Group& replicas = context_.groups.shard_replicas;
-    if (p.zero != 3 || replicas.size() <= 1 || bucket.group != dense_.group) return;
-    const OpId between = graph_.add_op(AllReduce{bytes / static_cast<double>(bucket.ranks)});
-    sent_.back() = stage_.collective(graph_.name_id("gradient_all_reduce"), Phase::gradient_sync, between,
-                                   graph_.add_group(replicas), Lane::data, sent_.back());
+    const auto send = [&](std::string_view name, const Op& op, GroupId group, const TasksByRank& follows) {
+        return stage_.collective(graph_.name_id(name), Phase::gradient_sync, graph_.add_op(op), group, Lane::data, follows);
+    };
+    TasksByRank sent = after;
+    if (bucket.ranks > 1 && p.zero >= 1) sent = send("gradient_reduce_scatter", ReduceScatter{bytes}, bucket.group, sent);
+    if (bucket.ranks > 1 && p.zero == 0) sent = send("gradient_all_reduce", AllReduce{bytes}, bucket.group, sent);
+    if (bucket.replicas.size() > 1)
+        sent = send("gradient_all_reduce", AllReduce{bytes / static_cast<double>(bucket.ranks)},
+                    graph_.add_group(bucket.replicas), sent);
+    sent_.push_back(std::move(sent));
 }
 
 void DataParallel::close(Bucket& bucket) {
     if (bucket.elements == 0) return;
-    if (bucket.ranks > 1 && context_.experiment.parallelism.overlap) collective(bucket, stage_.last());
-    if (bucket.ranks > 1 && !context_.experiment.parallelism.overlap) waiting_.push_back(bucket);
+    const bool exchanged = bucket.ranks > 1 || bucket.replicas.size() > 1;
+    if (exchanged && context_.experiment.parallelism.overlap) collective(bucket, stage_.last());
+    if (exchanged && !context_.experiment.parallelism.overlap) waiting_.push_back(bucket);
     bucket.elements = 0;
 }
 

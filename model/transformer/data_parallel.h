@@ -54,6 +54,7 @@ private:
         double elements = 0;
         GroupId group = 0;
         int ranks = 1;
+        Group replicas;  // zero 3: of each rank's shard
     };
     void close(Bucket& bucket);
     void collective(const Bucket& bucket, const TasksByRank& after);

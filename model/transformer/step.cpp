@@ -278,7 +278,7 @@ bool can_fold(const Experiment& e, const Routing& routing) {
     const RankGroups g = rank_groups(e.parallelism);
     return std::ranges::all_of(
         std::initializer_list<Group>{g.tensor, g.context, g.data, g.data_context, g.expert, g.expert_data, g.shard,
-                                     g.shard_replicas, g.pipeline_neighbour},
+                                     g.shard_replicas, g.expert_shard, g.expert_shard_replicas, g.pipeline_neighbour},
         [&](const Group& group) { return lies_alike(group, e.cluster.gpus_per_node); });
 }
 

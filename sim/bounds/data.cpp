@@ -33,11 +33,13 @@ DataPrices::DataPrices(OpPrices& prices) : prices_(prices), known_(known_times) 
 void DataPrices::bind(const RankGroups& groups, bool sharded) {
     const auto path = [&](const Group& group) { return group.size() > 1 ? &prices_.path(group) : nullptr; };
     const Group& dense = sharded ? groups.shard : groups.data_context;
+    const Group& experts = sharded ? groups.expert_shard : groups.expert_data;
     dense_ = path(dense);
-    experts_ = path(groups.expert_data);
+    experts_ = path(experts);
     replicas_ = sharded ? path(groups.shard_replicas) : nullptr;
+    expert_replicas_ = sharded ? path(groups.expert_shard_replicas) : nullptr;
     dense_ranks_ = dense.size();
-    expert_ranks_ = groups.expert_data.size();
+    expert_ranks_ = experts.size();
 }
 
 double DataPrices::collective(Kind kind, const RingPath* path, double bytes) {
@@ -60,7 +62,9 @@ double DataPrices::gradients(const DataInputs& in, double dense, double experts)
     const double element = size_of(p.gradient_dtype).si();
     const Kind kind = scatters(p) ? Kind::reduce_scatter : Kind::all_reduce;
     double time = collective(kind, dense_, dense * element) + collective(kind, experts_, experts * element);
-    if (p.zero == 3) time += collective(Kind::all_reduce, replicas_, dense * element / dense_ranks_);
+    if (p.zero == 3)
+        time += collective(Kind::all_reduce, replicas_, dense * element / dense_ranks_) +
+                collective(Kind::all_reduce, expert_replicas_, experts * element / expert_ranks_);
     return time;
 }
 

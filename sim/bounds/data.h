@@ -57,7 +57,7 @@ private:
     void add_least(const DataInputs& in, const StageUnits& units, DataTimes& times);
 
     OpPrices& prices_;
-    const RingPath *dense_ = nullptr, *experts_ = nullptr, *replicas_ = nullptr;  // none: a group of one
+    const RingPath *dense_ = nullptr, *experts_ = nullptr, *replicas_ = nullptr, *expert_replicas_ = nullptr;  // none: a group of one
     int dense_ranks_ = 1, expert_ranks_ = 1;
     std::vector<Known> known_;
 };

@@ -2,7 +2,7 @@
 //   weight 2; gradient 2 or 4 (parallelism.gradient_dtype); fp32 master and two moments 12
 //   zero 1: 12 / D; zero 2: gradient / D too; zero 3: weight / D too, whole units only while they are used
 // fp32 training: 4 + 4 + 8. fp8, fp4: 16-bit weights, and of each layer's matrices such a copy for either operand order.
-// Experts are sharded over their own data-parallel group.
+// Experts are sharded over their own data-parallel group, with parallelism.shard over those of it that hold one copy.
 #include "sim/memory/memory_parts.h"
 
 #include <algorithm>
@@ -39,8 +39,9 @@ Bytes optimizer_bytes(const Workload& w, Bytes stored) {
 double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
     const int zero = c.experiment.parallelism.zero;
     if (zero < from) return weights.dense + weights.experts;
-    const int dense = zero == 3 ? c.groups.shard.size() : c.groups.data_context.size();
-    return weights.dense / dense + weights.experts / c.groups.expert_data.size();
+    const Group& dense = zero == 3 ? c.groups.shard : c.groups.data_context;
+    const Group& experts = zero == 3 ? c.groups.expert_shard : c.groups.expert_data;
+    return weights.dense / dense.size() + weights.experts / experts.size();
 }
 
 // Elements that a rank has in common with others: what it holds alone is neither gathered nor exchanged.

@@ -202,11 +202,37 @@ TEST_CASE("expert and shard groups of every order are runs of their ranks, or re
                     if (!experts_over_tensor_ranks) {
                         CHECK(groups.shard == groups.expert);
                         CHECK(groups.shard_replicas == groups.expert_data);
+                        CHECK(groups.expert_shard == Group{});
+                        CHECK(groups.expert_shard_replicas == groups.expert_data);
                     }
                     ++compared;
                 }
     CHECK(compared > 400);
     CHECK(refused > 0);
+}
+
+// 16 ranks in two copies of 8: of an expert's 16, 8 and 4 replicas (ep 1, 2, 4) 8, 4 and 2 hold one between them, its two copies 8
+// apart; of ep = 8 none share, of ep = 16 there is but one. Spread over two tensor ranks besides, ep = 2 has 8 of 16.
+TEST_CASE("replicas of an expert share it within a copy of the model") {
+    const auto groups = [](int tp, int ep, int shard) {
+        auto p = split_of(tp, 1, 16, 1, "tp-cp-dp-pp");
+        p.ep = ep;
+        p.shard = shard;
+        p.expert_tensor_parallel = tp == 1;
+        return rank_groups(p);
+    };
+    const auto shares = [&](int tp, int ep, int shard) {
+        const RankGroups g = groups(tp, ep, shard);
+        return std::pair{g.expert_shard, g.expert_shard_replicas};
+    };
+    CHECK(shares(1, 1, 8) == std::pair{Group{8, 1}, Group{2, 8}});
+    CHECK(shares(1, 2, 8) == std::pair{Group{4, 2}, Group{2, 8}});
+    CHECK(shares(1, 4, 8) == std::pair{Group{2, 4}, Group{2, 8}});
+    CHECK(shares(1, 8, 8) == std::pair{Group{}, Group{2, 8}});
+    CHECK(shares(1, 16, 8) == std::pair{Group{}, Group{}});
+    CHECK(shares(1, 8, 2) == std::pair{Group{}, Group{2, 8}});
+    CHECK(shares(1, 4, 0) == std::pair{Group{4, 4}, Group{}});
+    CHECK(shares(2, 2, 8) == std::pair{Group{8, 2}, Group{2, 16}});
 }
 
 TEST_CASE("a rank order is four names, once each") {
