@@ -15,6 +15,8 @@ public:
         : path_(path), pattern_(pattern), take_(take) {}
 
     LineUse take(const LogLine& line) {
+        for (const std::string& text : pattern_.ignore)
+            if (position_of(text, line.text) != std::string_view::npos) return LineUse::skipped;
         for (const LinePattern& one : pattern_.lines)
             if (matches(one, line)) return read(one, line);
         return LineUse::unknown;

@@ -61,18 +61,31 @@ double number_in(const TomlEntry& entry) {
     throw ConfigError(entry.value_at + ": " + entry.path + ": expected a number");
 }
 
-void read_lines_of(const TomlEntry& entry, LogPattern& pattern) {
+std::vector<std::string> texts_in(const TomlEntry& entry) {
+    const std::string expected = entry.value_at + ": " + entry.path + ": expected an array of texts";
     const auto* list = std::get_if<std::vector<ConfigValue>>(&entry.value.value);
-    if (!list) throw ConfigError(entry.value_at + ": lines: expected an array of texts");
+    if (!list) throw ConfigError(expected);
+    std::vector<std::string> texts;
     for (const ConfigValue& value : *list) {
         const auto* text = std::get_if<std::string>(&value.value);
-        if (!text) throw ConfigError(entry.value_at + ": lines: expected an array of texts");
-        try {
-            pattern.lines.emplace_back(*text);
-        } catch (const ConfigError& error) {
-            throw ConfigError(entry.value_at + ": lines: \"" + *text + "\": " + error.what());
-        }
+        if (!text) throw ConfigError(expected);
+        texts.push_back(*text);
     }
+    return texts;
+}
+
+void read_lines_of(const TomlEntry& entry, LogPattern& pattern) {
+    for (const std::string& text : texts_in(entry)) try {
+            pattern.lines.emplace_back(text);
+        } catch (const ConfigError& error) {
+            throw ConfigError(entry.value_at + ": lines: \"" + text + "\": " + error.what());
+        }
+}
+
+void read_ignored(const TomlEntry& entry, LogPattern& pattern) {
+    pattern.ignore = texts_in(entry);
+    if (std::ranges::find(pattern.ignore, "") != pattern.ignore.end())
+        throw ConfigError(entry.value_at + ": ignore: an empty text stands in every line; expected what only such lines hold");
 }
 
 void take_entry(const TomlEntry& entry, LogPattern& pattern) {
@@ -86,6 +99,7 @@ void take_entry(const TomlEntry& entry, LogPattern& pattern) {
             return;
         }
     if (entry.path == "lines") return read_lines_of(entry, pattern);
+    if (entry.path == "ignore") return read_ignored(entry, pattern);
     if (entry.path == "ranks") {
         const double ranks = number_in(entry);
         if (!(ranks >= 0 && ranks <= 1 << 20)) throw ConfigError(entry.value_at + ": ranks: expected 0 to 1048576");
@@ -100,8 +114,8 @@ void take_entry(const TomlEntry& entry, LogPattern& pattern) {
         pattern.mean_since_last = *flag;
         return;
     }
-    const std::vector<std::string> valid{"name",  "recognise", "system", "model",
-                                         "lines", "ranks",     "tokens", "mean_since_last"};
+    const std::vector<std::string> valid{"name",   "recognise", "system", "model",          "lines",
+                                         "ignore", "ranks",     "tokens", "mean_since_last"};
     throw ConfigError(entry.key_at + ": " + entry.path + ": is no key of a pattern file" +
                       did_you_mean(entry.path, valid));
 }

@@ -47,14 +47,16 @@ private:
 };
 
 // A pattern file (TOML): `lines` are patterns, of which one or more has {#}; `recognise` is text that only such logs hold;
-// `system`, `model`, `ranks` say whose runs they are; `tokens` of a rank and step turn tokens/s into a step time;
-// `mean_since_last`: values are means over the steps since the line before.
+// lines that hold one of `ignore` are none of a step (validation); `system`, `model`, `ranks` say whose runs they are;
+// `tokens` of a step for each GPU turn tokens/s into a step time; `mean_since_last`: values are means over the steps since the
+// line before.
 struct LogPattern {
     std::string path, name, recognise, system, model;
     int ranks = 0;
     double tokens = 0;
     bool mean_since_last = false;
     std::vector<LinePattern> lines;
+    std::vector<std::string> ignore = {};
 };
 LogPattern read_log_pattern(const std::string& path);  // throws ConfigError with file:line:column
 

@@ -152,6 +152,30 @@ TEST_CASE("torchtitan's log gives rates, and steps where the pattern states the 
     CHECK(series(import_log(log, options).runs.at(0), "step").front() == std::pair{1, 2.0});
 }
 
+// Three steps of 16384 tokens at 8192 tokens/s are 2 s each. The lines of validation, eight times as fast because nothing is
+// differentiated, have the same numbers behind the same words and are no steps: known, and nothing of them is kept.
+TEST_CASE("lines of validation are no steps: a pattern file names what it ignores") {
+    const LogFolder folder;
+    std::string text;
+    for (const int step : {10, 20, 30})
+        text += fmt::format("[rank0]:step: {0}  loss: 7.7  memory: 44.00GiB(46%)  tps: 8,192  tflops: 95.5  mfu: 9.6%\n"
+                            "[rank0]:\x1b[32mvalidate step: {0}  \x1b[31mloss: 7.9  memory: 44.00GiB(46%)  tps: 65,536\x1b[39m\n",
+                            step);
+    const std::string log = folder.file("a.log", text);
+    const ReadLog shipped = import_log(log);
+    CHECK(series(shipped.runs.at(0), "tokens_per_s") == Points{{10, 8192}, {20, 8192}, {30, 8192}});
+    CHECK(shipped.lines == LineCounts{3, 3, 0});
+    ImportOptions options;
+    options.pattern = folder.file("t.toml",
+                                  "tokens = 16384\nignore = [\"no such line\", \"validate step:\"]\n"
+                                  "lines = [\"step: {#}{}tps: {tokens_per_s:tokens/s}\"]\n");
+    CHECK(series(import_log(log, options).runs.at(0), "step") == Points{{10, 2}, {20, 2}, {30, 2}});
+    CHECK_THROWS_WITH(read_log_pattern(folder.file("p.toml", "ignore = \"x\"\nlines = [\"step {#}\"]\n")),
+                      Contains("p.toml:1:10: ignore: expected an array of texts"));
+    CHECK_THROWS_WITH(read_log_pattern(folder.file("p.toml", "ignore = [\"\"]\nlines = [\"step {#}\"]\n")),
+                      Contains("p.toml:1:10: ignore: an empty text stands in every line"));
+}
+
 // 1.2 million samples exceed what a record keeps in memory (2^20); the median of 400000 equal steps is theirs.
 TEST_CASE("a run beyond what is kept in memory loses no sample and keeps its medians") {
     const LogFolder folder;
