@@ -151,6 +151,7 @@ struct BuildingBlocks {
     int other_op_rows = 0;  // operations that no law here describes, and dtypes that the device has no rate for
     int upper_bound_rows = 0;  // collectives of which one rank was traced
     int unstated_rows = 0;  // size or time left empty
+    int between_nodes_rows = 0;  // collectives of benchmarks that no constant here describes: left out before the fit
 };
 
 // Whether a `gpu` cell names this device: equal to gpu.name or one of gpu.aliases but for case, blanks, dashes and a

@@ -77,6 +77,10 @@ std::vector<std::pair<std::string, std::vector<FitCase>>> by_size(const NamedCas
 }
 
 [[noreturn]] void refuse_nothing(const Cluster& start, const BuildingBlocks& blocks) {
+    if (blocks.between_nodes_rows > 0)
+        throw ConfigError(fmt::format("no row that can be fitted: {} collectives run between nodes or have more ranks than the {} "
+                                      "GPUs of a node of {}, which tables tell nothing of; expected rows of one node",
+                                      blocks.between_nodes_rows, start.gpus_per_node, start.name));
     throw ConfigError(
         fmt::format("no row of {} (aliases: {}) among {} rows of {}; expected measurements of the cluster's device",
                     start.gpu.name, start.gpu.aliases, blocks.other_device_rows + blocks.other_op_rows,
@@ -305,8 +309,10 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
         (is_narrow(row.gemm.dtype) ? narrow : gemms).push_back(gemm_case(row));
     for (const CollectiveRow& row : blocks.collectives)
         if (inside_one_node(row, start)) collectives.push_back(collective_case(row, start));
+    // Launches name no device: they are of the one whose kernels stand next to them.
+    const bool others_launches = blocks.launches.empty() || blocks.other_device_rows > 0;
     if (gemms.empty() && narrow.empty() && collectives.empty() && blocks.exchanges.empty() && blocks.moe_layers.empty() &&
-        blocks.attentions.empty() && blocks.casts.empty() && blocks.kernels.empty() && blocks.launches.empty() && blocks.traced.empty())
+        blocks.attentions.empty() && blocks.casts.empty() && blocks.kernels.empty() && others_launches && blocks.traced.empty())
         refuse_nothing(start, blocks);
     // The fastest tile and protocol count. One that no row takes is not determined, but back at its prior it could be the fastest.
     const auto undetermined = how.keep_launch ? Undetermined::give_back : Undetermined::keep;

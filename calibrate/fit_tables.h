@@ -47,6 +47,8 @@ std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const Buildi
 // The switch's adders show in all-reduces of more ranks than NCCL leaves without them; else they stay as they are.
 std::vector<FitParameter> collective_parameters_for(const Cluster& start, const BuildingBlocks& blocks);
 bool inside_one_node(const CollectiveRow& row, const Cluster& cluster);
+// Takes out and counts what is not inside one node, so that no record of the fit says that it was fitted to.
+void leave_out_between_nodes(BuildingBlocks& blocks, const Cluster& cluster);
 
 struct TablesFit {
     Cluster cluster;                  // with `fitted`, except date and sources

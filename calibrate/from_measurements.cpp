@@ -129,10 +129,31 @@ std::string text_of(const TablesFit& fit, const Cluster& start) {
     return text;
 }
 
-std::string fit_blocks(const Cluster& start, const CalibrationRequest& request,
-                       const std::function<void(std::string_view)>& progress) {
+int rows_left_out(const BuildingBlocks& b) {
+    return b.other_device_rows + b.other_op_rows + b.upper_bound_rows + b.unstated_rows + b.between_nodes_rows;
+}
+
+std::size_t rows_kept(const BuildingBlocks& b) {
+    return b.gemms.size() + b.traced.size() + b.kernels.size() + b.launches.size() + b.collectives.size() + b.exchanges.size() +
+           b.moe_layers.size() + b.attentions.size() + b.casts.size();
+}
+
+// A file of which every row is left out is no source of the fit.
+BuildingBlocks read_used(std::vector<std::string>& paths, const Cluster& start) {
     BuildingBlocks blocks;
-    for (const std::string& path : request.measurements) read_building_blocks(path, start.gpu, blocks);
+    std::erase_if(paths, [&](const std::string& path) {
+        const std::size_t kept = rows_kept(blocks);
+        const int left_out = rows_left_out(blocks);
+        read_building_blocks(path, start.gpu, blocks);
+        leave_out_between_nodes(blocks, start);
+        return rows_kept(blocks) == kept && rows_left_out(blocks) > left_out;
+    });
+    return blocks;
+}
+
+std::string fit_blocks(const Cluster& start, CalibrationRequest request,
+                       const std::function<void(std::string_view)>& progress) {
+    const BuildingBlocks blocks = read_used(request.measurements, start);
     const TablesFit fit = fit_tables(start, blocks, progress);
     if (request.framework.empty() && !tells_anything(fit))
         throw ConfigError(fmt::format("calibrate: these rows determine no constant: nothing is written\n{}", text_of(fit, start)));
@@ -153,6 +174,10 @@ std::string fit_blocks(const Cluster& start, const CalibrationRequest& request,
         blocks.moe_layers.size(), start.gpu.name,
         blocks.other_device_rows, blocks.devices.empty() ? "" : fmt::format(" ({})", fmt::join(blocks.devices, ", ")),
         blocks.other_op_rows, blocks.unstated_rows, start.name, written(fit.cluster, start, request));
+    if (blocks.between_nodes_rows > 0)
+        text += fmt::format("{} collectives between nodes, or of more ranks than the {} GPUs of a node, are not fitted: link.inter "
+                            "and network stay as {} has them\n",
+                            blocks.between_nodes_rows, start.gpus_per_node, start.name);
     if (blocks.upper_bound_rows > 0)
         text += fmt::format("{} collectives of which one rank was traced are not fitted: their times hold waiting for the others\n",
                             blocks.upper_bound_rows);
@@ -179,7 +204,8 @@ std::string calibrate_from_measurements(const CalibrationRequest& asked,
     if (are_tables(request.measurements)) std::erase_if(request.measurements, is_of_profile);
     const Cluster start = read_cluster(request.cluster);
     std::vector<std::string> inputs = request.measurements;
-    inputs.push_back(request.cluster);
+    for (const std::string& start_file : {request.cluster, request.framework})
+        if (!start_file.empty()) inputs.push_back(start_file);
     keep_apart(request.framework.empty() ? std::vector{request.out} : std::vector{request.out, framework_file(request.out)}, inputs);
     switch (common_family(request.measurements)) {
         case Family::samples: return fit_samples(start, request, progress);

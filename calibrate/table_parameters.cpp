@@ -80,6 +80,11 @@ bool inside_one_node(const CollectiveRow& row, const Cluster& cluster) {
     return row.nodes == 1 && row.ranks <= cluster.gpus_per_node;
 }
 
+void leave_out_between_nodes(BuildingBlocks& blocks, const Cluster& cluster) {
+    blocks.between_nodes_rows += static_cast<int>(
+        std::erase_if(blocks.collectives, [&](const CollectiveRow& row) { return !inside_one_node(row, cluster); }));
+}
+
 std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const BuildingBlocks& blocks, const TablesHow& how) {
     std::vector<FitParameter> parameters = gemm_parameters(blocks);
     const bool launch_known = how.keep_launch || !blocks.launches.empty() || !blocks.kernels.empty();

@@ -1,5 +1,7 @@
 #include "calibrate/known_fit.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -153,4 +155,27 @@ TEST_CASE("few rows of a kernel by name leave it as it was") {
     const TablesFit other = fit_tables(start, blocks);
     CHECK(other.kept.empty());
     CHECK(other.cluster.kernel.attention_kernels.size() == start.kernel.attention_kernels.size() + 1);
+}
+
+// Two nodes of eight: nothing of the file between nodes is fitted, so neither its ranks nor its name may stand in the record.
+TEST_CASE("collectives between nodes are counted, and recorded nowhere as fitted to") {
+    const TestFolder folder;
+    const Cluster h100 = read_cluster("dgx-h100");
+    std::string inside = "op,ranks,nodes,bytes,time_us\n", between = inside;
+    for (double bytes = 1024; bytes < 1e9; bytes *= 2) {
+        const CollectiveRow row{"all_reduce", 8, 1, Bytes(bytes), {}};
+        const double us = 1.1e6 * collective_case(row, h100).predict(h100).si();
+        inside += fmt::format("all_reduce,8,1,{:.0f},{:.3f}\n", bytes, us);
+        between += fmt::format("all_reduce,16,2,{:.0f},{:.3f}\n", bytes, 3 * us);
+    }
+    const std::string ar8 = folder.write("ar8.csv", inside), ar16 = folder.write("ar16.csv", between), out = (folder.path() + "/o.toml");
+    const CalibrationRequest both{.measurements = {ar8, ar16}, .cluster = "dgx-h100", .out = out, .date = "2026-01-01"};
+    const std::string said = calibrate_from_measurements(both);
+    CHECK(said.find("20 collectives between nodes, or of more ranks than the 8 GPUs of a node, are not fitted") != std::string::npos);
+    const Fitted fitted = *read_cluster(out).fitted;
+    CHECK(std::ranges::count(fitted.sources, "ar8.csv") == 1);
+    CHECK(std::ranges::count(fitted.sources, "ar16.csv") == 0);
+    for (const FittedRange& range : fitted.ranges)
+        if (range.what == "all_reduce.ranks") CHECK(range.most == 8);
+    CHECK_THROWS_WITH(calibrated(ar16, "dgx-h100", out), Contains("20 collectives run between nodes or have more ranks than the 8 GPUs"));
 }
