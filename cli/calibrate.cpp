@@ -52,7 +52,10 @@ std::string calibrate_intervals(const Options& options, const std::function<void
 std::string file_of(const Options& options) {
     if (!options.out.ends_with('/') && !std::filesystem::is_directory(options.out)) return options.out;
     std::filesystem::create_directories(options.out);
-    return (std::filesystem::path(options.out) / (read_cluster(options.cluster).name + ".toml")).string();
+    const std::string name = options.fit != "framework"  ? read_cluster(options.cluster).name
+                             : options.framework.empty() ? "framework"
+                                                         : read_framework(options.framework).name;
+    return (std::filesystem::path(options.out) / (name + ".toml")).string();
 }
 
 std::string page_of(const Options& options) {

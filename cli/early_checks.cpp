@@ -79,7 +79,10 @@ void check_files_of_calibrate(const Options& options) {
     Paths inputs = options.measurements;
     for (const std::string& other : {options.cluster, options.framework})
         if (!other.empty()) inputs.push_back(other);
-    check({options.out}, inputs);
+    Paths outputs{options.out};
+    if (options.fit == "both" || (options.fit.empty() && !options.framework.empty()))  // next to the cluster's
+        outputs.push_back(std::filesystem::path(options.out).replace_extension(".framework.toml").string());
+    check(outputs, inputs);
 }
 
 void check_files_of_compare(const Options& options) {
