@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/names.h"
@@ -61,6 +62,8 @@ Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens
 // `source,expert,slots` or `rank,blocks,remote_blocks` and one row each. Or "FILE.csv#EXPERTS/GATE": the counts of one
 // layer in a table experts,gate,expert,count. Throws ConfigError with file:line.
 Routing read_routing(const std::string& path);
+// A routing file, and which layer of it: "FILE.csv#EXPERTS/GATE".
+std::pair<std::string, std::string> routing_parts(const std::string& file);
 std::string write_routing(const Routing& routing);
 
 }  // namespace stepcast

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "model/errors.h"
 #include "model/files/csv.h"
 #include "model/routing.h"
@@ -100,6 +102,11 @@ Routing read_named(const std::string& path, const std::string& name) {
 }
 
 }  // namespace
+
+std::pair<std::string, std::string> routing_parts(const std::string& file) {
+    const std::size_t hash = std::filesystem::exists(file) ? std::string::npos : file.rfind('#');
+    return {file.substr(0, hash), hash == std::string::npos ? "" : file.substr(hash)};
+}
 
 Routing read_routing(const std::string& path) {
     if (const auto name = path.rfind(".csv#"); name != std::string::npos)

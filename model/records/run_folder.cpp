@@ -17,6 +17,8 @@
 #include "model/graph/trace.h"
 #include "model/keys/fields.h"
 #include "model/keys/keys.h"
+#include "model/records/free_folder.h"
+#include "model/routing.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
@@ -136,12 +138,6 @@ std::string experiment_text(const Experiment& experiment) {
     return text;
 }
 
-// A routing file, and which layer of it: "FILE.csv#EXPERTS/GATE".
-std::pair<std::string, std::string> routing_parts(const std::string& file) {
-    const std::size_t hash = fs::exists(file) ? std::string::npos : file.rfind('#');
-    return {file.substr(0, hash), hash == std::string::npos ? "" : file.substr(hash)};
-}
-
 void require_stamp(const std::string& path, const std::string& expected) {
     if (stamp_of(read_text(path, "a file of a run", any_size)) != expected)
         throw ConfigError(path + ": is not what the run wrote (its stamp in run.toml is " + expected +
@@ -174,16 +170,6 @@ Experiment read_whole_experiment(const fs::path& root, const RunHead& head) {
     return experiment;
 }
 
-// Made where it is not there.
-int opened_folder(const std::string& folder) {
-    std::error_code error;
-    fs::create_directories(folder, error);
-    if (error) throw ConfigError(folder + ": cannot be made (" + error.message() + ")");
-    const int opened = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (opened < 0) throw ConfigError(folder + ": cannot be opened (" + std::strerror(errno) + ")");
-    return opened;
-}
-
 }  // namespace
 
 RunFolder::RunFolder(const std::string& folder, const Experiment& experiment, const std::vector<Override>& overrides,
@@ -195,7 +181,7 @@ RunFolder::RunFolder(const std::string& folder, const Experiment& experiment, co
         throw ConfigError(folder + ": " + why + "; expected another folder for --out");
     };
     if (flock(lock_, LOCK_EX | LOCK_NB) != 0) refuse("another run is writing it");
-    if (fs::exists(path("run.toml"))) refuse("holds a run already");
+    if (const std::string why = not_free(folder); !why.empty()) refuse(why);
     try {
         std::vector<PlannedFile> files;
         std::vector<std::string> given;
@@ -221,6 +207,7 @@ RunFolder::RunFolder(const std::string& folder, const Experiment& experiment, co
         for (const auto& one : framework.replaced) replaced.push_back(one.key + "=" + one.text);
         head_ += fmt::format("framework.stated = {}\nframework.replaced = {}\n", array_text(framework.stated),
                              array_text(replaced));
+        write_whole({{path(begun_file), head_}});
         write_whole(files);
     } catch (...) {
         close(lock_);
@@ -273,6 +260,8 @@ void RunFolder::write_head(const Measurement& m) {
                                       "{}\nwarnings = {}\n",
                                       quoted_toml(plain_text(m.device)), quoted_toml(m.date), array_text(m.versions),
                                       m.warmup, m.quiet, value_text(m.idle_share), array_text(m.warnings))}});
+    std::error_code none;
+    fs::remove(path(begun_file), none);
 }
 
 RunRecord read_run(const std::string& folder) {

@@ -154,10 +154,25 @@ TEST_CASE("a folder belongs to one run") {
     CHECK(read_run(path).measurement == one_sample());
 }
 
+// Someone's own files have the names of a run's; without its run.toml they are no run's and stay what they are.
+TEST_CASE("a folder with files of another origin is refused") {
+    for (const char* name : {"experiment.toml", "cluster.toml", "framework.toml", "run.csv", "report.html"}) {
+        const Folder folder;
+        fs::create_directories(folder.path);
+        std::ofstream(folder.path / name) << "mine\n";
+        CHECK(complaint([&] { RunFolder(folder.path.string(), small_moe(), {}, two_tasks()); }, "") ==
+              folder.path.string() + ": holds a " + name + " that is of no run and would be overwritten; expected another folder for --out");
+        std::string text;
+        std::getline(std::ifstream(folder.path / name), text);
+        CHECK(text == "mine");
+    }
+}
+
 TEST_CASE("a folder whose run ended before its first sample is free") {
     const Folder folder;
     RunFolder(folder.path.string(), small_moe(), {}, two_tasks());
     CHECK_NOTHROW(write(folder, two_samples()));
+    CHECK_FALSE(fs::exists(folder.path / "run.begun"));
     CHECK(read_run(folder.path.string()).measurement == two_samples());
 }
 
