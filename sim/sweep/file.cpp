@@ -11,6 +11,7 @@
 #include "model/errors.h"
 #include "model/files/stamp.h"
 #include "model/files/whole_files.h"
+#include "model/routing.h"
 #include "sim/sweep/records.h"
 
 namespace stepcast {
@@ -30,8 +31,8 @@ std::string head(const SweepQuestion& q) {
 
 [[noreturn]] void refuse_other(const std::string& path, const std::string& text) {
     throw ConfigError(path + (text.starts_with(first_line)
-                                  ? ": holds another sweep: its experiment, --vary, --where, --objective or --top "
-                                    "differ; expected the same, or another --out"
+                                  ? ": holds another sweep: its experiment, --vary, --where, --objective, --top, what the "
+                                    "routing file holds or the program's version differ; expected the same, or another --out"
                                   : ": is no file of a sweep; expected another --out"));
 }
 
@@ -41,6 +42,13 @@ std::string fingerprint(const SweepQuestion& q) {
     std::string text;
     for (const KeyDoc& key : key_docs())
         if (key.kind != "preset") text += key.key + "=" + get_key(q.experiment, key.key) + "\n";
+    text += "version " STEPCAST_VERSION "\n";
+    std::vector<std::string> routings{q.experiment.routing.file};
+    for (const Axis& axis : q.axes)
+        if (axis.key == "routing.file") routings.insert(routings.end(), axis.values.begin(), axis.values.end());
+    for (const std::string& routing : routings)
+        if (const std::string file = routing_parts(routing).first; !file.empty())
+            text += "routing " + stamp_of(read_text(file, "a routing file", any_size)) + "\n";
     for (const Axis& axis : q.axes) text += fmt::format("{}={}\n", axis.key, fmt::join(axis.values, ","));
     if (std::ranges::any_of(q.axes, lays_preset))
         for (const Override& one : q.stated) text += "stated " + one.key + "=" + one.value + "\n";
@@ -54,6 +62,12 @@ std::string fingerprint(const SweepQuestion& q) {
 
 SweepFile::SweepFile(const std::string& folder, const SweepQuestion& question, bool resume)
     : path_(folder + "/sweep.csv"), kept_(head(question)) {
+    if (!std::filesystem::exists(path_))
+        for (const char* name : {"top.csv", "summary.md", "report.html"})
+            if (std::filesystem::exists(folder + "/" + name))
+                throw ConfigError(fmt::format("{}/{}: is of no sweep, as no sweep.csv lies next to it; expected another --out, or "
+                                              "that it is moved",
+                                              folder, name));
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) throw ConfigError(folder + ": cannot be made (" + error.message() + ")");

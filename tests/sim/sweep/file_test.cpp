@@ -113,6 +113,31 @@ TEST_CASE("a sweep's file belongs to one question, and is not thrown away unaske
     CHECK(folder.text().find("simulated,0,1") == std::string::npos);
 }
 
+// Draws of another file under the same name are another question: points of both would be compared as if of one.
+TEST_CASE("what a routing file holds belongs to the question") {
+    const Folder folder;
+    SweepQuestion q = question();
+    q.experiment.routing.file = folder.path + "/r.csv";
+    const auto print = [&](const char* text) {
+        std::ofstream(q.experiment.routing.file) << text;
+        return fingerprint(q);
+    };
+    const std::string first = print("one");
+    CHECK(print("two") != first);
+    CHECK(print("one") == first);
+}
+
+TEST_CASE("a sweep takes no folder that holds another verb's tables") {
+    const Folder folder;
+    std::ofstream(folder.path + "/top.csv") << "mine\n";
+    CHECK_THROWS_WITH(SweepFile(folder.path, question(), false), Catch::Contains("top.csv: is of no sweep"));
+    CHECK_FALSE(std::filesystem::exists(folder.file()));
+    std::filesystem::remove(folder.path + "/top.csv");
+    { SweepFile file(folder.path, question(), false); }
+    std::ofstream(folder.path + "/top.csv") << "of the sweep\n";
+    CHECK_NOTHROW(SweepFile(folder.path, question(), true));
+}
+
 TEST_CASE("a broken line of a sweep's file is named") {
     const Folder folder;
     { SweepFile file(folder.path, question(), false); }
