@@ -35,19 +35,27 @@ Bytes optimizer_bytes(const Workload& w, Bytes stored) {
     return Bytes(0);
 }
 
+// Ranks that share a dense weight, and an expert's.
+struct Sharers {
+    int dense, experts;
+};
+Sharers sharers(const LayerContext& c) {
+    const RankGroups& g = c.groups;
+    if (c.experiment.parallelism.zero == 3) return {g.shard.size(), g.expert_shard.size()};
+    return {g.data_context.size(), g.expert_data.size()};
+}
+
 // Elements that are left when a state is sharded from ZeRO stage `from` on.
 double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
-    const int zero = c.experiment.parallelism.zero;
-    if (zero < from) return weights.dense + weights.experts;
-    const Group& dense = zero == 3 ? c.groups.shard : c.groups.data_context;
-    const Group& experts = zero == 3 ? c.groups.expert_shard : c.groups.expert_data;
-    return weights.dense / dense.size() + weights.experts / experts.size();
+    if (c.experiment.parallelism.zero < from) return weights.dense + weights.experts;
+    const Sharers ranks = sharers(c);
+    return weights.dense / ranks.dense + weights.experts / ranks.experts;
 }
 
 // Elements that a rank has in common with others: what it holds alone is neither gathered nor exchanged.
 double in_common(const LayerContext& c, const RankWeights& weights) {
-    const int dense = c.experiment.parallelism.zero == 3 ? c.groups.shard.size() : c.groups.data_context.size();
-    return (dense > 1 ? weights.dense : 0) + (c.groups.expert_data.size() > 1 ? weights.experts : 0);
+    const Sharers ranks = sharers(c);
+    return (ranks.dense > 1 ? weights.dense : 0) + (ranks.experts > 1 ? weights.experts : 0);
 }
 
 void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage) {
