@@ -3,7 +3,9 @@
 #include "model/rank_groups.h"
 #include "model/step.h"
 #include "model/transformer/step.h"
+#include "sim/bounds/bounds.h"
 #include "sim/engine/simulate.h"
+#include "sim/predict.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
@@ -56,6 +58,15 @@ TEST_CASE("folded equals unfolded under data parallelism and every ZeRO stage") 
     e.parallelism.zero = 3;
     e.parallelism.shard = 4;
     check_folds(e);
+    // Experts too: two of an expert's replicas share it, or each holds its own and its two copies are summed.
+    e.workload.moe.experts = 4;
+    e.workload.moe.top_k = 2;
+    e.cluster.nodes = 2;
+    for (const int ep : {2, 4}) {
+        e.parallelism.ep = ep;
+        check_folds(e);
+        CHECK(StepBounds(e)(e.parallelism).lower <= predict(e).step.p50 * (1 + 1e-9));
+    }
 }
 
 TEST_CASE("folded equals unfolded under tensor, sequence and context parallelism") {
