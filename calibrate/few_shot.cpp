@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "calibrate/few_shot_internal.h"
 #include "calibrate/step_model.h"
@@ -42,6 +43,15 @@ Rows read_rows(const FewShotRequest& request) {
                                       request.cluster, rows.other_devices, rows.refused.size(),
                                       rows.refused.empty() ? "" : ": " + rows.refused.front()));
     return rows;
+}
+
+// Each reason once, with the number of rows that it kept out.
+std::string reasons(const std::vector<std::string>& refused) {
+    std::map<std::string, int> counts;
+    for (const std::string& reason : refused) ++counts[reason];
+    std::string text;
+    for (const auto& [reason, rows] : counts) text += fmt::format("  {} cannot be predicted: {}\n", rows, reason);
+    return text;
 }
 
 // One framework's costs are fitted, and one file is written.
@@ -93,7 +103,8 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
     Evaluated e{fitted_to(rows.cases, request, progress), {}};
     if (e.fit.posterior.at_start) return "interrupted before the first pass: nothing is written\n";
     std::string text = fmt::format("{} measured steps; passed over: {} of other devices, {} that cannot be predicted\n",
-                                   rows.cases.size(), rows.other_devices, rows.refused.size());
+                                   rows.cases.size(), rows.other_devices, rows.refused.size()) +
+                       reasons(rows.refused);
     const HeldOutError own = summary_of(e.fit.posterior.rows.errors, "fitted");
     const std::string other_base = nearer_frameworks(request, rows.cases, own.median, stopped);
     if (!any_determined(e.fit, true) && !any_determined(e.fit, false)) throw ConfigError(nothing_determined(request, e.fit, other_base));

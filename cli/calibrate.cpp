@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "calibrate/few_shot.h"
 #include "calibrate/from_measurements.h"
@@ -92,6 +93,25 @@ std::string cross_validate_kernels(const Options& options, const std::function<v
     return "every device from its nameplate and the constants of the others\n" + kernel_table(kernels);
 }
 
+// What a way of calibrating has no use for is refused rather than passed over.
+void refuse_unread(const Options& o) {
+    const bool device = !o.device.empty(), left_out = !o.cross_validate.empty(), named = !o.cluster.empty();
+    const bool transfer = o.cross_validate == "device" && std::ranges::all_of(o.measurements, holds_kernels);
+    const std::pair<bool, const char*> rules[] = {
+        {device && (!o.framework.empty() || !o.fit.empty() || left_out),
+         "--device measures this machine; expected no --framework, --fit or --cross-validate, which are of recorded steps"},
+        {o.device == "host" && named, "--device host fits all that a host's file holds; expected no --cluster"},
+        {!device && (o.ranks > 0 || o.steps > 0), "--ranks and --steps are of --device; expected neither with --measurements"},
+        {o.fit == "scatter" && (named || !o.framework.empty()),
+         "--fit scatter predicts every row as shipped; expected no --cluster and no --framework"},
+        {left_out && !named && !o.framework.empty(),
+         "--cross-validate without --cluster predicts every row as shipped; expected no --framework, or --cluster next to it"},
+        {transfer && named, "--cross-validate device foretells every device from the other machines; expected no --cluster"},
+        {left_out && !transfer && !o.out.empty(), "--cross-validate prints its table and writes nothing; expected no --out"}};
+    for (const auto& [unread, what] : rules)
+        if (unread) throw ConfigError(std::string("calibrate: ") + what);
+}
+
 }  // namespace
 
 std::string calibrate(const Options& options, const std::function<void(std::string_view)>& progress) {
@@ -101,6 +121,7 @@ std::string calibrate(const Options& options, const std::function<void(std::stri
         throw ConfigError(
             "calibrate: expected --device host or cuda to measure this machine, or --measurements to fit recorded "
             "files");
+    refuse_unread(options);
     if (!options.device.empty()) {
         require_device(options.device);
         check_files_of_calibrate(options);

@@ -157,6 +157,15 @@ refused 'absent.csv' -- calibrate --measurements absent.csv --cluster pcie-a100-
 absent new.toml
 refused '--ranks 1000' 'cores' -- calibrate --device host --ranks 1000 --out new.toml
 absent new.toml
+# What a way of calibrating has no use for is refused, before anything is measured or read.
+refused '--cross-validate' -- calibrate --device host --cross-validate model --out new.toml
+refused '--fit' -- calibrate --device host --fit hardware --out new.toml
+refused '--cluster' -- calibrate --device host --cluster pcie-a100-x4 --out new.toml
+refused '--ranks' -- calibrate --measurements absent.csv --cluster pcie-a100-x4 --ranks 2 --out new.toml
+refused '--fit scatter' '--cluster' -- calibrate --measurements absent.csv --fit scatter --cluster pcie-a100-x4 --out new.toml
+refused '--cross-validate' '--framework' -- calibrate --measurements absent.csv --cross-validate ranks --framework eager
+refused '--cross-validate' '--out' -- calibrate --measurements absent.csv --cluster pcie-a100-x4 --cross-validate ranks --out new.toml
+absent new.toml
 cp "$sources/model/presets/clusters/host.toml" start.toml
 refused 'start.toml' 'another file' -- calibrate --measurements absent.csv --cluster start.toml --out start.toml
 cmp -s start.toml "$sources/model/presets/clusters/host.toml" || fail "$command_line: edited its input"

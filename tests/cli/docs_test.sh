@@ -49,8 +49,7 @@ for file in "$sources"/README.md "$sources"/docs/*.md; do
                 : >"$file_name"
                 while IFS= read -r line && [ "$line" != END ]; do printf '%s\n' "$line" >>"$file_name"; done ;;
             '== 8.'* | '```'* | '$ '*) shown= ;;
-            '' | '...') [ "$shown" = demo ] || shown= ;;
-            '=='*) ;;
+            '' | '...' | '=='*) ;;  # lines are left out at "...", those after it are printed, too
             *) [ -z "$shown" ] || check_line "$(squeeze <<<"$line")" "$(basename "$file")" ;;
         esac
     done <"$file"

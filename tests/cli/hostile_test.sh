@@ -98,7 +98,6 @@ keeps own_cluster.toml simulate refers.toml --trace own_cluster.toml
 keeps own_cluster.toml simulate host_moe --set cluster.preset=own_cluster.toml --trace own_cluster.toml
 keeps m.csv calibrate --measurements m.csv --cluster own_cluster.toml --out m.csv
 keeps own_cluster.toml calibrate --measurements m.csv --cluster own_cluster.toml --out own_cluster.toml
-keeps own_cluster.toml calibrate --device host --cluster own_cluster.toml --out own_cluster.toml
 mkdir results
 case_of plain >results/compare.csv
 keeps results/compare.csv compare results/compare.csv --out results

