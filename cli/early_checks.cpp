@@ -35,7 +35,9 @@ Paths of_experiment(const Options& options) {
     return inputs;
 }
 
-constexpr unsigned machine = 1, configuration = 2, log = 4, profile = 8;  // ImportKind
+constexpr unsigned bit(ImportKind kind) { return static_cast<unsigned>(kind); }
+constexpr unsigned machine = bit(ImportKind::machine), configuration = bit(ImportKind::configuration), log = bit(ImportKind::log),
+                   profile = bit(ImportKind::profile);
 
 std::string words_of(unsigned kinds) {
     constexpr std::pair<unsigned, const char*> all[] = {{machine, "machines"}, {configuration, "configurations"}, {log, "logs"}, {profile, "profiles"}};
@@ -121,10 +123,10 @@ void check_options_of_import(const Options& options, ImportKind kind) {
                {"--ranks", options.ranks > 0, profile},
                {"--nodes", options.nodes > 0, profile}};
     for (const auto& [name, given, kinds] : all)
-        if (given && (kinds & static_cast<unsigned>(kind)) == 0)
+        if (given && (kinds & bit(kind)) == 0)
             throw ConfigError(std::string(name) + ": is of " + words_of(kinds) + "; " +
                               (options.inputs.empty() ? "a node by its datasheet" : options.inputs.front()) + " is one of the " +
-                              words_of(static_cast<unsigned>(kind)) + ". Expected the command without it, or another --format");
+                              words_of(bit(kind)) + ". Expected the command without it, or another --format");
 }
 
 void require_device(const std::string& device) {
