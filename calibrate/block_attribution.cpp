@@ -11,7 +11,7 @@ namespace {
 
 using Key = std::vector<std::pair<int, int>>;  // sorted (blocks, remote): tells apart what a step computed
 
-Key key_of(std::vector<BlockTotals> blocks) {
+Key key_of(const std::vector<BlockTotals>& blocks) {
     Key key;
     for (const BlockTotals& b : blocks) key.emplace_back(b.blocks, b.remote);
     std::sort(key.begin(), key.end());

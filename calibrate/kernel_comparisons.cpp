@@ -166,10 +166,11 @@ private:
         KernelComparison k;
         k.dtype = to_string(row.dtype);
         const double slots = static_cast<double>(row.tokens) * row.top_k / row.ep;
-        k.work = Flops(6 * slots * static_cast<double>(row.hidden) * static_cast<double>(row.ffn / row.tp));
+        const auto width = row.ffn / row.tp;  // of a shard, whole
+        k.work = Flops(6 * slots * static_cast<double>(row.hidden) * static_cast<double>(width));
         k.peak = peak(cluster_.gpu, row.dtype);
-        k.bytes = (3.0 * row.experts / row.ep * static_cast<double>(row.hidden * (row.ffn / row.tp)) +
-                   slots * static_cast<double>(2 * row.hidden + 3 * (row.ffn / row.tp))) *
+        k.bytes = (3.0 * row.experts / row.ep * static_cast<double>(row.hidden * width) +
+                   slots * static_cast<double>(2 * row.hidden + 3 * width)) *
                   size_of(row.dtype);
         add(expert_by_name(row), std::move(k), cluster_);
     }

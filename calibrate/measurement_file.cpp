@@ -1,6 +1,7 @@
 #include "calibrate/measurement_file.h"
 
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 
 #include <fmt/format.h>
@@ -23,7 +24,7 @@ void append(std::string& text, Number value) {
 // written several times faster than the general shortest text.
 void append_value(std::string& text, double value) {
     if (!(value >= 0 && value < 1e6)) return append(text, value);
-    const auto nanos = static_cast<std::int64_t>(value * 1e9 + 0.5);
+    const auto nanos = std::int64_t{std::llround(value * 1e9)};
     if (static_cast<double>(nanos) / 1e9 != value) return append(text, value);
     append(text, nanos / 1'000'000'000);
     std::int64_t rest = nanos % 1'000'000'000;

@@ -15,7 +15,7 @@ namespace {
 std::string preset_of(const CaseRow& row) {
     const auto& model = row.cell("model");
     if (has_preset(PresetKind::experiment, model)) return model;
-    const auto joined = model + "_" + row.cell("moe_system");
+    auto joined = model + "_" + row.cell("moe_system");
     if (!row.cell("moe_system").empty() && has_preset(PresetKind::experiment, joined)) return joined;
     if (!row.cell("moe_system").empty() || model.starts_with("moe_layer"))
         throw ConfigError(fmt::format("model: \"{}\" is no preset experiment; expected one of {}",

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cases/cells.h"
 #include "model/errors.h"
@@ -164,7 +165,7 @@ void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, 
     } else if (contains(text, "selective") || text == "core_attn") {
         p.recompute = Recompute::selective;
     } else if (const auto again = recomputed_modules(text, e.workload); again && again->share > 0) {
-        p.recompute_layers = static_cast<int>(again->share * e.workload.layers / p.pp + 0.5);
+        p.recompute_layers = static_cast<int>(std::lround(again->share * e.workload.layers / p.pp));
         p.recompute = p.recompute_layers > 0 ? Recompute::full : Recompute::none;
         assumptions.push_back(fmt::format("recompute {}: {:.0f} % of a layer's products, as {} whole layers of a stage",
                                           row.cell("recompute"), 100 * again->share, p.recompute_layers));

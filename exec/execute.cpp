@@ -186,7 +186,7 @@ void add_doubts(Measurement& measurement, const QuietLimits& limits) {
     measurement.quiet = verdict.quiet;
     std::vector<std::string>& warnings = measurement.warnings;
     warnings.insert(warnings.end(), verdict.warnings.begin(), verdict.warnings.end());
-    constexpr int few = 5;
+    constexpr int few = 6;  // the least of which the order tells an interval of the median: 2 x 2^-6 < 5 %
     const int accepted = accepted_steps(measurement);
     if (accepted == 0)
         warnings.push_back(

@@ -144,6 +144,15 @@ std::string Document::text(std::string_view name, const std::string& otherwise) 
     return value ? value->value : otherwise;
 }
 
+void drop_sections(Document& document, std::initializer_list<std::string_view> sections) {
+    for (auto& value : document.values)
+        for (const auto section : sections)
+            if (value.name.starts_with(section)) {
+                value.name.erase(0, section.size());
+                break;
+            }
+}
+
 Document read_yaml(const std::string& text, const std::string& path) {
     Document document{path, {}};
     try {

@@ -42,6 +42,9 @@ long integer_in(const NamedValue& value);
 long count_in(const NamedValue& value);  // 1 to 10^9: may divide, and be multiplied by another
 bool flag_in(const NamedValue& value);
 
+// Names without the first of these sections that they begin with: "model.num_layers" -> num_layers.
+void drop_sections(Document& document, std::initializer_list<std::string_view> sections);
+
 // YAML, or JSON, which YAML contains (a bare Infinity too). Lists become one value "[a, b]". Bounded in size and depth.
 Document read_yaml(const std::string& text, const std::string& path);
 Document read_toml_values(const std::string& text, const std::string& path);

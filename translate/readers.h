@@ -14,6 +14,12 @@ enum class MegatronDialect : std::uint8_t { lm, nemo, bridge };
 // argument is stated, as in the dump of a run.
 Translation translate_megatron(Document& document, MegatronDialect dialect, long ranks, bool full = false);
 
+// NeMo's YAML, and Megatron-Bridge's: of `variant` ("h100,64,bf16") where the file is a table of several.
+Translation translate_nemo(Document document);
+Translation translate_bridge(Document document, const std::string& variant);
+// Sections of Megatron-Bridge, which its scripts' overrides have too, are left out of names that one section alone has.
+void drop_bridge_sections(Document& document);
+
 // Flags of a command line: "--hidden-size 4096" -> hidden_size; a bare one is true, --no-X false; the last of several counts.
 // A beginning that only one flag has is that flag, as argparse reads it. "model.tensor_model_parallel_size=4" is a value too.
 struct ShellArgument;
@@ -22,6 +28,10 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
 // The dump of its arguments that a run prints ("  num_layers ............ 32"), with every default and the world's size.
 bool is_argument_dump(const std::string& text);
 Document dumped_arguments(const std::string& text, const std::string& path);
+
+// What --yaml-cfg of Megatron-LM reads: the flags' destinations in tables.
+bool is_yaml_configuration(const std::string& text);
+std::string read_described(const std::string& path);
 
 // DeepSpeed's JSON configuration. `replicas` here and below: of the machine, where the file leaves them open; 0 = not told.
 Translation translate_deepspeed(Document& document, long replicas);

@@ -25,7 +25,7 @@ bool is_point_to_point(const CollectiveCall& call) { return collective_kind(call
 // Names what the kernels of one sequence share: the group and its members, of sends and receives the pair too. A pair that is
 // not told is a sequence of that rank alone.
 std::string sequence_of(const CollectiveCall& call, std::size_t rank) {
-    const std::string group = call.group + call.members;
+    std::string group = call.group + call.members;
     if (!is_point_to_point(call)) return group;
     if (call.source < 0 || call.target < 0) return fmt::format("{} of rank {} alone", group, rank);
     return fmt::format("{} {}>{}", group, call.source, call.target);

@@ -1,0 +1,121 @@
+// Megatron-Bridge's configurations: one of a run, or a table of several.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "model/errors.h"
+#include "translate/readers.h"
+
+namespace stepcast {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char at) {
+    std::vector<std::string> parts{""};
+    for (const char c : text)
+        if (c == at)
+            parts.emplace_back();
+        else
+            parts.back() += c;
+    return parts;
+}
+
+// What a table of configurations holds: "h100,64,fp8".
+std::vector<std::string> variants_in(const Document& d) {
+    std::vector<std::string> known;
+    for (const auto& value : d.values) {
+        const std::vector<std::string> steps = split(value.name, '.');
+        if (steps.size() < 4 || steps[0] != "perf_matrix" || steps[3] == "common") continue;
+        const auto label = steps[1] + "," + steps[2].substr(steps[2].find_last_of('_') + 1) + "," + steps[3];
+        if (std::ranges::find(known, label) == known.end()) known.push_back(label);
+    }
+    return known;
+}
+
+// One row of perf_matrix (GPU, GPUs, precision) in place of the table, under longer names: its common values, then those of the
+// precision.
+void take_rows(Document& d, const std::vector<std::string>& parts) {
+    static const std::map<std::string, std::string> longer{{"mbs", "micro_batch_size"},
+                                                           {"gbs", "global_batch_size"},
+                                                           {"tp", "tensor_model_parallel_size"},
+                                                           {"pp", "pipeline_model_parallel_size"},
+                                                           {"cp", "context_parallel_size"},
+                                                           {"vp", "virtual_pipeline_model_parallel_size"},
+                                                           {"ep", "expert_model_parallel_size"},
+                                                           {"etp", "expert_tensor_parallel_size"},
+                                                           {"fsdp", "use_megatron_fsdp"}};
+    const auto row = "perf_matrix." + parts[0] + ".num_gpus_" + parts[1] + ".";
+    std::vector<NamedValue> chosen;
+    for (const auto& value : d.values)
+        if (!value.name.starts_with("perf_matrix.")) chosen.push_back(value);
+    for (const auto& section : {row + "common.", row + parts[2] + "."})
+        for (const auto& value : d.values) {
+            if (!value.name.starts_with(section)) continue;
+            auto name = value.name.substr(section.size());
+            if (const auto found = longer.find(name); found != longer.end()) name = found->second;
+            chosen.push_back({name, value.value, value.at, value.null});
+        }
+    d.values = std::move(chosen);
+}
+
+void choose_variant(Document& d, const std::string& variant, std::string& gpu, long& ranks) {
+    const std::vector<std::string> parts = split(variant, ','), known = variants_in(d);
+    if (parts.size() != 3 || std::ranges::find(known, variant) == known.end())
+        throw ConfigError(fmt::format("{}: a table of {} configurations; expected --variant and one of {}{}", d.path,
+                                      known.size(), fmt::join(known, " "), did_you_mean(variant, known)));
+    gpu = parts[0];
+    if (parts[1].empty() || parts[1].size() > 9 || parts[1].find_first_not_of("0123456789") != std::string::npos)
+        throw ConfigError(fmt::format("{}: --variant {}: {} is no number of GPUs", d.path, variant, parts[1]));
+    ranks = std::stol(parts[1]);
+    take_rows(d, parts);
+    d.add("mixed_precision.name", parts[2].starts_with("fp8") ? "bf16_with_fp8_mixed" : parts[2] + "_mixed", d.path);
+}
+
+// "_target_: ...Llama3ModelProvider8B": what the class sets where the file does not. Of other classes it is Megatron's own defaults,
+// and the report's list of defaults says so.
+void add_class_of_model(Document& d) {
+    const auto* target = d.find_any({"model._target_", "ConfigContainer.model._target_"});
+    if (!target) return;
+    const NamedValue of = *target;
+    const auto name = of.value.substr(of.value.find_last_of('.') + 1);
+    if (!name.starts_with("Llama") && !name.starts_with("Mistral") && !name.starts_with("Mixtral") && !name.starts_with("Qwen")) return;
+    for (const auto& [key, value] : {std::pair{"gated_linear_unit", "true"}, {"normalization", "RMSNorm"}, {"position_embedding_type", "rope"},
+                                     {"add_bias_linear", "false"}, {"share_embeddings_and_output_weights", "false"},
+                                     {"hidden_dropout", "0"}, {"attention_dropout", "0"}})
+        if (!d.states(std::string("model.") + key)) d.add(std::string("model.") + key, value, of.at);
+    if (name.starts_with("Qwen2") && !d.states("model.add_qkv_bias")) d.add("model.add_qkv_bias", "true", of.at);
+}
+
+}  // namespace
+
+void drop_bridge_sections(Document& d) {
+    drop_sections(d, {"ConfigContainer."});
+    drop_sections(d, {"model.", "train.", "ddp.", "dist."});
+    for (auto& value : d.values)
+        if (value.name == "mixed_precision.grad_reduce_in_fp32") value.name = "grad_reduce_in_fp32";
+}
+
+Translation translate_bridge(Document d, const std::string& variant) {
+    std::string gpu;
+    long ranks = 0;
+    const bool table =
+        std::ranges::any_of(d.values, [](const NamedValue& v) { return v.name.starts_with("perf_matrix."); });
+    if (table) choose_variant(d, variant, gpu, ranks);
+    add_class_of_model(d);
+    drop_bridge_sections(d);
+    Translation t = translate_megatron(d, MegatronDialect::bridge, ranks);
+    if (ranks > 0) {
+        const auto* each = d.find("num_gpus_per_node");
+        const long per_node = each ? count_in(*each) : 8;
+        t.set("cluster.preset", gpu, d.path);
+        t.set("cluster.nodes", std::max(1L, ranks / per_node), d.path);
+        t.set("cluster.gpus_per_node", std::min(ranks, per_node), d.path);
+        std::erase_if(t.ignored, [](const std::string& line) { return line == "num_gpus_per_node"; });
+    }
+    if (const auto* v = d.find("cpu_offloading_num_layers"); v && integer_in(*v) > 0)
+        t.problems.push_back("cpu_offloading_num_layers (" + v->at +
+                             "): memory of the host is not modelled; the forecast keeps all on the device");
+    return t;
+}
+
+}  // namespace stepcast
