@@ -80,7 +80,7 @@ std::string binary_ticks(const PlotRange& range, std::string_view unit, std::siz
 
 std::string bar_label(const std::string& name, const std::string& beginning) {
     constexpr std::size_t most = 44, end = 20;  // of which the last ones tell cases apart
-    const std::string own = name.substr(beginning.size());
+    std::string own = name.substr(beginning.size());
     if (own.size() <= most) return own;
     const auto letter = [&](std::size_t at) {  // not inside one of UTF-8
         while (at < own.size() && (own[at] & 0xC0) == 0x80) ++at;

@@ -46,7 +46,7 @@ void SampleRecord::spill() {
 void SampleRecord::replay(const std::function<void(const Value&)>& take) {
     if (spilled_ > 0) {
         std::vector<Value> piece(4096);
-        std::rewind(file_.get());
+        if (std::fseek(file_.get(), 0, SEEK_SET) != 0) refuse_spill("read");
         for (std::size_t left = spilled_; left > 0;) {
             const std::size_t count = std::min(left, piece.size());
             if (std::fread(piece.data(), sizeof(Value), count, file_.get()) != count) refuse_spill("read");

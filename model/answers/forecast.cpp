@@ -23,7 +23,7 @@ std::string calibrated_text(const Forecast& forecast) {
     if (!forecast.calibrated) return "UNCALIBRATED: datasheet values and assumed costs, error not known";
     constexpr double worth_saying = 0.05;
     const double priors = prior_share(forecast);
-    const std::string on = forecast.cluster_steps > 0
+    std::string on = forecast.cluster_steps > 0
                                ? fmt::format("calibrated on {} steps as a whole", forecast.cluster_steps)
                                : "calibrated";
     if (priors < worth_saying) return on;

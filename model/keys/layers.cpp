@@ -86,7 +86,7 @@ std::optional<std::string> take_start(PresetKind kind, std::string_view key, Tom
     if (start == file.entries.end()) return std::nullopt;
     constexpr int deepest = 8;
     if (depth > deepest) throw ConfigError(start->value_at + ": " + start->path + ": starts from itself; expected another");
-    const auto path = start_relative_to(kind, file, *start);
+    auto path = start_relative_to(kind, file, *start);
     file.entries.erase(start);
     return path;
 }

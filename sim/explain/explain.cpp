@@ -51,8 +51,10 @@ int median_rank(const TaskGraph& graph, const Timeline& timeline) {
     std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, {}, [&](int r) { return busy[static_cast<std::size_t>(r)]; });
     long left = std::accumulate(stands_for.begin(), stands_for.end(), 0L) / 2;
-    for (const int rank : order)
-        if ((left -= stands_for[static_cast<std::size_t>(rank)]) < 0) return rank;
+    for (const int rank : order) {
+        left -= stands_for[static_cast<std::size_t>(rank)];
+        if (left < 0) return rank;
+    }
     return order.back();
 }
 
