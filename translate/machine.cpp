@@ -52,6 +52,13 @@ std::optional<Datasheet> find_datasheet(const Machine& m, const std::string& gpu
     return device ? std::optional(datasheet_of(*device)) : std::nullopt;
 }
 
+// A cluster without a number of NICs has one a GPU.
+void assume_nics(const Machine& m, const Cluster& c, std::vector<std::string>& report) {
+    if (m.nics > 0) return;
+    report.push_back("assumed: a NIC of " + to_string(c.inter.bandwidth) + " for each GPU; " +
+                     (m.from.empty() ? "no file names one" : "the files name none") + "; network.nics, link.inter.bandwidth");
+}
+
 void lay_links(const Machine& m, Cluster& c, const Datasheet& sheet, std::vector<std::string>& report) {
     const Cluster& known = sheet.cluster;
     c.fabric = !m.links_told ? known.fabric : m.paired ? Fabric::nvlink_pairs : m.nvlinks > 0 ? Fabric::nvswitch : Fabric::pcie;
@@ -59,11 +66,14 @@ void lay_links(const Machine& m, Cluster& c, const Datasheet& sheet, std::vector
         report.push_back("assumed: the links of " + known.name + "; " + (m.from.empty() ? "no file tells" : "the files do not tell"));
         c.network.nics = m.nics;
         c.network.rails = known.network.rails || m.nics >= c.gpus_per_node;
+        assume_nics(m, c, report);
         return;
     }
     // Without a switch each GPU has links of its own to every other, and rings use them all.
     const int apart = (m.gpus - 1) * m.nvlinks;
     const BytesPerSecond nvlink = (!m.paired && apart <= sheet.nvlinks ? apart : m.nvlinks) * sheet.nvlink;
+    if (sheet.nvlinks > 0 && m.nvlinks > sheet.nvlinks)
+        report.push_back(fmt::format("warning: {} NVLinks of a GPU, where {} has {}: another GPU (--gpu)?", m.nvlinks, known.gpu.name, sheet.nvlinks));
     const BytesPerSecond pcie = m.pcie > BytesPerSecond(0) ? m.pcie
                                 : known.fabric == Fabric::pcie ? known.intra.bandwidth
                                                                : BytesPerSecond(24e9);
@@ -77,6 +87,7 @@ void lay_links(const Machine& m, Cluster& c, const Datasheet& sheet, std::vector
     c.network.nics = m.nics;
     c.network.rails = m.nics >= c.gpus_per_node;
     c.inter.bandwidth = m.nic > BytesPerSecond(0) ? m.nic : known.inter.bandwidth;
+    assume_nics(m, c, report);
     if (m.nic == BytesPerSecond(0) && m.nics > 0)
         report.push_back("assumed: a NIC of " + to_string(c.inter.bandwidth) + " as in " + known.name +
                          "; the files do not tell; link.inter.bandwidth");

@@ -116,10 +116,10 @@ void read_links(const Matrix& m, Machine& machine) {
                                             machine.nvlinks, machine.nvlinks));
 }
 
-// Those behind a switch with a GPU carry its traffic; where there is none, as in a virtual machine, those at the same host bridge
-// or on the same socket do.
+// Those behind a switch with a GPU carry its traffic; where there is none, as in a virtual machine, those at the same host bridge,
+// on the same socket or on the other one do.
 void read_nics(const Matrix& m, Machine& machine) {
-    for (const auto& near : {std::set<std::string>{"PIX", "PXB"}, {"PHB"}, {"NODE"}}) {
+    for (const auto& near : {std::set<std::string>{"PIX", "PXB"}, {"PHB"}, {"NODE"}, {"SYS", "SOC"}}) {
         machine.nics = machine.other_nics = 0;
         for (std::size_t c = 0; c < m.columns.size(); ++c) {
             if (is_gpu(m.columns[c])) continue;
@@ -129,7 +129,7 @@ void read_nics(const Matrix& m, Machine& machine) {
         if (machine.nics == 0) continue;
         if (!near.contains("PIX"))
             machine.notes.push_back(fmt::format("no NIC is behind a PCIe switch with a GPU: the {} joined by {} are taken for the GPUs'",
-                                                machine.nics, *near.begin()));
+                                                machine.nics, *near.rbegin()));
         return;
     }
 }

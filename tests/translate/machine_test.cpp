@@ -81,6 +81,19 @@ TEST_CASE("a matrix without switches, and cards in pairs") {
     CHECK(vm.other_nics == 1);
     REQUIRE(vm.notes.size() == 1);
     CHECK_THAT(vm.notes[0], Contains("the 1 joined by PHB are taken"));
+    const Machine other_socket = matrix("\tGPU0\tGPU1\tNIC0\tCPU Affinity\nGPU0\t X \tNV18\tSYS\t0-7\nGPU1\tNV18\t X \tSYS\t0-7\n");
+    CHECK(other_socket.nics == 1);
+    REQUIRE(other_socket.notes.size() == 1);
+    CHECK_THAT(other_socket.notes[0], Contains("the 1 joined by SYS are taken"));
+    const auto report_of = [](const std::string& text, const char* gpu) {
+        std::string said;
+        for (const auto& line : cluster_of_machine(matrix(text), "x", gpu).report) said += line + "\n";
+        return said;
+    };
+    const std::string alone = "\tGPU0\tGPU1\nGPU0\tX\tNV18\nGPU1\tNV18\tX\n";
+    CHECK_THAT(report_of(alone, "H100"), Contains("assumed: a NIC of 50 GB/s for each GPU; the files name none; network.nics"));
+    CHECK_THAT(report_of(alone, "A100"), Contains("warning: 18 NVLinks of a GPU, where A100-SXM4-80GB has 12"));
+    CHECK_THAT(report_of(alone, "H100"), !Contains("NVLinks of a GPU"));
     const char* const pairs = "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tNV12\tSYS\tSYS\nGPU1\tNV12\tX\tSYS\tSYS\nGPU2\tSYS\tSYS\tX\tNV12\nGPU3\tSYS\tSYS\tNV12\tX\n";
     CHECK_THAT(complaint([&] { cluster_of_machine(matrix(pairs), "x", ""); }), Contains("which GPU is not told"));
     const TestFolder folder;
