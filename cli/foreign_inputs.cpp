@@ -117,6 +117,10 @@ Experiment asked_experiment(const Options& options, const std::string& name, con
     }
     const Translation translation = asked_translation(options, name, overrides);
     for (const std::string& line : report(translation)) options.say(line);
+    const bool machine = translation.find("cluster.preset") || std::ranges::any_of(overrides, [](const Override& o) {
+        return o.key == "cluster.preset" || o.key.starts_with("cluster.gpu.");
+    });
+    if (checked && !machine) throw ConfigError(name + ": names no machine; expected --cluster NAME (stepcast list presets)");
     const auto text = experiment_text(translation), path = name + of_translation;
     return checked ? read_experiment_text(text, path, overrides) : read_unchecked_experiment_text(text, path, overrides);
 }

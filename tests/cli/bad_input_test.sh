@@ -103,6 +103,8 @@ refused 'several words' -- list presets H100 A100
 # Another tool's file is shown as what it is translated to, and that runs.
 run 0 show "$sources/tests/data/launch/gpt_arrays.sh" --cluster dgx-a100
 stdout_has '[parallelism]'
+run 1 simulate "$sources/tests/data/launch/gpt_arrays.sh"
+stderr_has 'gpt_arrays.sh: names no machine; expected --cluster NAME'
 refused 'describes a machine' 'import' -- show "$sources/tests/data/newcomer/topo.txt"
 
 # With --emit the flags are the answer, the training stands on stderr, the page where --out says.
