@@ -1,6 +1,8 @@
 // Defaults: deepspeed/runtime/{config,constants}.py, zero/config.py at edaa7221.
 #include "translate/readers.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace stepcast {
@@ -16,20 +18,43 @@ const NamedValue* stated(Document& d, std::string_view name, Translation& t) {
     return nullptr;
 }
 
+// train_batch_size = micro x accumulation x replicas: two of a file give the third, all three may contradict each other.
+void derive_micro_batch(const NamedValue& global, long pieces, long replicas, Translation& t) {
+    const long all = count_in(global), parts = pieces * replicas;
+    if (parts == 0)
+        t.open.push_back(fmt::format("train_micro_batch_size_per_gpu = {} / ({}replicas); say it with --set micro_batch=N", all,
+                                     pieces > 0 ? fmt::format("{} x ", pieces) : "accumulation x "));
+    else if (all % parts != 0)
+        t.problems.push_back(fmt::format("train_batch_size ({}): {} is no multiple of accumulation {} x {} replicas", global.at, all, pieces, replicas));
+    else
+        t.set("parallelism.micro_batch", all / parts, global.at);
+}
+
+void check_batch(const NamedValue& global, long micro, long pieces, long replicas, Translation& t) {
+    const long all = count_in(global), each = micro * pieces;
+    if (replicas > 0 ? all != each * replicas : all % each != 0)
+        t.problems.push_back(fmt::format("train_batch_size ({}): {} is not {} sequences x accumulation {} x {}; DeepSpeed stops there, the "
+                                         "forecast takes the {}", global.at, all, micro, pieces,
+                                         replicas > 0 ? fmt::format("{} replicas", replicas) : "replicas", all));
+}
+
 void read_batch(Document& d, Translation& t, long replicas) {
     const auto* micro = stated(d, "train_micro_batch_size_per_gpu", t);
     const auto* global = stated(d, "train_batch_size", t);
     const auto* pieces = stated(d, "gradient_accumulation_steps", t);
-    if (micro) t.set("parallelism.micro_batch", integer_in(*micro), micro->at);
+    // 0: the Trainer's.
+    const long each = micro ? count_in(*micro) : 0, steps = pieces ? count_in(*pieces) : d.states("gradient_accumulation_steps") ? 0 : 1;
+    if (micro) t.set("parallelism.micro_batch", each, micro->at);
     if (global) t.set("parallelism.global_batch", integer_in(*global), global->at);
-    if (micro && global && !pieces && replicas == 0)
-        t.open.push_back(fmt::format("accumulation x replicas = {}", integer_in(*global) / count_in(*micro)));
+    if (global && !micro) return derive_micro_batch(*global, steps, replicas, t);
+    if (global && pieces) return check_batch(*global, each, steps, replicas, t);
+    if (global && replicas == 0) t.open.push_back(fmt::format("accumulation x replicas = {}", integer_in(*global) / each));
     if (!micro || global) return;
-    const long each = count_in(*micro) * (pieces ? count_in(*pieces) : 1);
+    const long step = each * std::max(steps, 1L);
     if (replicas > 0)
-        t.set("parallelism.global_batch", each * replicas, pieces ? pieces->at : micro->at);
+        t.set("parallelism.global_batch", step * replicas, pieces ? pieces->at : micro->at);
     else
-        t.open.push_back(fmt::format("train_batch_size = {} x replicas; say it with --set global_batch=N", each));
+        t.open.push_back(fmt::format("train_batch_size = {} x replicas; say it with --set global_batch=N", step));
 }
 
 void read_zero(Document& d, Translation& t) {
