@@ -53,22 +53,40 @@ std::string written_out(const NamedValue& value, std::size_t& at, int depth) {
     return text;
 }
 
+// The forecast has multi-token prediction with the loss. A chunk of nothing else takes the last layer of those before it, so that it
+// has work as it would.
+void place_prediction(MegatronSource& s, const NamedValue& value, std::size_t at, std::vector<long>& chunks) {
+    std::string moved;
+    for (std::size_t from = at; chunks[at] == 0 && from-- > 0;)
+        if (chunks[from] > 1) {
+            --chunks[from];
+            ++chunks[at];
+            moved = fmt::format("; a layer of chunk {} is in its place", from + 1);
+        }
+    s.t.problems.push_back(fmt::format("pipeline_model_parallel_layout ({}): multi-token prediction (m) in chunk {} of {} is forecast in the last, with the loss{}",
+                                       value.at, at + 1, chunks.size(), moved));
+}
+
 // "Et*3|(t*4|)*6t*3mL": chunks between bars, first to last; embedding, loss and multi-token prediction are no layers.
 void take_layout(MegatronSource& s, const NamedValue& value) {
     std::size_t at = 0;
     const std::string text = written_out(value, at, 0);
     if (at < value.value.size()) wrong(value, "as many opening as closing brackets");
     std::vector<long> chunks{0};
+    std::size_t prediction = 0;  // the first chunk with some, counted from 1
     for (const char c : text)
         if (c == '|')
             chunks.push_back(0);
         else if (c == 't')
             ++chunks.back();
-        else if (c != 'E' && c != 'L' && c != 'm' && c != ',' && c != ' ' && c != '"')
+        else if (c == 'm')
+            prediction = prediction > 0 ? prediction : chunks.size();
+        else if (c != 'E' && c != 'L' && c != ',' && c != ' ' && c != '"')
             wrong(value, "a layout of E, t, m, L, | and brackets");
     const long pp = s.t.count("parallelism.pp", 1);
     if (static_cast<long>(chunks.size()) % pp != 0)
         wrong(value, fmt::format("a multiple of pp = {} chunks, found {}", pp, chunks.size()));
+    if (prediction > 0 && prediction < chunks.size()) place_prediction(s, value, prediction - 1, chunks);
     s.t.set("parallelism.vp", static_cast<long>(chunks.size()) / pp, value.at);
     s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), value.at);
 }

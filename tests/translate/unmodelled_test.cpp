@@ -58,3 +58,15 @@ TEST_CASE("two of DeepSpeed's three batch numbers give the third, and three may 
         CHECK_THAT(lines(open.open), Contains("train_micro_batch_size_per_gpu = 128 / (") && Contains("--set micro_batch=N"));
     }
 }
+
+// DeepSeek-V3's layout has its prediction layer in a chunk of its own: the forecast has it with the loss.
+TEST_CASE("a layout with a chunk for multi-token prediction alone can be forecast") {
+    const auto t = megatron("--pipeline-model-parallel-size 4 --mtp-num-layers 1 --untie-embeddings-and-output-weights "
+                            "--pipeline-model-parallel-layout \"Ett|ttt|m|ttL\"");
+    CHECK(value(t, "parallelism.stage_layers") == "[2, 2, 1, 2]");
+    CHECK_THAT(lines(t.problems), Contains("(m) in chunk 3 of 4 is forecast in the last, with the loss; a layer of chunk 2 is in its place"));
+    CHECK_NOTHROW(read_experiment_text(experiment_text(t), "run.sh", std::vector<Override>{{"cluster.preset", "dgx-h100"}}));
+    const auto with_loss = megatron("--pipeline-model-parallel-size 4 --mtp-num-layers 1 --pipeline-model-parallel-layout \"Ett|tt|tt|tmL\"");
+    CHECK(value(with_loss, "parallelism.stage_layers") == "[2, 2, 2, 1]");
+    CHECK(with_loss.problems.empty());
+}
