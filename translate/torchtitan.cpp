@@ -1,8 +1,10 @@
 // Defaults: torchtitan/config/job_config.py, torchtitan/models/*/infra/parallelize.py, v0.2.2.
 #include "translate/readers.h"
 
+#include <algorithm>
 #include <array>
 #include <span>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -177,21 +179,42 @@ void read_split(Document& d, Translation& t, long filling) {
         t.open.push_back(fmt::format("{} GPUs by its degrees", split * t.count("parallelism.dp", 1)));
 }
 
+// What narrows the products: "float8", "quantize.linear.float8", "quantize.linear.mx", each with a table of its own, which does
+// nothing without its converter.
+void read_converters(Document& d, Translation& t) {
+    const auto* stated = d.find("model.converters");
+    const auto* scales = d.find_any({"quantize.linear.float8.recipe_name", "float8.recipe_name"});
+    const auto* blocks = d.find_any({"quantize.linear.mx.recipe_name", "mx.recipe_name"});
+    std::string names = stated ? stated->value : "";
+    std::ranges::replace_if(names, [](char c) { return c == '[' || c == ']' || c == ','; }, ' ');
+    std::istringstream words(names);
+    for (std::string name; words >> name;) {
+        const bool mx = name == "mx" || name.ends_with(".mx");
+        if (mx)
+            t.set("workload.dtype", blocks && blocks->value.find("fp4") != std::string::npos ? "fp4" : "fp8", stated->at);
+        else if (name.ends_with("float8"))
+            t.set("workload.dtype", "fp8", stated->at);
+        else
+            t.problems.push_back(fmt::format("model.converters ({}): {} is not modelled", stated->at, name));
+        if (!mx && name.ends_with("float8") && scales && scales->value.find("rowwise") != std::string::npos)
+            t.set("workload.row_scales", "true", scales->at);
+    }
+    for (const auto* table : {scales, blocks})
+        if (table && !t.find("workload.dtype")) t.ignored.push_back(fmt::format("{} ({}): no converter in model.converters reads it", table->name, table->at));
+}
+
 void read_training(Document& d, Translation& t) {
     if (const auto* v = d.find("training.seq_len"))
         t.set("workload.seq", integer_in(*v), v->at);
     else
         t.take_default("workload.seq", "2048");
-    const auto* converters = d.find("model.converters");
-    const bool fp8 = converters && converters->value.find("float8") != std::string::npos;
-    const auto *recipe = d.find("float8.recipe_name"), *weights = d.find("training.mixed_precision_param");
-    if (fp8)  // the products; what mixed precision says is of the rest
-        t.set("workload.dtype", "fp8", converters->at);
-    else if (weights)
+    read_converters(d, t);
+    const auto* weights = d.find("training.mixed_precision_param");
+    if (t.find("workload.dtype")) {  // of the products; what mixed precision says is of the rest
+    } else if (weights)
         t.set("workload.dtype", weights->value == "float32" ? "fp32" : "bf16", weights->at);
     else
         t.take_default("workload.dtype", "bf16");
-    if (fp8 && recipe && recipe->value.find("rowwise") != std::string::npos) t.set("workload.row_scales", "true", recipe->at);
     if (const auto* v = d.find("training.mixed_precision_reduce"))
         t.set("parallelism.gradient_dtype", v->value == "bfloat16" ? "bf16" : "fp32", v->at);
     else

@@ -59,6 +59,18 @@ TEST_CASE("two of DeepSpeed's three batch numbers give the third, and three may 
     }
 }
 
+TEST_CASE("torchtitan's converters under both their names") {
+    const auto rows = torchtitan("converters = [\"quantize.linear.float8\"]", "[quantize.linear.float8]\nrecipe_name = \"rowwise\"");
+    CHECK(value(rows, "workload.dtype") == "fp8");
+    CHECK(value(rows, "workload.row_scales") == "true");
+    for (const char* name : {"mx", "quantize.linear.mx"}) CHECK(value(torchtitan(std::string("converters = [\"") + name + "\"]"), "workload.dtype") == "fp8");
+    CHECK(value(torchtitan("converters = [\"mx\"]", "[mx]\nrecipe_name = \"mxfp4_cutlass\""), "workload.dtype") == "fp4");
+    CHECK_THAT(lines(torchtitan("converters = [\"nf4\"]").problems), Contains("nf4 is not modelled"));
+    const auto inert = torchtitan("", "[quantize.linear.float8]\nrecipe_name = \"rowwise\"");
+    CHECK(value(inert, "workload.dtype") == "bf16");
+    CHECK_THAT(lines(inert.ignored), Contains("no converter in model.converters reads it"));
+}
+
 // DeepSeek-V3's layout has its prediction layer in a chunk of its own: the forecast has it with the loss.
 TEST_CASE("a layout with a chunk for multi-token prediction alone can be forecast") {
     const auto t = megatron("--pipeline-model-parallel-size 4 --mtp-num-layers 1 --untie-embeddings-and-output-weights "
