@@ -80,10 +80,6 @@ void read_zero(Document& d, Translation& t) {
     if (const auto* v = stated(d, "zero_optimization.zero_hpz_partition_size", t); v && integer_in(*v) > 1 && stage == 3)
         t.problems.push_back(fmt::format("zero_hpz_partition_size ({}): read as plain ZeRO-3; the second copy of the weights over {} ranks is "
                                          "not in the memory, nor its cheaper gathers in the backward", v->at, integer_in(*v)));
-    for (const char* name : {"zero_optimization.offload_optimizer.device", "zero_optimization.offload_param.device"})
-        if (const auto* v = d.find(name); v && v->value != "none")
-            t.problems.push_back(fmt::format("{} ({}): memory of the host is not modelled; the forecast keeps all on "
-                                             "the device", name, v->at));
 }
 
 void read_precision(Document& d, Translation& t) {
@@ -102,10 +98,7 @@ void read_precision(Document& d, Translation& t) {
         t.take_default("workload.dtype", "fp32");
     if (const auto* v = d.find_any({"communication_data_type", "data_types.grad_accum_dtype"}); v && v->value != "auto")
         t.set("parallelism.gradient_dtype", v->value, v->at);
-    if (const auto* v = stated(d, "optimizer.type", t)) {
-        const bool lamb = v->value == "Lamb" || v->value == "OneBitLamb";
-        t.set("workload.optimizer", v->value == "SGD" ? "sgd" : lamb ? "lamb" : "adam", v->at);
-    }
+    if (const auto* v = stated(d, "optimizer.type", t)) set_optimizer(t, *v);
 }
 
 }  // namespace
@@ -121,11 +114,14 @@ Translation translate_deepspeed(Document& d, long replicas) {
     read_precision(d, t);
     if (const auto* v = stated(d, "tensor_parallel.autotp_size", t); v && integer_in(*v) > 1)
         t.set("parallelism.tp", integer_in(*v), v->at);
-    if (const auto* v = stated(d, "sequence_parallel_size", t); v && integer_in(*v) > 1)
+    if (const auto* v = stated(d, "sequence_parallel_size", t); v && integer_in(*v) > 1) {
         t.set("parallelism.cp", integer_in(*v), v->at);
+        t.problems.push_back("sequence_parallel_size (" + v->at + "): exchanges of heads (Ulysses) are not modelled; taken as a ring of keys and values");
+    }
     if (d.states("activation_checkpointing.partition_activations"))
         t.open.push_back("recompute: options are there, the switch is in the model's code; --set recompute=full if it is on");
     t.open.push_back("how many GPUs; say it with --gpus");
+    name_unmodelled(d, t);
     for (const auto& value : d.values)
         if (!value.used) t.ignored.push_back(value.name);
     return t;

@@ -89,6 +89,7 @@ Translation translate_megatron(Document& document, MegatronDialect dialect, long
     take_precision(s);
     take_recompute(s);
     take_world(s);
+    name_unmodelled(s.d, s.t);
     leave_rest(s);
     return std::move(s.t);
 }

@@ -112,9 +112,6 @@ Translation translate_bridge(Document d, const std::string& variant) {
         t.set("cluster.gpus_per_node", std::min(ranks, per_node), d.path);
         std::erase_if(t.ignored, [](const std::string& line) { return line == "num_gpus_per_node"; });
     }
-    if (const auto* v = d.find("cpu_offloading_num_layers"); v && integer_in(*v) > 0)
-        t.problems.push_back("cpu_offloading_num_layers (" + v->at +
-                             "): memory of the host is not modelled; the forecast keeps all on the device");
     return t;
 }
 

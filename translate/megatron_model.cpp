@@ -38,6 +38,8 @@ void take_attention(MegatronSource& s) {
             s.t.ignored.push_back("num_query_groups (" + v->at + "): without group_query_attention");
     }
     if (const auto* v = s.d.find("num_key_value_heads")) s.t.set("workload.kv_heads", integer_in(*v), v->at);  // Megatron-DeepSpeed
+    const auto* backend = s.d.find("attention_backend");  // "unfused", or "AttnBackend.unfused" in a dump
+    const bool unfused = backend && (backend->value.ends_with("unfused") || backend->value.ends_with("local"));
     if (const auto* v = s.d.find("multi_latent_attention"); v && flag_in(*v)) {
         s.t.set("workload.attention", "mla", v->at);
         for (const auto& [theirs, ours, otherwise] :
@@ -47,9 +49,13 @@ void take_attention(MegatronSource& s) {
                 s.t.set(ours, integer_in(*size), size->at);
             else
                 s.t.take_default(ours, std::to_string(otherwise));
+    } else if (unfused) {
+        s.t.set("workload.attention", "plain", backend->at);
     } else if (s.sized) {
         s.t.take_default("workload.attention", "flash");
     }
+    if (const auto* attention = s.t.find("workload.attention"); unfused && attention && attention->value == "mla")
+        s.t.problems.push_back("attention_backend (" + backend->at + "): " + backend->value + " is not modelled with latent attention; taken as fused");
 }
 
 void take_norms_and_positions(MegatronSource& s) {
@@ -116,9 +122,11 @@ void take_window(MegatronSource& s) {
 
 // What changes the work of some layers and is not in the forecast.
 void name_other_layers(MegatronSource& s) {
-    for (const char* name : {"hybrid_layer_pattern", "hybrid_override_pattern"})
-        if (const auto* v = s.d.find(name))
-            s.t.problems.push_back(fmt::format("{} ({}): layers of several kinds; the forecast has attention in each", name, v->at));
+    if (const auto* v = s.d.find("spec"); v && v->value.find("mamba") != std::string::npos)
+        s.t.problems.push_back("spec (" + v->at + "): layers of Mamba; the forecast has attention in each");
+    // Of a model without decoder they are the layers.
+    if (const auto* v = s.d.find("encoder_num_layers"); v && integer_in(*v) != s.t.count("workload.layers", 0))
+        s.t.problems.push_back("encoder_num_layers (" + v->at + "): the forecast has no encoder beside the layers");
     take_window(s);
     if (const auto* v = s.d.find("mtp_num_layers"); v && integer_in(*v) > 0)
         s.t.set("workload.mtp_layers", integer_in(*v), v->at);
@@ -139,8 +147,8 @@ void take_model(MegatronSource& s) {
     take_norms_and_positions(s);
     take_biases_and_ends(s);
     name_other_layers(s);
-    if (const auto* v = s.d.find("optimizer"))
-        s.t.set("workload.optimizer", lower_case(v->value) == "sgd" ? "sgd" : "adam", v->at);
+    if (const auto* v = s.d.find_any({"optimizer", "optimizer.optimizer", "optim.name"}))
+        set_optimizer(s.t, *v);
     else if (s.sized)
         s.t.take_default("workload.optimizer", "adam");
 }

@@ -19,8 +19,12 @@ void take_split(MegatronSource& s) {
     }
     if (const auto* v = s.d.find_any({"tp_comm_overlap", "ub_tp_comm_overlap", "comm_overlap.tp_comm_overlap"}))
         s.t.set("parallelism.overlap_tp", flag_in(*v) && tp > 1 ? "true" : "false", v->at);
-    if (const auto* v = s.d.find("cp_comm_type"))
-        s.t.set("parallelism.context_exchange", v->value.find("allgather") != std::string::npos ? "all-gather" : "ring", v->at);
+    if (const auto* v = s.d.find("cp_comm_type")) {
+        const auto says = [&](const char* word) { return v->value.find(word) != std::string::npos; };
+        s.t.set("parallelism.context_exchange", says("allgather") || says("all_gather") ? "all-gather" : "ring", v->at);
+        if (says("a2a") && s.t.count("parallelism.cp", 1) > 1)
+            s.t.problems.push_back("cp_comm_type (" + v->at + "): exchanges of heads (a2a) are not modelled; taken as a ring of keys and values");
+    }
     if (const auto* v = s.d.find("use_tp_pp_dp_mapping"); v && flag_in(*v))
         s.t.set("parallelism.rank_order", "tp-cp-pp-dp", v->at);
 }

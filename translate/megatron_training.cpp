@@ -1,5 +1,9 @@
 #include "translate/megatron_source.h"
 
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
 #include <fmt/format.h>
 
 #include "model/files/plain_text.h"
@@ -10,7 +14,7 @@ namespace {
 void take_zero(MegatronSource& s) {
     const auto* distributed = s.d.find("use_distributed_optimizer");
     const auto* optim = s.d.find("optim.name");
-    const auto* fsdp = s.d.find_any({"use_megatron_fsdp", "dist.use_megatron_fsdp", "ddp.use_megatron_fsdp"});
+    const auto* fsdp = s.d.find_any({"use_megatron_fsdp", "dist.use_megatron_fsdp", "ddp.use_megatron_fsdp", "use_custom_fsdp"});
     const auto* fsdp2 = s.d.find_any({"use_torch_fsdp2", "dist.use_torch_fsdp2"});
     const auto* stage = s.d.find("zero_stage");
     if (stage) {  // Megatron-DeepSpeed
@@ -18,6 +22,8 @@ void take_zero(MegatronSource& s) {
     } else if (fsdp && flag_in(*fsdp)) {
         const auto how = s.d.text("data_parallel_sharding_strategy", "optim_grads_params");
         s.t.set("parallelism.zero", how == "no_shard" ? 0L : how == "optim" ? 1L : how == "optim_grads" ? 2L : 3L, fsdp->at);
+        if (fsdp->name == "use_custom_fsdp" && !s.d.states("data_parallel_sharding_strategy"))
+            s.t.open.push_back("data_parallel_sharding_strategy: taken as the optim_grads_params of today, versions with use_custom_fsdp may differ");
     } else if (fsdp2 && flag_in(*fsdp2)) {
         s.t.set("parallelism.zero", 3, fsdp2->at);
     } else if (distributed) {
@@ -95,14 +101,27 @@ void take_data_parallel(MegatronSource& s) {
     take_batch_schedule(s);
 }
 
+namespace {
+
+// The switch of FP8. NeMo's fp8_hybrid and fp8_e4m3 choose a format beside theirs; Megatron-LM's of old were the switch.
+const NamedValue* fp8_switch(MegatronSource& s) {
+    const auto* v = s.d.find_any({"fp8_format", "fp8"});
+    for (const char* name : {"fp8_hybrid", "fp8_e4m3"}) {
+        const auto* old = s.lm() ? s.d.find(name) : nullptr;
+        if (old && !v && flag_in(*old)) return old;
+    }
+    return v && (v->name == "fp8_format" || (lower_case(v->value) != "false" && !v->value.empty())) ? v : nullptr;
+}
+
+}  // namespace
+
 void take_precision(MegatronSource& s) {
-    const auto* fp8 = s.d.find_any({"fp8_format", "fp8"});
+    const auto* fp8 = fp8_switch(s);
     const auto *fp4 = s.d.find("fp4_format"), *brain = s.d.find("bf16");
     const auto* mixed = s.d.find_any({"mixed_precision", "mixed_precision.name"});
-    const bool switched = fp8 && (fp8->name == "fp8_format" || (lower_case(fp8->value) != "false" && !fp8->value.empty()));
     if (fp4)
         s.t.set("workload.dtype", "fp4", fp4->at);
-    else if (switched)
+    else if (fp8)
         s.t.set("workload.dtype", "fp8", fp8->at);
     else if (mixed)
         s.t.set("workload.dtype",
@@ -127,6 +146,28 @@ void take_precision(MegatronSource& s) {
         s.t.set("run.cuda_graph", v->value == "none" || lower_case(v->value) == "false" ? "false" : "true", v->at);
 }
 
+namespace {
+
+// Selective recomputation is that of attention's scores; other modules are kept.
+void take_recomputed_modules(MegatronSource& s) {
+    const auto* modules = s.d.find("recompute_modules");
+    if (!modules || s.t.find("parallelism.recompute")->value != "selective") return;
+    std::string names = modules->value;
+    std::ranges::replace_if(names, [](char c) { return std::isalpha(static_cast<unsigned char>(c)) == 0 && c != '_'; }, ' ');
+    std::istringstream words(names);
+    std::vector<std::string> kept;
+    bool scores = false;
+    for (std::string name; words >> name;)
+        if (name == "core_attn") scores = true;
+        else kept.push_back(name);
+    if (kept.empty()) return;
+    if (!scores) s.t.set("parallelism.recompute", "none", modules->at);
+    s.t.problems.push_back(fmt::format("recompute_modules ({}): of modules the forecast computes core_attn alone again; its memory keeps {}",
+                                       modules->at, fmt::join(kept, ", ")));
+}
+
+}  // namespace
+
 void take_recompute(MegatronSource& s) {
     const auto* how = s.d.find_any({"recompute_granularity", "activations_checkpoint_granularity"});
     const auto* old = s.d.find_any({"checkpoint_activations", "activations_checkpoint_method"});
@@ -143,6 +184,7 @@ void take_recompute(MegatronSource& s) {
         s.t.set("parallelism.recompute", "full", layers->at);
     else
         s.t.take_default("parallelism.recompute", "none");
+    take_recomputed_modules(s);
     const bool block = !method || method->value == "block";
     if (layers && block && s.t.find("parallelism.recompute")->value == "full")
         s.t.set("parallelism.recompute_layers", integer_in(*layers), layers->at);

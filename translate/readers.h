@@ -39,6 +39,11 @@ Translation translate_deepspeed(Document& document, long replicas);
 // torchtitan's TOML (v0.2.2). `model` names the sizes where model.name and model.flavor do not.
 Translation translate_torchtitan(Document& document, const std::string& model, long replicas);
 
+// What a file states, changes a step and has no key, told among the problems.
+void name_unmodelled(Document& document, Translation& translation);
+// Adam, SGD or Lamb; another is told and taken as one of them.
+void set_optimizer(Translation& translation, const NamedValue& value);
+
 // OmegaConf's ${..} in NeMo's YAML: relative and absolute names, multiply and divide.
 
 // Values that name others take theirs; what cannot be told keeps its text.

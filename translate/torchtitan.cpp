@@ -164,7 +164,7 @@ void read_split(Document& d, Translation& t, long filling) {
     if (tp > 1) t.take_default("parallelism.sequence_parallel", "true");
     if (const auto* v = d.find("parallelism.enable_async_tensor_parallel"); v && flag_in(*v) && tp > 1)
         t.set("parallelism.overlap_tp", "true", v->at);
-    if (cp > 1) t.take_default("parallelism.context_exchange", "all-gather");
+    if (cp > 1) t.take_default("parallelism.context_exchange", d.text("parallelism.context_parallel_rotate_method") == "alltoall" ? "ring" : "all-gather");
     if (const auto* v = d.find("parallelism.expert_tensor_parallel_degree"); v && tp > 1)
         t.set("parallelism.expert_tensor_parallel", integer_in(*v) == 1 ? "false" : "true", v->at);
     if (const auto* v = d.find("parallelism.expert_parallel_comm_backend"))
@@ -237,7 +237,7 @@ void read_training(Document& d, Translation& t) {
     const auto components = d.text("compile.components", "[model, loss]");
     const bool compiled = compile && flag_in(*compile) && components.find("model") != std::string::npos;
     t.set("parallelism.eager", compiled ? "false" : "true", compile ? compile->at : "default of torchtitan");
-    if (const auto* v = d.find("optimizer.name")) t.set("workload.optimizer", "adam", v->at);
+    if (const auto* v = d.find("optimizer.name")) set_optimizer(t, *v);
 }
 
 }  // namespace
@@ -254,6 +254,7 @@ Translation translate_torchtitan(Document& d, const std::string& model, long rep
         t.set("workload.preset", model, "--model");
     read_split(d, t, replicas);
     read_training(d, t);
+    name_unmodelled(d, t);
     for (const auto& value : d.values)
         if (!value.used) t.ignored.push_back(value.name);
     return t;

@@ -22,7 +22,7 @@ struct Translation {
     std::vector<std::string> defaulted;   // "schedule 1f1b: the default"
     std::vector<std::string> ignored;     // stated, and without a counterpart or effect
     std::vector<std::string> open;        // what the file leaves out and an experiment needs
-    std::vector<std::string> problems;    // what could not run as it stands there
+    std::vector<std::string> problems;    // what could not run as it stands there, or is not forecast as it would
 
     void set(const std::string& key, const std::string& value, const std::string& at);
     void set(const std::string& key, long value, const std::string& at) { set(key, std::to_string(value), at); }

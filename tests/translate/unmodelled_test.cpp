@@ -59,6 +59,60 @@ TEST_CASE("two of DeepSpeed's three batch numbers give the third, and three may 
     }
 }
 
+TEST_CASE("flags that change a step and have no key are among the problems, whatever the tool") {
+    for (const char* flag : {"--hybrid-attention-ratio 0.1", "--is-hybrid-model", "--spec megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec",
+                             "--encoder-num-layers 2", "--decoder-num-layers 2", "--experimental-attention-variant gated_delta_net", "--linear-attention-type x",
+                             "--heterogeneous-layers-config-path x.json", "--moe-latent-size 16", "--optimizer-cpu-offload", "--cpu-offloading-num-layers 2",
+                             "--fine-grained-activation-offloading", "--exp-avg-dtype bf16"}) {
+        INFO(flag);
+        CHECK(megatron(flag).problems.size() == 1);
+    }
+    for (const char* flag : {"--hybrid-attention-ratio 0.0", "--encoder-num-layers 7", "--cpu-offloading-num-layers 0", "--exp-avg-dtype fp32", "--spec local"}) {
+        INFO(flag);
+        CHECK(megatron(flag).problems.empty());
+    }
+    const TestFolder folder;
+    const auto document = translate(folder.write("doc.sh", "cat <<EOT > ds.json\n{\"zero_optimization\": {\"stage\": 1, \"offload_optimizer\": {\"device\": \"cpu\"}}}\nEOT\n"
+                                                           "deepspeed pretrain_gpt.py --deepspeed --deepspeed_config ds.json --num-layers 4 --hidden-size 64 "
+                                                           "--num-attention-heads 4 --seq-length 16 --micro-batch-size 1\n"), {});
+    CHECK_THAT(lines(document.problems), Contains("zero_optimization.offload_optimizer.device ("));
+    const auto old = translate(folder.write("ds.json", R"({"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2, "cpu_offload": true,
+                                                           "zero_quantized_weights": true, "zero_quantized_gradients": false}})"), {});
+    REQUIRE(old.problems.size() == 2);
+    CHECK_THAT(lines(old.problems), Contains("zero_optimization.cpu_offload (") && Contains("zero_optimization.zero_quantized_weights ("));
+    CHECK_THAT(lines(torchtitan("[training]\nenable_cpu_offload = true").problems), Contains("training.enable_cpu_offload (") && Contains("memory of the host"));
+}
+
+TEST_CASE("flags of old and new name the same") {
+    CHECK(value(megatron("--fp8-hybrid"), "workload.dtype") == "fp8");
+    CHECK(value(megatron("--fp8-e4m3"), "workload.dtype") == "fp8");
+    CHECK(value(megatron("--attention-backend unfused"), "workload.attention") == "plain");
+    CHECK(value(megatron("--use-custom-fsdp --data-parallel-sharding-strategy optim_grads"), "parallelism.zero") == "2");
+    CHECK(value(megatron("--recompute-granularity selective"), "parallelism.recompute") == "selective");
+    const auto modules = megatron("--recompute-granularity selective --recompute-modules moe_act layernorm");
+    CHECK(value(modules, "parallelism.recompute") == "none");
+    CHECK_THAT(lines(modules.problems), Contains("core_attn alone") && Contains("keeps moe_act, layernorm"));
+    CHECK(value(megatron("--recompute-granularity selective --recompute-modules core_attn mlp"), "parallelism.recompute") == "selective");
+    const auto heads = megatron("--context-parallel-size 2 --cp-comm-type a2a");
+    CHECK(value(heads, "parallelism.context_exchange") == "ring");
+    CHECK_THAT(lines(heads.problems), Contains("(a2a) are not modelled"));
+    CHECK(value(megatron("--context-parallel-size 2 --cp-comm-type all_gather"), "parallelism.context_exchange") == "all-gather");
+}
+
+TEST_CASE("an optimizer that is not modelled is told, and which one is taken") {
+    for (const char* name : {"muon", "dist_muon", "lion"}) {
+        const auto t = megatron(std::string("--optimizer ") + name);
+        CHECK(value(t, "workload.optimizer") == "adam");
+        CHECK_THAT(lines(t.problems), Contains(std::string(name) + " is not modelled; taken as adam"));
+    }
+    for (const char* name : {"Muon", "Adagrad", "OneBitAdam"})
+        CHECK_THAT(lines(deepspeed(std::string("\"optimizer\": {\"type\": \"") + name + "\"}").problems), Contains("taken as adam"));
+    CHECK_THAT(lines(deepspeed("\"optimizer\": {\"type\": \"OneBitLamb\"}").problems), Contains("taken as lamb"));
+    CHECK_THAT(lines(torchtitan("[optimizer]\nname = \"Muon\"").problems), Contains("taken as adam"));
+    for (const char* name : {"AdamW", "FusedAdam", "SGD", "Lamb"})
+        CHECK(deepspeed(std::string("\"optimizer\": {\"type\": \"") + name + "\"}").problems.empty());
+}
+
 TEST_CASE("torchtitan's converters under both their names") {
     const auto rows = torchtitan("converters = [\"quantize.linear.float8\"]", "[quantize.linear.float8]\nrecipe_name = \"rowwise\"");
     CHECK(value(rows, "workload.dtype") == "fp8");
