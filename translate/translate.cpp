@@ -15,17 +15,22 @@ namespace {
 
 bool has(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
 
-// DeepSpeed's JSON that a script writes for its own launch: precision, stage and batch that no flag states.
+// DeepSpeed's JSON that a script writes for its own launch.
+std::vector<Document> deepspeed_documents(Document& d, const ShellLaunch& launch) {
+    std::vector<Document> found;
+    if (d.states("deepspeed") || d.states("deepspeed_config"))
+        for (const auto& [text, at] : launch.documents) found.push_back(read_yaml(text, at));
+    return found;
+}
+
+// Its precision, stage and batch that no flag states.
 void add_deepspeed(Document& d, const ShellLaunch& launch) {
-    if (!d.states("deepspeed") && !d.states("deepspeed_config")) return;
-    for (const auto& [text, at] : launch.documents) {
-        const Document json = read_yaml(text, at);
+    for (const Document& json : deepspeed_documents(d, launch))
         for (const auto& [theirs, flag] : {std::pair{"bf16.enabled", "bf16"}, {"fp16.enabled", "fp16"},
                                            {"zero_optimization.stage", "zero_stage"}, {"train_batch_size", "global_batch_size"},
                                            {"train_micro_batch_size_per_gpu", "micro_batch_size"}})
             for (const NamedValue& value : json.values)
-                if (value.name == theirs && !value.value.empty() && !d.states(flag)) d.add(flag, value.value, at);
-    }
+                if (value.name == theirs && !value.value.empty() && !d.states(flag)) d.add(flag, value.value, json.path);
 }
 
 // A value that is refused may be a variable that the script leaves to its caller.
@@ -37,6 +42,21 @@ Translation naming_unknown(const ShellLaunch& launch, Translate translate) {
         if (launch.unknown.empty()) throw;
         throw ConfigError(fmt::format("{}; not set in the script: {}; say it with --env", error.what(), fmt::join(launch.unknown, ", ")));
     }
+}
+
+// Megatron-LM has a program for each kind of model, with much the same flags. `model` is the caller's, who knows better.
+void take_program(const ShellLaunch& launch, const std::string& model, Translation& t) {
+    const auto program = std::ranges::find_if(launch.arguments, [](const ShellArgument& a) { return a.text.ends_with(".py"); });
+    if (program == launch.arguments.end() || !model.empty()) return;
+    const auto name = std::filesystem::path(program->text).filename().string();
+    auto words = "_" + name.substr(0, name.size() - 3) + "_";
+    std::ranges::replace(words, '-', '_');
+    if (has(words, "_bert_")) t.set("workload.causal", "false", program->at);
+    for (const auto& [word, what] : {std::pair{"_t5_", "an encoder with a decoder"}, {"_retro_", "layers that attend to retrieved text"},
+                                     {"_vlm_", "a vision tower before the layers"}, {"_mamba_", "layers of Mamba among those of attention"}})
+        if (has(words, word))
+            throw ConfigError(fmt::format("{}: found {}, which trains {}; expected pretrain_gpt.py or pretrain_bert.py, or a preset of its model "
+                                          "with --model", program->at, name, what));
 }
 
 Translation translate_script(const std::string& text, const std::string& path, const TranslateOptions& options) {
@@ -65,6 +85,8 @@ Translation translate_script(const std::string& text, const std::string& path, c
     const bool dotted = std::ranges::any_of(d.values, [](const NamedValue& v) { return v.name.find('.') != std::string::npos; });
     if (dotted) drop_bridge_sections(d);
     Translation t = naming_unknown(launch, [&] { return translate_megatron(d, dotted ? MegatronDialect::bridge : MegatronDialect::lm, ranks); });
+    take_program(launch, options.model, t);
+    for (Document& json : deepspeed_documents(d, launch)) name_unmodelled(json, t);
     if (ranks > 0) {
         t.set("cluster.nodes", ranks / per_node, at);
         t.set("cluster.gpus_per_node", per_node, at);

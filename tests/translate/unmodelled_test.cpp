@@ -59,6 +59,13 @@ TEST_CASE("two of DeepSpeed's three batch numbers give the third, and three may 
     }
 }
 
+TEST_CASE("the program that a script launches says which model its flags are of") {
+    CHECK(value(megatron("", "pretrain_bert.py"), "workload.causal") == "false");
+    CHECK(value(megatron(""), "workload.causal").empty());
+    for (const char* program : {"pretrain_t5.py", "pretrain_mamba.py", "pretrain_vlm.py", "pretrain_retro.py"})
+        CHECK_THAT(complaint([&] { megatron("", program); }), Contains(std::string("found ") + program) && Contains("expected pretrain_gpt.py"));
+}
+
 TEST_CASE("flags that change a step and have no key are among the problems, whatever the tool") {
     for (const char* flag : {"--hybrid-attention-ratio 0.1", "--is-hybrid-model", "--spec megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec",
                              "--encoder-num-layers 2", "--decoder-num-layers 2", "--experimental-attention-variant gated_delta_net", "--linear-attention-type x",
