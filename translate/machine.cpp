@@ -126,7 +126,7 @@ void Machine::count_devices(int listed, const std::string& path) {
     }
 }
 
-MachineFile cluster_of_machine(Machine m, const std::string& name, const std::string& gpu) {
+MachineFile cluster_of_machine(const Machine& m, const std::string& name, const std::string& gpu) {
     MachineFile file;
     file.report = m.from;
     std::string how;

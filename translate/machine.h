@@ -47,6 +47,6 @@ struct MachineFile {
 };
 // Datasheet of the GPU from the preset that has it; constants too where the machine is that preset's, else priors. `gpu`
 // names the device where the files do not, or better.
-MachineFile cluster_of_machine(Machine machine, const std::string& name, const std::string& gpu);
+MachineFile cluster_of_machine(const Machine& machine, const std::string& name, const std::string& gpu);
 
 }  // namespace stepcast

@@ -94,7 +94,7 @@ Document dumped_arguments(const std::string& text, const std::string& path) {
         const auto dots = line.find(" ...");
         if (dots == std::string::npos) continue;
         const auto begin = line.find_last_of(" :", dots - 1) + 1;
-        const auto behind = line.find_first_not_of(".", dots + 1);
+        const auto behind = line.find_first_not_of('.', dots + 1);
         auto value = behind == std::string::npos ? "" : line.substr(std::min(line.size(), behind + 1));
         while (!value.empty() && (value.back() == ' ' || value.back() == '\r')) value.pop_back();
         const bool null = value == "None" || value.empty();
