@@ -7,7 +7,9 @@
 #include <numeric>
 #include <tuple>
 
+#include "calibrate/profiles/call_contexts.h"
 #include "calibrate/profiles/profile_times.h"
+#include "calibrate/profiles/profiled_steps.h"
 #include "calibrate/profiles/trace_records.h"
 #include "model/errors.h"
 #include "model/records/measurements.h"
@@ -15,110 +17,14 @@
 namespace stepcast {
 namespace {
 
-constexpr std::int64_t rounding = 1000;  // ns: old traces state whole microseconds
 constexpr std::int32_t none = -1;
-
-// What encloses a call that launched device work, as indices of host spans: the operator whose work it is (a product, else an
-// attention, else the innermost) and the collective.
-struct Context {
-    std::int32_t work = none, exchange = none;
-    bool product = false;
-    ProfilePhase phase = ProfilePhase::unlinked;
-};
-
-struct Open {
-    std::size_t span;
-    std::int32_t product, attention, exchange;
-    ProfilePhase phase;
-};
-
-// Phase below `name` when its surroundings have `outer`: autograd's nodes run the backward, a checkpoint's node the forward
-// again, and nodes inside that the backward once more.
-ProfilePhase phase_below(std::string_view name, ProfilePhase outer) {
-    if (name.starts_with("Optimizer.step")) return ProfilePhase::optimizer;
-    if (name.starts_with("autograd::engine::evaluate_function"))
-        return name.find("CheckpointFunctionBackward") == std::string_view::npos ? ProfilePhase::backward
-                                                                                  : ProfilePhase::recompute;
-    return outer;
-}
-
-bool is_exchange(std::string_view name) { return name.starts_with("nccl:") || name.starts_with("c10d::"); }
-
-class Linker {
-public:
-    explicit Linker(const TraceRecords& records) : r_(records), host_(order(records.host)) {}
-
-    // For each call, in their order.
-    std::vector<Context> contexts() {
-        std::vector<Context> found(r_.calls.size());
-        const auto calls = order(r_.calls);
-        std::size_t next = 0;
-        for (const std::uint32_t c : calls) {
-            const DriverCall& call = r_.calls[c];
-            while (next < host_.size() && before(r_.host[host_[next]], call)) push(host_[next++]);
-            close(call.thread, call.start);
-            found[c] = top();
-        }
-        return found;
-    }
-
-private:
-    // By thread, then start, the longer first, so that what encloses comes before what it encloses.
-    template <typename Record>
-    static std::vector<std::uint32_t> order(const Records<Record>& records) {
-        std::vector<std::uint32_t> ids(records.size());
-        std::iota(ids.begin(), ids.end(), 0U);
-        std::sort(ids.begin(), ids.end(), [&](std::uint32_t a, std::uint32_t b) {
-            const auto &x = records[a], &y = records[b];
-            return std::tuple(x.thread, x.start, -x.length.ns(), a) < std::tuple(y.thread, y.start, -y.length.ns(), b);
-        });
-        return ids;
-    }
-    static bool before(const HostSpan& span, const DriverCall& call) {
-        return std::pair(span.thread, span.start) <= std::pair(call.thread, call.start);
-    }
-    void close(std::uint32_t thread, std::int64_t time) {
-        while (!open_.empty() && (r_.host[open_.back().span].thread != thread ||
-                                  r_.host[open_.back().span].finish() + (whole_microseconds() ? rounding : 0) < time))
-            open_.pop_back();
-    }
-    [[nodiscard]] bool whole_microseconds() const {
-        return r_.host.empty() || (r_.host.front().start % 1000 == 0 && r_.host.back().start % 1000 == 0);
-    }
-    // What begins where another ends stands next to it, also where both are rounded.
-    void push(std::size_t s) {
-        const HostSpan& span = r_.host[s];
-        while (!open_.empty() && (r_.host[open_.back().span].thread != span.thread ||
-                                  r_.host[open_.back().span].finish() <= span.start))
-            open_.pop_back();
-        const std::string& name = r_.names[span.name];
-        Open next{s, none, none, none, ProfilePhase::forward};
-        if (!open_.empty()) next = {s, open_.back().product, open_.back().attention, open_.back().exchange, open_.back().phase};
-        next.phase = phase_below(name, next.phase);
-        const auto id = static_cast<std::int32_t>(s);
-        if (is_product(name)) next.product = id;
-        if (is_attention(name)) next.attention = id;
-        if (is_exchange(name)) next.exchange = id;
-        open_.push_back(next);
-    }
-    [[nodiscard]] Context top() const {
-        if (open_.empty()) return {none, none, false, ProfilePhase::forward};
-        const Open& o = open_.back();
-        const auto innermost = static_cast<std::int32_t>(o.span);
-        return {o.product >= 0 ? o.product : o.attention >= 0 ? o.attention : innermost, o.exchange, o.product >= 0, o.phase};
-    }
-
-    const TraceRecords& r_;
-    std::vector<std::uint32_t> host_;
-    std::vector<Open> open_;
-};
 
 // Operators become entries of the profile when a kernel of theirs is met.
 class Builder {
     using OperatorKey = std::pair<std::uint32_t, std::uint32_t>;  // name, inputs
 
 public:
-    Builder(TraceRecords& records, Profile& profile) : r_(records), p_(profile), contexts_(Linker(records).contexts()) {
+    Builder(TraceRecords& records, Profile& profile) : r_(records), p_(profile), contexts_(call_contexts(records)) {
         call_of_.reserve(r_.calls.size());
         for (std::uint32_t c = 0; c < r_.calls.size(); ++c)
             if (r_.calls[c].correlation != 0) call_of_.push_back(c);
@@ -150,7 +56,7 @@ public:
     }
 
 private:
-    void link(DeviceSpan& span, const Context& context, bool graph) {
+    void link(DeviceSpan& span, const CallContext& context, bool graph) {
         span.phase = context.phase;
         if (graph) {
             ++p_.counts.graph_kernels;
@@ -194,7 +100,7 @@ private:
 
     TraceRecords& r_;
     Profile& p_;
-    std::vector<Context> contexts_;
+    std::vector<CallContext> contexts_;
     std::vector<std::uint32_t> call_of_;  // by correlation
     std::map<OperatorKey, std::int32_t> products_, passes_, exchanges_;
     std::map<std::uint32_t, std::int32_t> unsized_;
@@ -267,7 +173,11 @@ void add_notes(const TraceRecords& records, Profile& p) {
         p.notes.push_back("the trace holds more names than fit the bound of memory; the rest are not told apart");
     note(p.counts.other_devices, "further devices in the trace; the one that worked longest is taken");
     if (!records.shapes) p.notes.push_back("no shapes recorded: products and passes cannot be sized (profile with record_shapes=True)");
-    if (p.steps.empty()) p.notes.push_back("no ProfilerStep: no step times, the whole window is one piece");
+    if (!tells_phases(p))
+        p.notes.push_back("no operator or range tells the backward: no rows of forward, backward and optimizer");
+    else if (std::ranges::none_of(p.spans, [](const DeviceSpan& s) { return s.phase == ProfilePhase::optimizer; }))
+        p.notes.push_back("no range tells the optimizer: where one ran, its kernels count as the forward's");
+    if (records.steps.empty()) p.notes.push_back("no ProfilerStep: no step times, the whole window is one piece");
 }
 
 void add_calls(const TraceRecords& records, std::int64_t origin, Profile& p) {
@@ -279,13 +189,10 @@ void add_calls(const TraceRecords& records, std::int64_t origin, Profile& p) {
     std::ranges::sort(p.waits, {}, &HostWait::start);
 }
 
-void add_memory_and_steps(TraceRecords& records, std::int64_t origin, Profile& p) {
+void add_memory(TraceRecords& records, std::int64_t origin, Profile& p) {
     p.memory = std::move(records.memory);
     for (ProfiledMemory& point : p.memory) point.time -= origin;
     std::ranges::sort(p.memory, {}, &ProfiledMemory::time);
-    for (const HostSpan& s : records.steps)
-        p.steps.push_back({records.names[s.name], seconds(s.start - origin), seconds(s.length.ns())});
-    std::ranges::sort(p.steps, {}, &ProfiledStep::start);
 }
 
 }  // namespace
@@ -324,10 +231,11 @@ Profile link_records(TraceRecords records, const std::string& path) {
     }
     add_calls(records, origin, p);
     p.origin = origin + records.base;
-    add_memory_and_steps(records, origin, p);
+    add_memory(records, origin, p);
     p.layer = layer_of(records);
     p.node_devices = static_cast<int>(records.devices.size());
     add_notes(records, p);
+    add_steps(records, origin, p);
     p.names = records.names.take();
     return p;
 }

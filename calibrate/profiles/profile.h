@@ -88,7 +88,8 @@ struct ProfiledMemory {
 
 struct ProfiledStep {
     std::string name;  // "ProfilerStep#6"
-    Seconds start, duration;  // host time; start as the spans'
+    Seconds start, duration;  // start as the spans'
+    int skipped = 0;          // steps before it that could not be timed
 
     friend bool operator==(const ProfiledStep&, const ProfiledStep&) = default;
 };
@@ -126,6 +127,7 @@ struct Profile {
     std::vector<PassCall> passes;
     std::vector<CollectiveCall> collectives;
     std::vector<ProfiledStep> steps;
+    bool steps_on_device = false;  // the host ran ahead: they are from the end of one's work on the device to the next one's; else host time
     std::int64_t origin = 0;         // what 0 is in absolute nanoseconds, where clocks of ranks are compared
     std::vector<HostWait> waits;     // by start
     std::vector<ProfiledMemory> memory;  // by time, where it was recorded

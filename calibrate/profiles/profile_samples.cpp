@@ -36,15 +36,18 @@ std::vector<Sample> profile_samples(const Profile& p, const Sample& like) {
         s.unit = unit;
         samples.push_back(s);
     };
+    const bool phases = tells_phases(p);
     const auto add_parts = [&](const Profile& part, int step, Seconds whole) {
         const DeviceTimes t = device_times(part);
         const auto phase = [&](ProfilePhase of) { return t.phases.contains(of) ? t.phases.at(of) : Seconds(0); };
-        add("forward", step, phase(ProfilePhase::forward).si(), "s");
-        add("backward", step, (phase(ProfilePhase::backward) + phase(ProfilePhase::recompute)).si(), "s");
-        add("optimizer", step, phase(ProfilePhase::optimizer).si(), "s");
+        if (phases) {
+            add("forward", step, phase(ProfilePhase::forward).si(), "s");
+            add("backward", step, (phase(ProfilePhase::backward) + phase(ProfilePhase::recompute)).si(), "s");
+            add("optimizer", step, phase(ProfilePhase::optimizer).si(), "s");
+        }
         add("gradient_sync", step, t.exposed.si(), "s");
         add("busy", step, t.busy.si(), "s");
-        add("idle", step, (whole - t.busy).si(), "s");
+        add("idle", step, std::max(0.0, (whole - t.busy).si()), "s");
     };
     std::int64_t longest = 0;
     for (const DeviceSpan& span : p.spans) longest = std::max(longest, span.finish - span.start);
@@ -52,8 +55,9 @@ std::vector<Sample> profile_samples(const Profile& p, const Sample& like) {
         const ProfiledStep& step = p.steps[i];
         const bool last = i + 1 == p.steps.size();
         const Seconds length = last ? step.duration : p.steps[i + 1].start - step.start;
-        add("step", static_cast<int>(i), length.si(), "s");
-        add_parts(between(p, step.start, step.start + length, longest), static_cast<int>(i), length);
+        const int number = static_cast<int>(i) + step.skipped;
+        add("step", number, length.si(), "s");
+        add_parts(between(p, step.start, step.start + length, longest), number, length);
     }
     const DeviceTimes whole = device_times(p);
     if (p.steps.empty()) {

@@ -116,6 +116,10 @@ DeviceTimes device_times(const Profile& profile) {
     return times;
 }
 
+bool tells_phases(const Profile& profile) {
+    return std::ranges::any_of(profile.spans, [](const DeviceSpan& s) { return s.kind == SpanKind::compute && s.phase == ProfilePhase::backward; });
+}
+
 std::vector<ProductTimes> product_times(const Profile& profile) {
     const auto key = [](const ProductCall& c) {
         return std::tuple(c.op, c.gemm.batch, c.gemm.m, c.gemm.n, c.gemm.k, c.dtype, c.gemm.layout);

@@ -20,6 +20,9 @@ struct DeviceTimes {
 };
 DeviceTimes device_times(const Profile& profile);
 
+// Whether anything tells which kernels are the backward's; where nothing does, all count as the forward's.
+bool tells_phases(const Profile& profile);
+
 // Calls of one operator, sizes and type. `total` is the sum over their kernels, `typical` the median of a call.
 struct ProductTimes {
     ProductCall call;

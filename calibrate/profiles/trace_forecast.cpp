@@ -64,6 +64,8 @@ Seconds length_of_step(const Profile& p, std::size_t i) {
     return i + 1 < p.steps.size() ? p.steps[i + 1].start - p.steps[i].start : p.steps[i].duration;
 }
 
+std::size_t number_of(const Profile& p, std::size_t i) { return i + static_cast<std::size_t>(p.steps[i].skipped); }
+
 // In the middle by length; the last has no end but that of its own mark and is left out where there are others.
 std::size_t middle_step(const Profile& p) {
     std::vector<std::size_t> order(std::max<std::size_t>(1, p.steps.size() - 1));
@@ -72,19 +74,23 @@ std::size_t middle_step(const Profile& p) {
     return order[(order.size() - 1) / 2];
 }
 
-StepOfRank step_of(const Profile& p, std::size_t index) {
+// `number`: which of the marked steps.
+StepOfRank step_of(const Profile& p, std::size_t number) {
     StepOfRank step{&p, {}, {}};
     std::int64_t from = std::numeric_limits<std::int64_t>::min() + 1, to = std::numeric_limits<std::int64_t>::max();
     if (!p.steps.empty()) {
-        if (index >= p.steps.size())
-            throw ConfigError(fmt::format("{}: {} steps; the first rank has more; expected the same steps of every rank", p.path, p.steps.size()));
+        std::size_t index = 0;
+        while (index < p.steps.size() && number_of(p, index) < number) ++index;
+        if (index == p.steps.size() || number_of(p, index) != number)
+            throw ConfigError(fmt::format("{}: {} steps, not the first rank's step {}; expected the same steps of every rank", p.path, p.steps.size(), number));
         step.length = length_of_step(p, index);
         from = nanoseconds(p.steps[index].start);
         to = from + nanoseconds(step.length);
     }
     std::int64_t last = 0;
     for (const DeviceSpan& s : p.spans) {
-        if (p.steps.empty() ? false : s.launched < from || s.launched >= to) continue;
+        const std::int64_t at = p.steps_on_device ? s.start : s.launched;
+        if (!p.steps.empty() && (at < from || at >= to)) continue;
         step.spans.push_back(&s);
         last = std::max(last, s.finish);
     }
@@ -301,7 +307,7 @@ TraceForecast forecast_of_trace(const std::vector<Profile>& job, const Experimen
     std::vector<StepOfRank> ranks;
     std::vector<double> lengths;
     for (const Profile& p : job) {
-        ranks.push_back(step_of(p, index));
+        ranks.push_back(step_of(p, first.steps.empty() ? 0 : number_of(first, index)));
         lengths.push_back(ranks.back().length.si());
     }
     if (first.steps.empty()) result.notes.emplace_back("no ProfilerStep: the whole trace is held against one step");

@@ -278,7 +278,7 @@ TEST_CASE("a trace without marks or phases is held against the whole step") {
     CHECK(odd.notes.at(1) == "reduce in the forward: traced, and not in the forecast");
     Profile fewer = traced(p, 1, 0, 1);
     fewer.steps.resize(1);
-    CHECK_THROWS_WITH(forecast_of_trace({traced(p, 0, 0, 1), fewer}, e), Contains("rank1.json: 1 steps; the first rank has more"));
+    CHECK_THROWS_WITH(forecast_of_trace({traced(p, 0, 0, 1), fewer}, e), Contains("rank1.json: 1 steps, not the first rank's step 1"));
     Profile early = traced(p, 0, 0, 1);
     for (DeviceSpan& s : early.spans) s.launched = not_launched;
     CHECK_THROWS_WITH(forecast_of_trace({early}, e), Contains("no kernel was launched within the step"));
@@ -291,6 +291,26 @@ TEST_CASE("a trace without marks or phases is held against the whole step") {
     marked.steps.pop_back();
     marked.steps[0].duration = 2 * p.timeline.end;
     CHECK(forecast_of_trace({marked}, e).comparison.what.measured_step.si() == Approx(2 * p.timeline.end.si()).epsilon(1e-3));
+}
+
+// All launched before the step on the device begins: it is told by when its kernels start, and its place by how many are not timed.
+TEST_CASE("a step that is timed on the device holds what runs there in its time") {
+    const Experiment e = two_replicas();
+    const Prediction p = predict_step(e);
+    std::vector<Profile> job{traced(p, 0, 0, 1), traced(p, 1, 0, 1)};
+    const TraceForecast as_launched = forecast_of_trace(job, e);
+    for (Profile& rank : job) {
+        rank.steps_on_device = true;
+        for (DeviceSpan& s : rank.spans) s.launched = 0;
+        std::erase_if(rank.spans, [](const DeviceSpan& s) { return s.name == 1; });
+    }
+    const TraceForecast found = forecast_of_trace(job, e);
+    CHECK(found.comparison.what.measured_step == as_launched.comparison.what.measured_step);
+    CHECK(found.comparison.attribution->kinds.size() == as_launched.comparison.attribution->kinds.size());
+    CHECK(found.traced.slices.size() == as_launched.traced.slices.size());
+    job[1].steps.erase(job[1].steps.begin());  // Step#5 is not timed
+    for (ProfiledStep& s : job[1].steps) s.skipped = 1;
+    CHECK(forecast_of_trace(job, e).comparison.what.measured_step == found.comparison.what.measured_step);
 }
 
 // Two stages of two replicas: ranks 0 and 1 are the first stage, 2 and 3 the second; a folded graph has one rank for each.
