@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 
 #include <fmt/format.h>
@@ -337,6 +338,7 @@ void set_preset(Experiment& e, PresetKind kind, const std::string& name) {
         const auto path = preset_path(kind, name);
         kind == PresetKind::family ? lay_family(layers, path) : lay_workload(layers, path);
         forget(e.framework, "workload.");
+        std::ranges::copy(layers.experiment.framework.stated, std::back_inserter(e.framework.stated));
         e.workload = layers.experiment.workload;
         if (e.workload.name.empty()) e.workload.name = fs::path(path).stem().string();
     }

@@ -40,6 +40,7 @@ void read_bert(HubValues& c) {
     c.may("dropout", "hidden_dropout_prob");
     Workload& w = c.workload();
     w.seq = w.max_positions;
+    w.tied = c.flag("tie_word_embeddings", w.tied);
 }
 
 void read_neox(HubValues& c) {

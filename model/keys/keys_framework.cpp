@@ -22,7 +22,7 @@ const Key table[] = {
     {"framework.may_be", f<&F::may_be>, "frameworks that it may stand for: the interval covers them too"},
     {"framework.attention", f<&F::attention>, "attention kernel, of models without a kind of their own"},
     {"framework.dropout", f<&F::dropout>, "share of activations dropped", 0, 1},
-    {"framework.tied", f<&F::tied>, "false: models with learned positions share no weights between embedding and logits"},
+    {"framework.tied", f<&F::tied>, "false: models with learned positions that do not say it share no weights between embedding and logits"},
     {"framework.optimizer", f<&F::optimizer>, "optimizer"},
     {"framework.recompute", f<&F::recompute>, "recompute of a case that does not state it; empty: the least that fits"},
     {"framework.gradients", f<&F::gradients>, "element type of gradients; training: the 16-bit type of training"},

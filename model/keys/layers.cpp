@@ -27,6 +27,10 @@ void check_tables(const TomlFile& file, const std::string& prefix) {
     }
 }
 
+// A framework's word on the tie of embeddings is for models that leave it open. A config.json never does: what it does not say is
+// its library's default.
+void keep_tie(Framework& framework) { framework.stated.emplace_back("workload.tied"); }
+
 }  // namespace
 
 void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, Origin origin) {
@@ -62,11 +66,13 @@ void lay_workload(Layers& layers, const std::string& path) {
             layers.set_at[std::string(key.path)] = path;
             layers.origin[std::string(key.path)] = Origin::preset;
         }
+        keep_tie(layers.experiment.framework);
         return;
     }
     auto file = read_toml(path);
     if (const auto family = take_start(PresetKind::family, "family", file, 0)) lay_family(layers, *family);
     lay_file(layers, file, "workload.", Origin::preset);
+    if (std::ranges::find(file.entries, "tied", &TomlEntry::path) != file.entries.end()) keep_tie(layers.experiment.framework);
 }
 
 std::string start_relative_to(PresetKind kind, const TomlFile& file, const TomlEntry& entry) {

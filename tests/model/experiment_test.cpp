@@ -235,3 +235,32 @@ TEST_CASE("stated keys are single keys over a preset") {
     const std::vector<Override> ranks{{"cluster.preset", "dgx-h100"}, {std::string(ranks_key), "64"}};
     for (const Override& one : stated_keys_of_text(text, "own.toml", ranks)) CHECK(one.key != "cluster.gpus_per_node");
 }
+
+// GPT-2 has 124,439,808 weights as published, 50257 x 768 more with logits of their own, which Megatron-Core's scripts give it.
+TEST_CASE("whether the embedding is tied is the model's word before the framework's") {
+    const TestFolder folder;
+    const auto hub = [&](const std::string& said) {
+        return folder.write("config.json", "{\"model_type\": \"gpt2\", \"n_layer\": 12, \"n_embd\": 768, \"n_head\": 12, \"n_positions\": 1024, " + said + "\"vocab_size\": 50257}");
+    };
+    const auto own = [&](const std::string& said) {
+        return folder.write("own.toml", "family = \"gpt\"\nlayers = 12\nhidden = 768\nheads = 12\nffn = 3072\nseq = 1024\nmax_positions = 1024\nvocab = 50257\n"
+                                        "dtype = \"bf16\"\noptimizer = \"adam\"\n" + said);
+    };
+    const auto run = [&](const std::string& workload, const std::string& set) {
+        return read(folder.write("run.toml", "[workload]\npreset = \"" + workload + "\"\n[parallelism]\ndp = 8\nmicro_batch = 1\nglobal_batch = 8\n"),
+                    {"cluster.preset=dgx-h100", "framework.preset=megatron-core", set});
+    };
+    const auto tied = [&](const std::string& workload, const std::string& set = "framework.preset=megatron-core") { return run(workload, set).workload.tied; };
+    CHECK(tied(hub("")));
+    CHECK(tied(hub("\"tie_word_embeddings\": true, ")));
+    CHECK_FALSE(tied(hub("\"tie_word_embeddings\": false, "), "framework.preset=nemo"));
+    CHECK_FALSE(tied(hub(""), "workload.tied=false"));
+    CHECK_FALSE(tied(own("")));
+    CHECK(tied(own(""), "framework.preset=nemo"));
+    CHECK(tied(own("tied = true\n")));
+    Experiment e = run(own(""), "framework.preset=megatron-core");
+    set_key(e, {"workload.preset", hub("")});
+    CHECK(e.workload.tied);
+    set_key(e, {"workload.preset", own("")});
+    CHECK_FALSE(e.workload.tied);
+}
