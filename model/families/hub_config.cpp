@@ -1,8 +1,10 @@
 #include "model/families/hub_config.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <filesystem>
+#include <utility>
 
 #include "model/families/families.h"
 #include "model/families/hub_families.h"
@@ -113,6 +115,28 @@ void note_further_predictions(HubValues& c) {
                    c.of(name).dump());
 }
 
+// What changes the work and no rule reads.
+void refuse_unread(const HubValues& c) {
+    constexpr std::array<std::pair<const char*, const char*>, 3> unread{{{"moe_latent_size", "a latent width of experts"},
+                                                                         {"index_topk", "sparse attention"},
+                                                                         {"use_bidirectional_attention", "attention to later tokens"}}};
+    for (const auto& [name, what] : unread)
+        if (c.states(name) && c.of(name) != false && c.of(name) != 0)
+            c.fail(name, "found " + c.of(name).dump().substr(0, 40) + "; " + what + " is not modelled; expected a file without it");
+}
+
+// The text part of a model of several parts, with what stands above for all of them where it says nothing itself.
+Json text_part(const Json& file) {
+    Json text = file["text_config"];
+    const auto states = [](const Json& part, const char* name) { return part.contains(name) && !part[name].is_null(); };
+    const bool typed = states(text, "torch_dtype") || states(text, "dtype");
+    const std::array<std::pair<const char*, bool>, 3> shared{
+        {{"tie_word_embeddings", states(text, "tie_word_embeddings")}, {"torch_dtype", typed}, {"dtype", typed}}};
+    for (const auto& [name, said] : shared)
+        if (!said && states(file, name)) text[name] = file[name];
+    return text;
+}
+
 // Of the family whose file names the type.
 Workload architecture_of(std::string_view type) {
     for (const ModelFamily& family : read_families())
@@ -128,7 +152,7 @@ HubConfig read_hub_config(const std::string& path) {
     std::vector<std::string> notes;
     // Of a model of several parts the text part counts; sizes stand there, not above.
     const bool parts = file.contains("text_config") && file["text_config"].is_object() && !file.contains("hidden_size");
-    Json json = parts ? file["text_config"] : file;
+    Json json = parts ? text_part(file) : file;
     if (parts) notes.emplace_back("text_config: the text model only; what it sees or hears is not in the forecast");
     const ModelType& type = type_of(parts && !json.contains("model_type") ? file : json, path, notes);
     if (!type.defaults.empty()) {
@@ -141,6 +165,7 @@ HubConfig read_hub_config(const std::string& path) {
     w = architecture_of(type.name);
     w.attention = AttentionKind::flash;
     w.optimizer = Optimizer::adam;
+    refuse_unread(config);
     type.read(config);
     note_further_predictions(config);
     config.need("vocab", "vocab_size");

@@ -109,6 +109,8 @@ TEST_CASE("biases, ties, dropout and positions are as the file says, else as the
     CHECK_THAT(of_type("gemma").notes.back(), Contains("caps of the scores"));
     CHECK(workload_of("gpt_neox", R"("hidden_dropout": 0.25, "tie_word_embeddings": true)").dropout == 0.25);
     CHECK(workload_of("gpt_neox", R"("tie_word_embeddings": true)").tied);
+    CHECK(workload_of("bert", R"("max_position_embeddings": 512)").tied);
+    CHECK_FALSE(workload_of("bert", R"("max_position_embeddings": 512, "tie_word_embeddings": false)").tied);
     CHECK_FALSE(workload_of("gpt_neox", R"("tie_word_embeddings": false)").tied);
     const Workload bert = workload_of("bert", R"("max_position_embeddings": 512, "hidden_dropout_prob": 0.125)");
     CHECK(bert.seq == 512);
@@ -191,4 +193,33 @@ TEST_CASE("Mamba-2 blocks under both families of names") {
     CHECK_THAT(refusal("nemotron_h", R"("hybrid_override_pattern": "M*", )" + names), Contains("expected Mamba and feed-forward blocks"));
     CHECK_THAT(refusal("nemotron_h", R"("hybrid_override_pattern": "M-ME", )" + names), Contains("dense blocks between those with experts"));
     CHECK_THAT(refusal("nemotron_h", R"("hybrid_override_pattern": "ME", "n_routed_experts": 16, "num_experts_per_tok": 3, )" + names), Contains("moe_intermediate_size: missing"));
+}
+
+// Each would change the forecast without a word: Nemotron 3 Super has 121 billion weights, without its latent width 459.
+TEST_CASE("fields that change the work and that no rule reads are refused by name") {
+    const std::string latents = R"("kv_lora_rank": 16, "qk_nope_head_dim": 24, "qk_rope_head_dim": 8, "v_head_dim": 12, )" + routed;
+    const std::string hybrid = R"("hybrid_override_pattern": "MEM*E", "mamba_num_heads": 8, )" + routed;
+    CHECK_THAT(refusal("nemotron_h", hybrid + R"(, "moe_latent_size": 1024)"),
+               Contains("moe_latent_size: found 1024; a latent width of experts is not modelled; expected a file without it"));
+    CHECK_THAT(refusal("deepseek_v3", latents + R"(, "index_topk": 2048)"), Contains("index_topk: found 2048; sparse attention is not modelled"));
+    CHECK_THAT(refusal("gemma3_text", R"("use_bidirectional_attention": true)"), Contains("use_bidirectional_attention: found true; attention to later tokens"));
+    CHECK(experts_of("nemotron_h", hybrid + R"(, "moe_latent_size": null)").experts == 48);
+    CHECK(experts_of("deepseek_v3", latents + R"(, "index_topk": 0)").experts == 48);
+    CHECK(workload_of("gemma3_text", R"("use_bidirectional_attention": false)").layers == 12);
+}
+
+// Qwen3-VL's file: sizes in the text part, the tie and the type above it for all parts.
+TEST_CASE("what stands above the text part holds where that is silent") {
+    const TestFolder folder;
+    const auto parts = [&](const std::string& above, const std::string& within) {
+        return read_hub_config(folder.write("config.json", R"({"model_type": "qwen3_vl", )" + above + R"("text_config": {"model_type": "qwen3_vl_text", )" + within +
+                               R"("num_hidden_layers": 12, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 240, "vocab_size": 1000}})")).workload;
+    };
+    CHECK(parts("", "").tied);
+    CHECK_FALSE(parts(R"("tie_word_embeddings": false, )", "").tied);
+    CHECK_FALSE(parts(R"("tie_word_embeddings": false, )", R"("tie_word_embeddings": null, )").tied);
+    CHECK(parts(R"("tie_word_embeddings": false, )", R"("tie_word_embeddings": true, )").tied);
+    CHECK(parts(R"("torch_dtype": "float32", )", "").dtype == Dtype::fp32);
+    CHECK(parts(R"("dtype": "float16", )", "").dtype == Dtype::fp16);
+    CHECK(parts(R"("torch_dtype": "float32", )", R"("dtype": "float16", )").dtype == Dtype::fp16);
 }
