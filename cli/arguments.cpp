@@ -10,6 +10,7 @@
 #include "cli/manual.h"
 #include "cli/startup.h"
 #include "model/errors.h"
+#include "model/keys/keys.h"
 #include "sim/sweep/node_counts.h"
 
 namespace stepcast {
@@ -252,6 +253,12 @@ T positive(const std::string& option, const std::string& text, T (*parse)(const 
     throw ConfigError(option + " " + text + ": expected more than 0");
 }
 
+// "seq = 512", without the table as --set may leave it out; the name of a preset says itself.
+std::string label_of(const Override& one) {
+    if (const Key* const key = find_key(one.key); key && is_preset(*key)) return one.value;
+    return one.key.substr(one.key.starts_with("framework.") ? 0 : one.key.find('.') + 1) + " = " + one.value;
+}
+
 }  // namespace
 
 std::vector<Override> overrides_of(const Options& options) {
@@ -282,7 +289,7 @@ std::vector<Variant> variants_of(const Options& options) {
             for (const Override& value : values) {
                 Variant& next = more.emplace_back(v);
                 next.overrides.push_back(value);
-                if (values.size() > 1) next.label += (next.label.empty() ? "" : ", ") + value.value;
+                if (values.size() > 1) next.label += (next.label.empty() ? "" : ", ") + label_of(value);
             }
         variants = std::move(more);
         if (variants.size() > most_columns)

@@ -1,6 +1,7 @@
 #include "reports/pages.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -41,6 +42,14 @@ Table sample_table(const Measurement& m) {
     return table;
 }
 
+double tokens_of_step(const ForecastColumn& c) { return c.forecast.tokens_per_second * c.forecast.step.p50.si(); }
+
+// Then a shorter step is no faster training.
+bool tokens_differ(const std::vector<ForecastColumn>& columns) {
+    const double first = tokens_of_step(columns.front());
+    return std::ranges::any_of(columns, [&](const ForecastColumn& c) { return std::abs(tokens_of_step(c) / first - 1) > 1e-6; });
+}
+
 }  // namespace
 
 Page forecast_page(const Experiment& e, const Forecast& f, const std::optional<Explanation>& why,
@@ -65,19 +74,25 @@ Page forecast_page(const Experiment& e, const Forecast& f, const std::optional<E
 }
 
 Page columns_page(const std::vector<ForecastColumn>& columns) {
-    const auto best = std::ranges::min_element(columns, {}, [](const ForecastColumn& c) { return c.forecast.step.p50; });
+    const bool by_tokens = tokens_differ(columns);
+    const auto time = [by_tokens](const ForecastColumn& c, Seconds of_step) { return of_step / (by_tokens ? tokens_of_step(c) : 1); };
+    const auto best = std::ranges::min_element(columns, {}, [&](const ForecastColumn& c) { return time(c, c.forecast.step.p50); });
     const Forecast& f = best->forecast;
+    const auto rate = [](const ForecastColumn& c) { return count_text(c.forecast.tokens_per_second) + " tokens/s"; };
     Page page{.title = fmt::format("{} steps side by side", columns.size()),
-              .question = fmt::format("Which of {}?", columns.size() == 2 ? "the two is faster" : fmt::format("the {} is fastest", columns.size())),
-              .answer = time_text(f.step.p50),
-              .answer_note = fmt::format("a step with {}; {}", best->label, interval_text(f))};
+              .question = fmt::format("Which of {}{}?", columns.size() == 2 ? "the two is faster" : fmt::format("the {} is fastest", columns.size()),
+                                      by_tokens ? ", token for token" : ""),
+              .answer = by_tokens ? rate(*best) : time_text(f.step.p50),
+              .answer_note = by_tokens ? fmt::format("with {}, {} a step; {}", best->label, time_text(f.step.p50), interval_text(f))
+                                       : fmt::format("a step with {}; {}", best->label, interval_text(f))};
     page.facts = facts_of(f);
     for (const ForecastColumn& c : columns) {
         if (&c == &*best) continue;
-        const bool overlap = has_spread(c.forecast.step) && c.forecast.step.p10 <= f.step.p90;
-        page.facts.push_back({c.label, fmt::format("{}: {} longer{}", time_text(c.forecast.step.p50),
-                                                   percent_text(c.forecast.step.p50 / f.step.p50 - 1),
-                                                   overlap ? "; the intervals overlap: not distinguishable" : ""),
+        const bool overlap = has_spread(c.forecast.step) && time(c, c.forecast.step.p10) <= time(*best, f.step.p90);
+        const double ratio = time(c, c.forecast.step.p50) / time(*best, f.step.p50);
+        page.facts.push_back({c.label, (by_tokens ? fmt::format("{}: {} fewer", rate(c), percent_text(1 - 1 / ratio))
+                                                  : fmt::format("{}: {} longer", time_text(c.forecast.step.p50), percent_text(ratio - 1))) +
+                                           (overlap ? "; the intervals overlap: not distinguishable" : ""),
                               overlap ? Tone::doubt : Tone::plain});
         if (!c.forecast.memory.fits) page.warnings.push_back(c.label + " does not fit into memory.");
     }

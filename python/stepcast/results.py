@@ -272,7 +272,7 @@ class Beside(_Pictured):
         return cls([_record(Column, c) for c in json.loads(core.json)], _core=core)
 
     def __repr__(self) -> str:
-        return "<Beside: " + ", ".join(f"{c.label} {c.step_s.p50:.4g} s" for c in self.columns) + ">"
+        return "<Beside: " + ", ".join(f"{c.label}: {c.step_s.p50:.4g} s" for c in self.columns) + ">"
 
     def rows(self) -> list[dict[str, Any]]:
         """One a forecast: label, step_s, tokens_per_s, model_flops_utilization, peak_bytes, fits, then the breakdown's parts."""

@@ -46,9 +46,13 @@ stdout_has "measure this next"
 # Side by side, with a picture of the step; a training with days, money and energy.
 run 0 simulate moe_layer_fast_moe --set parallelism.moe_system=fast_moe --set parallelism.moe_system=alltoall --out beside
 stdout_has "against the first"
+stdout_has "moe_system = alltoall"
+grep -q "moe_system = fast_moe" beside/report.html || fail "$command_line: beside/report.html does not say which key"
 [ -s beside/gantt.png ] && [ -s beside/gantt.svg ] || fail "$command_line: no beside/gantt.png"
 run 0 simulate moe_layer_fast_moe moe_layer_alltoall --json
 stdout_has '"label": "moe_layer_alltoall"'
+run 0 simulate moe_layer_fast_moe moe_layer_alltoall --set cluster.preset=pcie-a100-x4 --set cluster.preset=a100-nvlink-x4 --set run.seed=1 --set run.seed=2 --json
+stdout_has '"label": "moe_layer_alltoall, a100-nvlink-x4, seed = 2"'
 stdout_has '"p50"'
 refused 'one experiment' -- simulate moe_layer_fast_moe moe_layer_alltoall --explain
 run 0 simulate gpt3_175b_a100 --tokens 300B --json

@@ -57,6 +57,7 @@ Gantt gantt() {
 ForecastColumn column(const char* label, double p10, double p50, double p90) {
     ForecastColumn c{label, samples::forecast(), {}};
     c.forecast.step = {Seconds(p50), Seconds(p10), Seconds(p50), Seconds(p90)};
+    c.forecast.tokens_per_second = 4096 / p50;
     c.forecast.notes = {};
     return c;
 }
@@ -178,6 +179,21 @@ TEST_CASE("steps beside each other: the fastest answers, the others say by how m
     page = columns_page(columns);
     CHECK(page.question == "Which of the two is faster?");
     CHECK(page.facts.back().tone == Tone::plain);
+}
+
+// 1,024 tokens in 0.2 s are 5,120 a second, 4,096 in 0.4 s twice as many; of a token p10 is 0.16 s / 1,024 = 156 us beyond p90, 0.5 s /
+// 4,096 = 122 us, and 0.1 s / 1,024 = 98 us is not.
+TEST_CASE("steps of unequally many tokens beside each other: tokens a second rank, not steps") {
+    std::vector<ForecastColumn> columns{column("seq = 1", 0.16, 0.2, 0.25), column("seq = 4", 0.3, 0.4, 0.5)};
+    columns[0].forecast.tokens_per_second = 5120;
+    Page page = columns_page(columns);
+    CHECK(page.question == "Which of the two is faster, token for token?");
+    CHECK(page.answer == "10,240 tokens/s");
+    CHECK(page.answer_note == "with seq = 4, 400.0 ms a step; p10 .. p90 300.0 .. 500.0 ms over 200 draws");
+    CHECK(page.facts.back() == Fact{"seq = 1", "5,120 tokens/s: 50.0 % fewer", Tone::plain});
+    columns[0].forecast.step.p10 = Seconds(0.1);
+    page = columns_page(columns);
+    CHECK(page.facts.back() == Fact{"seq = 1", "5,120 tokens/s: 50.0 % fewer; the intervals overlap: not distinguishable", Tone::doubt});
 }
 
 TEST_CASE("a folder of a forecast has its page and its plots") {
