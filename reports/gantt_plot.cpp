@@ -139,9 +139,16 @@ double tick_of(double high) {
     return decade;
 }
 
-Panel memory_of(const Gantt& g, std::size_t index, const TimeUnit& unit, bool is_low) {
+constexpr double gib = 1024.0 * 1024 * 1024;
+
+// Whether the device's memory is near enough to be drawn.
+bool shows_capacity(const Gantt& g) {
+    const auto most = std::ranges::max_element(g.memory, {}, [](const auto& one) { return one.second; });
+    return g.capacity > Bytes(0) && g.capacity < 3 * most->second;
+}
+
+Panel memory_of(const Gantt& g, std::size_t index, const TimeUnit& unit, bool is_low, bool is_alone) {
     Panel panel;
-    constexpr double gib = 1024.0 * 1024 * 1024;
     double most = 0;
     panel.data = fmt::format("$m{} << EOD\n", index);
     double before = g.memory.front().second.si() / gib;
@@ -153,13 +160,13 @@ Panel memory_of(const Gantt& g, std::size_t index, const TimeUnit& unit, bool is
     }
     panel.data += "EOD\n";
     const double capacity = g.capacity.si() / gib;
-    const bool shown = capacity > 0 && capacity < 3 * most;
+    const bool shown = shows_capacity(g);
     std::vector<std::string> parts{fmt::format("$m{} using 1:2 with filledcurves y1=0 fs solid 0.3 noborder lc '{}'", index, colour(0)),
                                    fmt::format("$m{} using 1:2 with lines lw 1.2 lc '{}'", index, colour(0))};
     if (shown) parts.push_back(fmt::format("{} with lines dt 2 lw 1.2 lc '#C1272D'", capacity));
     const double high = shown ? std::max(most, capacity) : most;
-    // next to the curve, or where that is low in the title of its panel
-    const std::string label = is_low ? "" : g.memory_label + " [GiB]" + (shown ? "\ndashed: the device's" : "");
+    // next to the curve; of several panels, whose first has the key of colours there, in their titles
+    const std::string label = is_alone ? g.memory_label + " [GiB]" + (shown ? "\ndashed: the device's" : "") : "";
     const std::string ticks =
         is_low ? fmt::format("(0, {:.0f})", shown ? capacity : most) : fmt::format("{}", tick_of(high));
     panel.plot = fmt::format("set label 5 {} at graph 1.012,0.55 font ',13' textcolor '#333333'\nset yrange [0:{}]\n"
@@ -238,12 +245,13 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
         script += last && !memory ? x_label : "unset xlabel\nset format x ''\n";
         if (gantts.size() > 1)
             script += fmt::format("set label 4 {} at screen 0.135,{:.4f} font ',16'\n",
-                                  gnuplot_text(g.title + ", " + time_text(g.step) + (memory ? "; beneath: " + g.memory_label + " [GiB]" : "")),
+                                  gnuplot_text(g.title + ", " + time_text(g.step) +
+                                               (memory ? "; beneath: " + g.memory_label + " [GiB]" + (shows_capacity(g) ? ", dashed: the device's" : "") : "")),
                                   y + 0.016);
         script += line.plot + "unset label\n" + "unset object\n";
         y = end;
         if (memory) {
-            const Panel curve = memory_of(g, i, unit, memory_rows * row_height < 0.08);
+            const Panel curve = memory_of(g, i, unit, memory_rows * row_height < 0.08, gantts.size() == 1);
             const double from = y - 0.6 * row_height, to = from - memory_rows * row_height;
             script += curve.data + fmt::format("set tmargin at screen {:.4f}\nset bmargin at screen {:.4f}\n", from, to) +
                       (last ? x_label : "unset xlabel\nset format x ''\n") + curve.plot + "unset label 5\n";

@@ -97,7 +97,8 @@ TEST_CASE("several steps share one axis, as long as the longest, each under its 
     const std::string script = script_of("two", [&](const std::string& path) { plot_gantts(std::vector{a, b}, path); });
     CHECK_THAT(script, Contains("2 steps on one axis") && !Contains("job: one step"));
     CHECK(after(script, "set xrange [0:") == Approx(1.005 * 2));
-    CHECK_THAT(script, Contains("set label 4 \"job, 2000.0 ms") && Contains("; beneath: memory of rank 0 [GiB]"));
+    CHECK_THAT(script, Contains("set label 4 \"job, 2000.0 ms") && Contains("; beneath: memory of rank 0 [GiB], dashed: the device's\""));
+    CHECK_THAT(script, Contains("set label 5 \"\" at") && !Contains("\\ndashed"));  // next to it is the key of colours
     CHECK_THAT(script, Contains("set label 4 \"other, 500.0 ms\""));
     CHECK_THAT(script, Contains("$g1k0 << EOD\n") && !Contains("$m1 "));
     // The time is written once, below the last.
