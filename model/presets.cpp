@@ -93,9 +93,10 @@ std::optional<std::string> preset_of_gpu(const std::string& name, PresetKind kin
 }
 
 std::optional<std::string> found_preset(PresetKind kind, const std::string& name) {
+    if (name.empty()) return std::nullopt;  // also what a cluster without a GPU of its own calls it
     std::error_code ignored;
     const auto path = folder(kind) / (name + ".toml");
-    if (!name.empty() && name.find('/') == std::string::npos && fs::is_regular_file(path, ignored)) return path.string();
+    if (name.find('/') == std::string::npos && fs::is_regular_file(path, ignored)) return path.string();
     if (kind != PresetKind::cluster && kind != PresetKind::nameplate) return std::nullopt;
     const auto found = preset_of_gpu(name, kind);
     return found || kind == PresetKind::nameplate ? found : found_preset(PresetKind::nameplate, name);

@@ -209,7 +209,11 @@ void add_options(py::module_& m) {
 PYBIND11_MODULE(_core, m) {
     py::register_exception_translator(translate_errors);
     add_options(m);
-    py::class_<Answer>(m, "Answer").def_readonly("json", &Answer::json).def_readonly("text", &Answer::text).def_readonly("said", &Answer::said);
+    py::class_<Answer>(m, "Answer")
+        .def_readonly("json", &Answer::json)
+        .def_readonly("text", &Answer::text)
+        .def_readonly("said", &Answer::said)
+        .def("__deepcopy__", [](const py::object& unchanging, const py::object&) { return unchanging; });
     py::class_<Simulated, Answer>(m, "Simulated").def("write", write_pictured);
     py::class_<Swept, Answer>(m, "Swept").def("write", [](const Swept& swept, const std::string& folder) {
         unlocked([&] { write_sweep(folder, swept.answer, swept.origin); });

@@ -65,8 +65,12 @@ def _many(settings: Settings | None) -> list[str]:
 
 def _axis(key: str, values: Any) -> str:
     values = plain(values)
-    many = values if isinstance(values, (list, tuple, range)) else [values]
-    return f"{key}=" + ",".join(_value(key, v) for v in many)
+    if not isinstance(values, (list, tuple, range)):
+        return f"{key}={_value(key, values)}"
+    for value in values:
+        if isinstance(value, str) and "," in value:
+            raise ConfigError(f'sweep: {key}: "{value}" holds a comma, which separates values; expected a value without')
+    return f"{key}=" + ",".join(_value(key, v) for v in values)
 
 
 _most = {"gpus": 1 << 20, "ranks": 1000000, "steps": 1000000, "top": 1000, "threads": 1024}  # as on the command line
@@ -93,7 +97,7 @@ def _options(experiments: Iterable[Experiment] = (), cluster: Path = "", **field
     options.inputs, options.texts, options.experiment = names, texts, names[0] if names else ""
     options.cluster = os.fspath(cluster)
     for name, value in fields.items():
-        setattr(options, name, _count(name, value) if name in _most else value)
+        setattr(options, name, _count(name, value) if name in _most else os.fspath(value) if isinstance(value, os.PathLike) else value)
     return options
 
 
@@ -101,8 +105,8 @@ def _environment(env: Mapping[str, str] | None) -> list[str]:
     return [f"{name}={value}" for name, value in (env or {}).items()]
 
 
-def simulate(experiment: Experiment, *, set: Settings | None = None, cluster: Path = "", framework: str = "", gpus: int = 0,
-             explain: bool = False, tokens: str | float = "", steps: str | float = "", market: Path = "", model: str = "",
+def simulate(experiment: Experiment, *, set: Settings | None = None, cluster: Path = "", framework: Path = "", gpus: int = 0,
+             explain: bool = False, tokens: str | float = "", steps: str | float = "", market: Path = "", model: Path = "",
              variant: str = "", env: Mapping[str, str] | None = None) -> Forecast:
     """Predicts one step.
 
@@ -119,20 +123,20 @@ def simulate(experiment: Experiment, *, set: Settings | None = None, cluster: Pa
     """
     answer = _core.simulate(_options(
         [experiment], cluster, set=_settings(set), framework=framework, gpus=gpus, explain=explain, tokens=str(tokens),
-        training_steps=str(steps), market=os.fspath(market), model=model, variant=variant, environment=_environment(env)))
+        training_steps=str(steps), market=market, model=model, variant=variant, environment=_environment(env)))
     if answer.json.startswith("["):
         raise ConfigError("simulate: found several values of one key; expected every key once, or beside()")
     return Forecast._of(answer)
 
 
-def beside(experiments: Iterable[Experiment], *, set: Settings | None = None, cluster: Path = "", framework: str = "",
+def beside(experiments: Iterable[Experiment], *, set: Settings | None = None, cluster: Path = "", framework: Path = "",
            gpus: int = 0, tokens: str | float = "", steps: str | float = "", market: Path = "") -> Beside:
     """Predicts several steps beside each other: every experiment with every value of the keys that `set` gives a list of.
 
     At most 12 and at least two, else ConfigError. The other arguments are those of simulate().
     """
     options = _options(experiments, cluster, set=_many(set), framework=framework, gpus=gpus, tokens=str(tokens),
-                       training_steps=str(steps), market=os.fspath(market))
+                       training_steps=str(steps), market=market)
     answer = _core.simulate(options)
     if not answer.json.startswith("["):
         raise ConfigError("beside: found one forecast; expected two experiments, or a key with a list of values")
@@ -140,7 +144,7 @@ def beside(experiments: Iterable[Experiment], *, set: Settings | None = None, cl
 
 
 def sweep(experiment: Experiment, vary: Mapping[str, Any], *, where: str | Iterable[str] = (), objective: str = "step",
-          pareto: bool = False, top: int = 10, set: Settings | None = None, cluster: Path = "", framework: str = "",
+          pareto: bool = False, top: int = 10, set: Settings | None = None, cluster: Path = "", framework: Path = "",
           gpus: int = 0, tokens: str | float = "", steps: str | float = "", market: Path = "", within: str = "",
           threads: int = 0, out: Path = "", resume: bool = False, progress: Progress = None) -> Sweep:
     """Finds the best of many configurations, and proves it.
@@ -157,11 +161,11 @@ def sweep(experiment: Experiment, vary: Mapping[str, Any], *, where: str | Itera
     return Sweep._of(_core.sweep(_options(
         [experiment], cluster, vary=[_axis(key, values) for key, values in vary.items()],
         where=[where] if isinstance(where, str) else list(where), objective=objective, pareto=pareto, top=top, set=_settings(set),
-        framework=framework, gpus=gpus, tokens=str(tokens), training_steps=str(steps), market=os.fspath(market), within=within,
-        threads=threads, out=os.fspath(out), resume=resume), progress))
+        framework=framework, gpus=gpus, tokens=str(tokens), training_steps=str(steps), market=market, within=within,
+        threads=threads, out=out, resume=resume), progress))
 
 
-def compare(inputs: Path | Iterable[Path], *, cluster: Path = "", framework: str = "", progress: Progress = None) -> Comparison:
+def compare(inputs: Path | Iterable[Path], *, cluster: Path = "", framework: Path = "", progress: Progress = None) -> Comparison:
     """Predicts what was measured: tables of cases, measurements or kernels, and folders of runs (docs/formats.md).
 
     cluster, framework: predict with these, presets or files. Cases that cannot be predicted are in `refused` with the reason.
@@ -181,7 +185,7 @@ def calibrate(*, out: Path = "", measurements: Path | Iterable[Path] = (), clust
     blocks left out; writes nothing. ranks, steps: of device, how many ranks and repetitions. Raises ConfigError, DeviceError.
     """
     paths = [measurements] if isinstance(measurements, (str, os.PathLike)) else measurements
-    options = _options((), cluster, out=os.fspath(out), measurements=[os.fspath(p) for p in paths], framework=os.fspath(framework),
+    options = _options((), cluster, out=out, measurements=[os.fspath(p) for p in paths], framework=framework,
                        fit=fit, cross_validate=cross_validate, device=device, ranks=ranks, steps=steps)
     return Calibration(_core.calibrate(options, progress).text, options.out)
 

@@ -6,6 +6,7 @@ exactly what ``--json`` prints, ``str()`` is the command line's table. A field t
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 import json
 import tempfile
@@ -57,6 +58,21 @@ def _frame(rows: list[dict[str, Any]]) -> pandas.DataFrame:
     except ImportError as missing:
         raise ImportError("no pandas: pip install pandas; rows() has the same as a list of dicts") from missing
     return pandas.DataFrame(rows)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What pickle keeps of an answer of the core: all but its pictures."""
+
+    json: str
+    text: str
+
+    def write(self, folder: str) -> None:
+        raise ConfigError(f"write {folder}: an answer that was pickled has no pictures; expected the one that was pickled, or asking again")
+
+
+for _kind in (_core.Simulated, _core.Swept, _core.Compared):
+    copyreg.pickle(_kind, lambda core: (_Kept, (core.json, core.text)))
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,9 @@ TEST_CASE("of several clusters with a GPU the largest machine is meant") {
     // Its own name before a larger machine's alias.
     folder.write("model/presets/clusters/alias.toml", "gpus_per_node = 16\n[gpu]\nname = \"X9-SXM\"\naliases = \"X9\"\n");
     CHECK(std::filesystem::path(preset_path(PresetKind::cluster, "x9")).stem() == "four");
+    // A file that leaves its GPU to the one that it inherits from is not the cluster of no name.
+    folder.write("model/presets/clusters/heir.toml", "inherits = \"four\"\ngpus_per_node = 72\n");
+    CHECK_THAT(complaint([] { preset_path(PresetKind::cluster, ""); }), Catch::Contains("\"\" is no preset cluster"));
 }
 
 // What was measured comes first; of what nobody measured a datasheet will do.

@@ -1,7 +1,9 @@
 """Errors, threads, memory, pictures, and what is missing."""
 
+import copy
 import io
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -58,6 +60,32 @@ class Errors(unittest.TestCase):
             stepcast.compare(SOURCES + "/tests/data/traced/rank0.json.gz")
         with self.assertRaisesRegex(stepcast.ConfigError, "name of a folder"):
             stepcast.simulate("moe_layer_fast_moe").write("")
+
+    def test_no_name_is_no_cluster_and_a_comma_no_value(self):
+        with self.assertRaisesRegex(stepcast.ConfigError, '"" is no preset'):
+            stepcast.cluster("")
+        with self.assertRaisesRegex(stepcast.ConfigError, 'workload.name: "a,b" holds a comma'):
+            stepcast.sweep("moe_layer_fast_moe", {"workload.name": ["a,b", "c"]})
+        self.assertEqual(stepcast.sweep("moe_layer_fast_moe", {"parallelism.moe_system": "fast_moe,alltoall"}).counts.legal, 2)
+
+    def test_paths_are_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            mine = Path(folder) / "mine.toml"
+            mine.write_text('preset = "nemo"\n')
+            named = stepcast.simulate("gpt3_175b_a100", framework="nemo").step_s
+            self.assertEqual(stepcast.simulate("gpt3_175b_a100", framework=mine).step_s, named)
+        with self.assertRaisesRegex(stepcast.ConfigError, "--model"):
+            stepcast.simulate("gpt3_175b_a100", model=Path("config.json"))
+
+    def test_answers_are_copied_and_pickled(self):
+        asked = stepcast.simulate("moe_layer_fast_moe")
+        kept = pickle.loads(pickle.dumps(asked))
+        self.assertEqual((kept, str(kept), kept.to_dict()), (asked, str(asked), asked.to_dict()))
+        with self.assertRaisesRegex(stepcast.ConfigError, "pickled has no pictures"):
+            kept.write("folder")
+        for copied in (copy.copy(asked), copy.deepcopy(asked)):
+            self.assertEqual(copied, asked)
+            self.assertIn("</svg>", copied._repr_svg_())
 
     def test_numbers_of_numpy_are_numbers(self):
         class Scalar(float):  # as numpy.float64, whose repr has the name of its type
