@@ -22,6 +22,7 @@ struct StageMemory {
 
 StageMemory stage_memory(const LayerContext& c, const UnitMemory& units, int stage) {
     const Parallelism& p = c.experiment.parallelism;
+    const bool adapted = c.experiment.workload.adapter_rank > 0;
     StageMemory memory;
     memory.chunks.resize(static_cast<std::size_t>(chunks_per_stage(p)));
     int layers = 0;
@@ -36,7 +37,8 @@ StageMemory stage_memory(const LayerContext& c, const UnitMemory& units, int sta
             for (int l = chunk.first; l < chunk.last; ++l) {
                 const bool opened = chunk.ends_inside && l + 1 == chunk.last;
                 memory.count(c, opened ? opened_weights(c, l) : layer_weights(c, l), frozen_layer(c, l));
-                memory.weights.layers += layer_weights(c, l);
+                // Narrow copies are of what products read: under adapters, which stay in 16 bits, of the frozen matrices.
+                memory.weights.layers += adapted ? frozen_layer(c, l) : layer_weights(c, l);
                 for (const Matrix& matrix : layer_matrices(c, l)) memory.matrices.insert(matrix);
             }
         }

@@ -71,6 +71,16 @@ TEST_CASE("zero 3 shards frozen weights") {
     CHECK((sharded.buffers - whole.buffers).si() == Approx(2 * 2 * (64000 + 128 * 64) + 2 * 4 * 3072));
 }
 
+// Products read the frozen matrices; adapters stay in 16 bits. Each frozen layer twice in a byte an element.
+TEST_CASE("under adapters narrow copies are of the frozen weights") {
+    Experiment e = small_gpt();
+    const double layer = layer_parameters(e.workload, rank_shape(e), 0).dense();
+    e.workload.adapter_rank = 8;
+    const Bytes wide = transformer_memory(e).weights;
+    e.workload.dtype = Dtype::fp8;
+    CHECK((transformer_memory(e).weights - wide).si() == Approx(4 * 2 * layer));
+}
+
 // What a stage receives and what it sends, each the tensor between two layers.
 TEST_CASE("a pipeline holds a tensor that comes and one that goes") {
     const Experiment e = small_gpt();
