@@ -75,6 +75,8 @@ Attention Fused::one_kernel(const Attend& a, bool backward) const {
     if (op.causal && s.seq_q < s.seq) {
         op.causal = false;
         op.seq_k = s.seq / 2;
+        // The first queries of a sequence see less than their window: the mean of all, as without a window half of the keys.
+        op.window -= (op.window * (op.window - 1) + s.seq) / (2L * s.seq);
     }
     return op;
 }

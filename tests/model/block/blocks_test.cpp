@@ -152,6 +152,12 @@ TEST_CASE("a tensor that several products read gets the sum of their gradients")
     CHECK(steps.count(steps.forward, "qkv") == 0);
 }
 
+Attention attention_of(const Kernels& kernels) {
+    for (const PlannedTask& task : kernels.forward.tasks)
+        if (const auto* op = std::get_if<Attention>(&kernels.graph.ops()[task.op])) return *op;
+    throw std::logic_error("no attention");
+}
+
 // A window of 4 of 16 keys in three of four layers: queries 0..3 see 1 + 2 + 3 + 4 keys, the other twelve 4 each: 58 of 256 pairs;
 // without a window 136. Scores that models are judged by: 0.75 x 4 + 0.25 x 16 = 7 keys a token instead of 16.
 TEST_CASE("a sliding window leaves a query its last keys, in the share of layers that slide") {
@@ -160,21 +166,33 @@ TEST_CASE("a sliding window leaves a query its last keys, in the share of layers
     e.workload.window = 4;
     e.workload.window_share = 0.75;
     const Kernels kernels(e, attention_block(e.workload, rank_shape(e)), KernelStyle::fused);
-    const auto attention = std::ranges::find_if(kernels.forward.tasks, [&](const PlannedTask& task) {
-        return std::holds_alternative<Attention>(kernels.graph.ops()[task.op]);
-    });
-    REQUIRE(attention != kernels.forward.tasks.end());
-    const auto op = std::get<Attention>(kernels.graph.ops()[attention->op]);
+    const Attention op = attention_of(kernels);
     CHECK(op.window == 4);
     CHECK(seen_share(op) == Approx((0.75 * 58 + 0.25 * 136) / 256));
     CHECK(all - layer_forward_flops(e.workload, 0).si() == Approx(2.0 * (16 - 7) * 8 * (8 + 8)));
-    Attention ring = op;  // two ranks of a context: 8 queries, 8 keys without a mask, of which a window leaves 4
-    ring.causal = false;
-    ring.seq_q = ring.seq_k = 8;
-    CHECK(seen_share(ring) == Approx(0.75 * 0.5 + 0.25));
     e.workload.window = 16;  // as long as the sequence: none
     const Kernels whole(e, attention_block(e.workload, rank_shape(e)), KernelStyle::fused);
     CHECK(whole.flops(whole.forward) > kernels.flops(kernels.forward));
+}
+
+// 8,192 tokens, a window of 4,096: 4096 * 4097 / 2 + 4096 * 4096 pairs, 3,072.25 a query. A rank of a context has its share
+// of the pairs, so of each query's a mean: 3,072; where half of the layers slide 4,096 in the others.
+TEST_CASE("ranks of a context share the pairs that a window and a causal mask leave") {
+    Experiment e = small_model();
+    e.workload.seq = 8192;
+    e.workload.window = 4096;
+    for (const double share : {1.0, 0.5}) {
+        e.workload.window_share = share;
+        const auto pairs = [&](int cp) {
+            e.parallelism.cp = cp;
+            const Attention op = attention_of(Kernels(e, attention_block(e.workload, rank_shape(e)), KernelStyle::fused));
+            CHECK(op.seq_q * cp == 8192);
+            return cp * seen_share(op) * static_cast<double>(op.seq_q) * static_cast<double>(op.seq_k);
+        };
+        CHECK(pairs(1) == Approx(8192 * (share * 3072.25 + (1 - share) * 4096.5)));
+        CHECK(pairs(2) == Approx(8192 * (share * 3072 + (1 - share) * 4096)));
+        CHECK(pairs(8) == Approx(pairs(2)));
+    }
 }
 
 // DeepSeek-V3's module: two norms and a third before the logits, a projection 128 -> 64, a layer like the last, the logits again
