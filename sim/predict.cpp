@@ -215,7 +215,7 @@ Prediction predict_step(const Experiment& e) {
     f.doubts = doubts_of(e, f.basis);
     f.doubts.readings = other_readings(e, median_draw.index, s);
     add_intervals(draws, f);
-    f.memory = memory_use(e, routing_of(e, median_draw.index));
+    f.memory = fullest_memory(e);
     const double tokens = tokens_per_step(e);
     f.tokens_per_second = tokens / f.step.p50.si();
     f.gpus = rank_count(e.cluster);

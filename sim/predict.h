@@ -34,5 +34,9 @@ Flops model_flops(const Experiment& experiment, double tokens);
 
 // Memory per rank (peak over ranks) of the experiment with this routing.
 MemoryUse memory_use(const Experiment& experiment, const Routing& routing);
+// Different routings that the draws have.
+int drawn_routings(const Experiment& experiment);
+// Of the fullest draw: a training meets them all.
+MemoryUse fullest_memory(const Experiment& experiment);
 
 }  // namespace stepcast

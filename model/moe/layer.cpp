@@ -63,4 +63,17 @@ std::vector<int> world_load(const Routing& routing) {
     return load;
 }
 
+std::vector<double> computed_slots(MoeSystem system, long hidden, const Routing& routing) {
+    std::vector<bool> everywhere(static_cast<std::size_t>(routing.experts));
+    if (system == MoeSystem::faster_moe) everywhere = shadowed_experts({.hidden = hidden}, routing);
+    if (system == MoeSystem::mix_moe) everywhere = popular_experts(routing);
+    std::vector<double> slots(static_cast<std::size_t>(routing.ranks));
+    for (int source = 0; source < routing.ranks; ++source)
+        for (int expert = 0; expert < routing.experts; ++expert) {
+            const int rank = everywhere[static_cast<std::size_t>(expert)] ? source : expert / routing.experts_per_rank();
+            slots[static_cast<std::size_t>(rank)] += routing.count(source, expert);
+        }
+    return slots;
+}
+
 }  // namespace stepcast

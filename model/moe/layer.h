@@ -34,6 +34,10 @@ struct MoeLayer {
 
 // faster_moe's choice, true per shadowed expert (exposed for its test and for --explain).
 std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing);
+// mix_moe's: those that every rank computes for its own tokens.
+std::vector<bool> popular_experts(const Routing& routing);
+// Slots of counts that each rank computes: of experts that live there, and its own of those that every rank computes.
+std::vector<double> computed_slots(MoeSystem system, long hidden, const Routing& routing);
 
 // Gate GEMM and top-k over one rank's tokens, on every rank.
 void add_gate_forward(Program& program, const MoeLayer& layer);

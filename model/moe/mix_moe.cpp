@@ -35,21 +35,18 @@ std::vector<RankBlocks> blocks_from_totals(const MoeLayer& layer, const Routing&
 
 std::vector<RankBlocks> blocks_from_counts(const MoeLayer& layer, const Routing& routing) {
     const std::vector<int> load = world_load(routing);
-    std::vector<std::size_t> order(load.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t expert) { return load[expert]; });
-    const auto popular = std::min<std::size_t>(popular_count, order.size());
+    const std::vector<bool> popular = popular_experts(routing);
     std::vector<RankBlocks> ranks(static_cast<std::size_t>(layer.ranks));
-    for (std::size_t i = 0; i < order.size(); ++i) {
-        const int expert = static_cast<int>(order[i]);
-        if (i < popular) {
+    for (std::size_t i = 0; i < load.size(); ++i) {
+        const int expert = static_cast<int>(i);
+        if (popular[i]) {
             for (int r = 0; r < layer.ranks; ++r)
                 ranks[static_cast<std::size_t>(r)].blocks += blocks_of(routing.count(r, expert));
             continue;
         }
         RankBlocks& owner = ranks[static_cast<std::size_t>(layer.owner(expert))];
-        const long remote_rows = load[order[i]] - routing.count(layer.owner(expert), expert);
-        owner.blocks += blocks_of(load[order[i]]);
+        const long remote_rows = load[i] - routing.count(layer.owner(expert), expert);
+        owner.blocks += blocks_of(load[i]);
         owner.remote_blocks += blocks_of(remote_rows);
         owner.remote_bytes += static_cast<double>(remote_rows) * layer.row();
     }
@@ -95,6 +92,16 @@ GroupedGemm weight_gradient(const MoeLayer& layer, long rows) {
 }
 
 }  // namespace
+
+std::vector<bool> popular_experts(const Routing& routing) {
+    const std::vector<int> load = world_load(routing);
+    std::vector<std::size_t> order(load.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t expert) { return load[expert]; });
+    std::vector<bool> popular(load.size());
+    for (std::size_t i = 0; i < order.size() && i < popular_count; ++i) popular[order[i]] = true;
+    return popular;
+}
 
 void add_mix_moe_forward(Program& program, const MoeLayer& layer, const Routing& routing) {
     const std::vector<RankBlocks> ranks = rank_blocks(layer, routing);

@@ -13,9 +13,11 @@
 #include "sim/memory/layer_memory.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "model/block/blocks.h"
 #include "model/graph/op_kinds.h"
+#include "model/moe/layer.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -25,20 +27,12 @@ double number(long count) { return static_cast<double>(count); }
 bool drops(const LayerContext& c) { return c.experiment.workload.dropout > 0; }
 double outer_elements(const LayerContext& c) { return number(c.shape.outer_tokens * c.shape.hidden); }
 
-// Slots that the fullest rank receives over the mean.
+// Slots that the fullest rank computes over the mean.
 double imbalance(const LayerContext& c) {
-    const Routing& r = c.routing;
-    const int ranks = c.experiment.parallelism.ep;
-    if (r.counts.empty() || ranks == 1) return 1;
-    std::vector<double> received(static_cast<std::size_t>(ranks));
-    double sum = 0;
-    for (int source = 0; source < r.ranks; ++source)
-        for (int expert = 0; expert < r.experts; ++expert) {
-            const int slots = r.count(source, expert);
-            received[static_cast<std::size_t>(expert / (r.experts / ranks))] += slots;
-            sum += slots;
-        }
-    return *std::max_element(received.begin(), received.end()) * ranks / sum;
+    const Parallelism& p = c.experiment.parallelism;
+    if (c.routing.counts.empty() || p.ep == 1) return 1;
+    const std::vector<double> slots = computed_slots(p.moe_system, c.experiment.workload.hidden, c.routing);
+    return *std::ranges::max_element(slots) * p.ep / std::reduce(slots.begin(), slots.end());
 }
 
 // An expert that is split over the tensor-parallel ranks sees the slots of all of them; a whole one those of its own.

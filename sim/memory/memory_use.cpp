@@ -1,24 +1,23 @@
 // Memory of one rank, the worst of all. MoE layer: weights and gradients of the experts that live there and of the
 // gate; activations kept for the backward: per layer the slots before and after the experts and the inner vectors
-// before and after GELU, sized by the rows that this rank computes; buffers: one all-to-all in and out. MLP: two weights
-// a layer, its input and inner vectors, and the gradient buckets. Ignores allocator slack and the CUDA context.
+// before and after GELU, sized by the rows that this rank computes (faster_moe and mix_moe compute some experts where their
+// tokens are); buffers: one all-to-all in and out. MLP: two weights a layer, its input and inner vectors, and the gradient
+// buckets. Leaves out the weights of other ranks' experts that faster_moe and mix_moe bring to every rank.
 #include <algorithm>
 
+#include "model/moe/layer.h"
+#include "model/step.h"
 #include "sim/memory/memory.h"
 #include "sim/predict.h"
 
 namespace stepcast {
 namespace {
 
-// Slots that arrive at each rank's experts.
+// Slots that each rank computes.
 std::vector<double> slots_computed(const Experiment& e, const Routing& routing) {
-    const int ranks = rank_count(e.cluster);
-    std::vector<double> slots(static_cast<std::size_t>(ranks));
+    if (!routing.counts.empty()) return computed_slots(e.parallelism.moe_system, e.workload.hidden, routing);
+    std::vector<double> slots(static_cast<std::size_t>(rank_count(e.cluster)));
     for (std::size_t r = 0; r < routing.totals.size(); ++r) slots[r] = routing.totals[r].blocks * 64.0;
-    if (!routing.counts.empty())
-        for (int source = 0; source < ranks; ++source)
-            for (int expert = 0; expert < routing.experts; ++expert)
-                slots[static_cast<std::size_t>(expert / routing.experts_per_rank())] += routing.count(source, expert);
     return slots;
 }
 
@@ -63,10 +62,21 @@ MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     use.activations =
         w.layers * (tokens * hidden + routed * hidden * 2 + rows * (2 * hidden + 2 * ffn)) * size_of(w.dtype);
     use.buffers = dense ? e.parallelism.bucket : (routed + rows) * hidden * size_of(w.dtype);
-    use.peak = use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
-    use.capacity = e.cluster.gpu.memory;
-    use.fits = use.capacity == Bytes(0) || use.peak <= use.capacity;
-    return use;
+    return summed_up(use, e);
+}
+
+int drawn_routings(const Experiment& e) {
+    const bool drawn = e.routing.kind != RoutingSpec::Kind::uniform && e.routing.kind != RoutingSpec::Kind::file;
+    return drawn && e.workload.moe.experts > 0 ? e.routing.draws : 1;
+}
+
+MemoryUse fullest_memory(const Experiment& e) {
+    MemoryUse fullest;
+    for (int draw = 0; draw < drawn_routings(e); ++draw) {
+        const MemoryUse use = memory_use(e, routing_of(e, draw));
+        if (draw == 0 || use.peak > fullest.peak) fullest = use;
+    }
+    return fullest;
 }
 
 }  // namespace stepcast

@@ -8,15 +8,6 @@
 #include "sim/predict.h"
 
 namespace stepcast {
-namespace {
-
-// Whether each draw has a routing of its own, for any split.
-bool draws_routing(const Experiment& e) {
-    return e.routing.draws > 1 && e.workload.moe.experts > 0 &&
-           (e.routing.kind == RoutingSpec::Kind::random_gate || e.routing.kind == RoutingSpec::Kind::zipf);
-}
-
-}  // namespace
 
 PointEvaluator::PointEvaluator(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines)
     : experiment_(base),
@@ -31,7 +22,7 @@ StepBound PointEvaluator::bound(const Parallelism& split) {
     if (closed_forms_.empty()) {
         if (!StepBounds::cover(experiment_)) return memory_alone(split);
         closed_forms_.emplace_back(experiment_, pipelines_);
-        for (int d = 1; draws_routing(experiment_) && d < experiment_.routing.draws; ++d)
+        for (int d = 1; d < drawn_routings(experiment_); ++d)
             closed_forms_.emplace_back(StepBounds(closed_forms_.front(), d));
     }
     StepBound found = closed_forms_.size() > 1 ? bound_draws(split) : closed_forms_.front()(split);
@@ -56,13 +47,8 @@ StepBound PointEvaluator::bound_draws(const Parallelism& split) {
 
 StepBound PointEvaluator::memory_alone(const Parallelism& split) {
     experiment_.parallelism = split;
-    StepBound all{.lower = {}, .estimate = {}, .peak = {}, .fits = true};
-    for (int d = 0; d < (draws_routing(experiment_) ? experiment_.routing.draws : 1); ++d) {
-        const MemoryUse use = memory_use(experiment_, routing_of(experiment_, d));
-        all.peak = std::max(all.peak, use.peak);
-        all.fits = all.fits && use.fits;
-    }
-    return all;
+    const MemoryUse use = fullest_memory(experiment_);
+    return {.lower = {}, .estimate = {}, .peak = use.peak, .fits = use.fits};
 }
 
 PointFacts PointEvaluator::facts(const Parallelism& split, Bytes peak) const {

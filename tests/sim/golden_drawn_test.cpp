@@ -20,7 +20,7 @@ GoldenFile::Values values_of(const Experiment& e) {
                               f.model_flops_per_gpu.si(), static_cast<double>(f.tasks), f.doubts.draws_faster, f.doubts.draws_slower};
     if (!StepBounds::cover(e)) return values;
     const StepBound bound = StepBounds(e)(e.parallelism);
-    if (f.draws == 1) CHECK(bound.peak.si() == Approx(m.peak.si()).epsilon(1e-12));  // else of the draw in the middle
+    if (f.draws == 1) CHECK(bound.peak.si() == Approx(m.peak.si()).epsilon(1e-12));  // else of the fullest draw
     values[11] = bound.lower.si();
     values[12] = bound.estimate.si();
     return values;

@@ -9,6 +9,7 @@
 #include "model/step.h"
 #include "sim/noise.h"
 #include "sim/predict.h"
+#include "sim/sweep/point_evaluator.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
@@ -123,6 +124,37 @@ TEST_CASE("what does not fit says so, exactly from one byte too little") {
     CHECK(predict(e).memory.fits);
     e.cluster.gpu.memory = Bytes(1791);
     CHECK_FALSE(predict(e).memory.fits);
+}
+
+// 1,792 B of tensors, the allocator's tenth, of that an eighth in pieces and 100 B of context: 1.125 x 1.1 x 1,792 + 100 = 2,317.6.
+TEST_CASE("overheads and what an allocator reserves count for a layer of experts") {
+    Experiment e = small_experiment();
+    e.framework.reserved = 1.1;
+    e.cluster.overheads = {Bytes(100), 0.125};
+    e.cluster.gpu.memory = Bytes(2318);
+    CHECK(predict(e).memory.fits);
+    CHECK(predict(e).memory.peak.si() == Approx(1971.2));
+    e.cluster.gpu.memory = Bytes(2317);
+    CHECK_FALSE(predict(e).memory.fits);
+}
+
+// Rank 0 owns the expert that all 2,000 slots want; both ranks have the half of them. 2,000 slots more than the other's are
+// above the 558 of faster_moe's rule, and mix_moe has popular experts anyway. A slot of 1024 and 4096 values of 2 bytes keeps
+// 2 (1024 + 4096) of them, and 1024 come in.
+TEST_CASE("memory of a layer counts the slots that its system computes on a rank") {
+    Experiment e = small_experiment();
+    e.workload.hidden = 1024;
+    e.workload.ffn = 4096;
+    const Routing routing{.ranks = 2, .experts = 2, .counts = {1000, 0, 1000, 0}, .totals = {}};
+    const auto held = [&](MoeSystem system) {
+        e.parallelism.moe_system = system;
+        const MemoryUse use = memory_use(e, routing);
+        return use.activations + use.buffers;
+    };
+    const Bytes thousand = 1000 * 2.0 * Bytes(2 * (1024 + 4096) + 1024);
+    CHECK((held(MoeSystem::fast_moe) - held(MoeSystem::faster_moe)).si() == Approx(thousand.si()));
+    CHECK((held(MoeSystem::fast_moe) - held(MoeSystem::mix_moe)).si() == Approx(thousand.si()));
+    CHECK(held(MoeSystem::fast_moe) == held(MoeSystem::alltoall));
 }
 
 // 4 tokens a rank on 2 ranks = 8 tokens; each 3 * (4 * 8 * 16 + 2 * 8 * 2) = 1632 FLOP, of 2 TFLOP/s.
@@ -266,6 +298,19 @@ TEST_CASE("draws of a layer of experts have routings of their own") {
     e.routing.kind = RoutingSpec::Kind::random_gate;
     steps = steps_of_draws(e);
     CHECK(std::set(steps.begin(), steps.end()).size() == 3);
+}
+
+// Draws of the routing have a peak each; a training meets them all, and a sweep says the same.
+TEST_CASE("memory is that of the fullest draw") {
+    Experiment e = small_moe();
+    e.routing.kind = RoutingSpec::Kind::random_gate;
+    e.routing.draws = 7;
+    Bytes fullest;
+    for (int draw = 0; draw < 7; ++draw) fullest = std::max(fullest, memory_use(e, routing_of(e, draw)).peak);
+    const Forecast f = predict(e);
+    CHECK(memory_use(e, routing_of(e, f.median_draw)).peak < fullest);
+    CHECK(f.memory.peak == fullest);
+    CHECK(PointEvaluator(e).bound(e.parallelism).peak.si() == Approx(fullest.si()));
 }
 
 TEST_CASE("draws that share a graph are what each is by itself") {

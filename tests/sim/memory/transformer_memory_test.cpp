@@ -216,6 +216,9 @@ TEST_CASE("the rank that receives most slots counts, unless a capacity evens the
     const Bytes slot = Bytes(2.0 * (5120 + 3 * 1536));
     const Bytes even = layer_of(e, 1).feed_forward.kept;
     CHECK((layer_of(e, 1, routing).feed_forward.kept - even).si() == Approx(0.5 * 4096 * slot.si()));
+    e.parallelism.moe_system = MoeSystem::mix_moe;  // experts 2, 3 and 0 where their tokens are: 20 slots on either rank
+    CHECK(layer_of(e, 1, routing).feed_forward.kept == even);
+    e.parallelism.moe_system = MoeSystem::alltoall;
     e.workload.moe.capacity_factor = 1.25;
     CHECK((layer_of(e, 1, routing).feed_forward.kept - even).si() == Approx(0.25 * 4096 * slot.si()));
 }
