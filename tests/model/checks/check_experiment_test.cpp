@@ -77,6 +77,8 @@ TEST_CASE("what nothing models yet is refused by its key") {
     CHECK(told([](Experiment& e) { e.parallelism.gather_copies = true; }) == "parallelism.gather_copies: true" + (kind + std::string("false")));
     CHECK(told([](Experiment& e) { e.workload.fused_gate = true; }) == "workload.fused_gate: true" + (kind + std::string("false")));
     CHECK(told([](Experiment& e) { e.workload.row_scales = true; }) == "workload.row_scales: true" + (kind + std::string("false")));
+    CHECK(told([](Experiment& e) { e.workload.adapter_rank = 8; }) == "workload.adapter_rank: 8" + (kind + std::string("0")));
+    CHECK(told([](Experiment& e) { e.workload.moe.ffn = 8; }) == "workload.moe.ffn: 8" + (kind + std::string("0")));
     CHECK(told([](Experiment& e) { e.parallelism.zero = 1; }) == "parallelism.zero: 1" + (kind + std::string("0")));
     CHECK(told([](Experiment& e) { e.parallelism.sequence_parallel = true; }) ==
           "parallelism.sequence_parallel: true" + (kind + std::string("false")));
