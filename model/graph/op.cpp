@@ -81,10 +81,12 @@ Flops flops_of(const Op& op) {
                               },
                               [](const FusedGemm& g) { return 2.0 * product(g.blocks * g.rows_per_block, g.n, g.k); },
                               [](const Attention& a) {
-                                  const double products = a.backward ? 4 : 2;
+                                  // Of queries or keys each, and of values: a flash backward makes the scores again.
+                                  const double wide = !a.backward ? 1 : a.flash ? 3 : 2, deep = a.backward ? 2 : 1;
                                   const double seen = a.window > 0 ? seen_share(a) : a.causal ? 0.5 : 1.0;
-                                  return seen * products * 2.0 * product(a.seq_q, a.seq_k, a.head_dim) *
-                                         static_cast<double>(a.batch * a.heads);
+                                  const long values = a.value_dim > 0 ? a.value_dim : a.head_dim;
+                                  return seen * 2.0 * static_cast<double>(a.batch * a.heads) *
+                                         (wide * product(a.seq_q, a.seq_k, a.head_dim) + deep * product(a.seq_q, a.seq_k, values));
                               },
                               [](const MemoryPass&) { return 0.0; }, [](const HostWork&) { return 0.0; },
                               [](const ExchangeOp auto&) { return 0.0; }},

@@ -167,7 +167,7 @@ bool is_collective(const Op& op);          // needs every participant: AllReduce
 bool is_compute(const Op& op);             // Gemm, GroupedGemm, FusedGemm, Attention
 // Of the pairs of query and key, those that a causal mask and a window leave.
 double seen_share(const Attention& op);
-Flops flops_of(const Op& op);              // arithmetic of the matrix products; 0 for the rest
+Flops flops_of(const Op& op);              // what its matrix products execute; 0 for the rest
 Bytes bytes_moved(const Op& op);           // a collective's payload (all-to-all: off-diagonal sum); 0 for the rest
 
 }  // namespace stepcast

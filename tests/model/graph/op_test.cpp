@@ -53,7 +53,8 @@ TEST_CASE("an op is a kernel of products, a collective, or neither") {
 
 // gemm: 2 m n k batch = 2 * 2 * 3 * 5 * 4 = 240. Groups: rows 2 + 0 + 4: 2 * 6 * 3 * 5 = 180, the same as a weight
 // gradient. Fused: 3 blocks of 64 rows: 2 * 192 * 8 * 4 = 12288. Attention: scores and values, 2 * 2 * 6 * 8 * 4 = 768
-// a head, 2 sequences * 3 heads: 4608; causal half of it; backward twice.
+// a head, 2 sequences * 3 heads: 4608; causal half of it; backward twice. A flash backward makes the scores again: five
+// products for two. Values of width 2, queries of 4: 2 * 6 * 8 * (4 + 2) * 6 = 3456; backward 2 * 6 * 8 * (3 * 4 + 2 * 2) * 6.
 TEST_CASE("arithmetic of products") {
     CHECK(flops_of(Gemm{2, 3, 5, 4}) == Flops(240));
     CHECK(flops_of(GroupedGemm{{2, 0, 4}, 3, 5}) == Flops(180));
@@ -62,6 +63,14 @@ TEST_CASE("arithmetic of products") {
     CHECK(flops_of(Attention{2, 3, 6, 8, 4, false, false}) == Flops(4608));
     CHECK(flops_of(Attention{2, 3, 6, 8, 4, true, false}) == Flops(2304));
     CHECK(flops_of(Attention{2, 3, 6, 8, 4, false, true}) == Flops(9216));
+    Attention flash{.batch = 2, .heads = 3, .seq_q = 6, .seq_k = 8, .head_dim = 4, .flash = true};
+    CHECK(flops_of(flash) == Flops(4608));
+    flash.backward = true;
+    CHECK(flops_of(flash) == Flops(11520));
+    flash.value_dim = 2;
+    CHECK(flops_of(flash) == Flops(9216));
+    flash.backward = false;
+    CHECK(flops_of(flash) == Flops(3456));
     CHECK(flops_of(MemoryPass{8_B, 8_B}) == Flops(0));
 }
 
