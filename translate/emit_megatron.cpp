@@ -1,6 +1,8 @@
 // Megatron-LM's flags, and the YAML of NeMo 1 and Megatron-Bridge, which use the same names in sections.
 #include "translate/emit.h"
 
+#include <numeric>
+
 #include <fmt/format.h>
 
 namespace stepcast {
@@ -120,6 +122,7 @@ void Writer::model() {
     add("hidden_dropout", fmt::format("{}", w.dropout));
     add("attention_dropout", fmt::format("{}", w.score_dropout ? w.dropout : 0.0));
     if (w.vocab > 0) add("vocab_size", w.vocab);
+    if (const int tp = e_.parallelism.tp; lm() && w.vocab % (128 * tp) != 0) add("make_vocab_size_divisible_by", std::gcd(128, w.vocab / tp));
     if (w.attention == AttentionKind::mla) {
         flag("multi_latent_attention", true);
         if (w.mla.q_rank > 0) add("q_lora_rank", w.mla.q_rank);

@@ -132,6 +132,15 @@ void name_other_layers(MegatronSource& s) {
         s.t.set("workload.mtp_layers", integer_in(*v), v->at);
 }
 
+// Megatron pads the vocabulary until each tensor-parallel rank holds a multiple of rows; a run's dump says the sum.
+void pad_vocabulary(MegatronSource& s) {
+    const auto* stated = s.d.find("vocab_size");
+    if (!stated || !s.lm() || s.d.states("padded_vocab_size")) return;
+    const auto* divisor = s.d.find("make_vocab_size_divisible_by");
+    const long rows = (divisor ? count_in(*divisor) : 128) * std::clamp(s.t.count("parallelism.tp", 1), 1L, 1'000'000L);
+    s.t.set("workload.vocab", (s.t.count("workload.vocab", 0) + rows - 1) / rows * rows, stated->at);
+}
+
 }  // namespace
 
 void take_model(MegatronSource& s) {
@@ -146,6 +155,7 @@ void take_model(MegatronSource& s) {
     take_attention(s);
     take_norms_and_positions(s);
     take_biases_and_ends(s);
+    pad_vocabulary(s);
     name_other_layers(s);
     if (const auto* v = s.d.find_any({"optimizer", "optimizer.optimizer", "optim.name"}))
         set_optimizer(s.t, *v);

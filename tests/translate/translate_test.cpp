@@ -131,6 +131,20 @@ TEST_CASE("a script's nodes: from Slurm's directives, and not told where nobody 
     CHECK(translate(folder.write("fp16.sh", "torchrun train.py" + flags), {}).find("parallelism.gradient_dtype")->value == "fp16");
 }
 
+// 50,257 at tp 8: 50 multiples of 128 x 8. A divisor of 1 leaves multiples of tp.
+TEST_CASE("Megatron's vocabulary is padded to a multiple of 128 rows a tensor-parallel rank, or of those that it is told") {
+    const TestFolder folder;
+    const auto vocab = [&](const std::string& more) {
+        return translate(folder.write("job.sh", "torchrun --nproc_per_node 8 train.py --num-layers 4 --hidden-size 512 --num-attention-heads 8 --bf16 "
+                                                "--seq-length 64 --max-position-embeddings 64 --micro-batch-size 1 --global-batch-size 64 "
+                                                "--vocab-size 50257 " + more + "\n"), {}).count("workload.vocab", 0);
+    };
+    CHECK(vocab("") == 50304);
+    CHECK(vocab("--tensor-model-parallel-size 8") == 51200);
+    CHECK(vocab("--tensor-model-parallel-size 8 --make-vocab-size-divisible-by 1") == 50264);
+    CHECK(vocab("--padded-vocab-size 50400") == 50400);
+}
+
 // What an editor of another system makes of a file: line ends, a byte order mark, two bytes a character.
 TEST_CASE("a script reads alike whatever system wrote it") {
     const TestFolder folder;
