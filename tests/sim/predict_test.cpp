@@ -303,14 +303,17 @@ TEST_CASE("draws of a layer of experts have routings of their own") {
 // Draws of the routing have a peak each; a training meets them all, and a sweep says the same.
 TEST_CASE("memory is that of the fullest draw") {
     Experiment e = small_moe();
-    e.routing.kind = RoutingSpec::Kind::random_gate;
     e.routing.draws = 7;
-    Bytes fullest;
-    for (int draw = 0; draw < 7; ++draw) fullest = std::max(fullest, memory_use(e, routing_of(e, draw)).peak);
-    const Forecast f = predict(e);
-    CHECK(memory_use(e, routing_of(e, f.median_draw)).peak < fullest);
-    CHECK(f.memory.peak == fullest);
-    CHECK(PointEvaluator(e).bound(e.parallelism).peak.si() == Approx(fullest.si()));
+    for (const auto kind : {RoutingSpec::Kind::random_gate, RoutingSpec::Kind::power_law, RoutingSpec::Kind::zipf}) {
+        e.routing.kind = kind;
+        e.routing.skew = 0.5;
+        Bytes fullest;
+        for (int draw = 0; draw < 7; ++draw) fullest = std::max(fullest, memory_use(e, routing_of(e, draw)).peak);
+        const Forecast f = predict(e);
+        CHECK(memory_use(e, routing_of(e, 0)).peak < fullest);
+        CHECK(f.memory.peak == fullest);
+        CHECK(PointEvaluator(e).bound(e.parallelism).peak.si() == Approx(fullest.si()));
+    }
 }
 
 TEST_CASE("draws that share a graph are what each is by itself") {
