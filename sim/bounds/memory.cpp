@@ -6,24 +6,27 @@ namespace stepcast {
 
 void StepBounds::Tables::bind_memory() {
     const std::size_t kinds = pipeline_->kinds.size();
-    if (chunk_kept_.size() < kinds)
-        for (auto* values : {&chunk_kept_, &chunk_backward_, &chunk_work_}) values->resize(kinds);
+    if (chunk_kept_.size() < 2 * kinds)
+        for (auto* values : {&chunk_kept_, &chunk_backward_, &chunk_work_}) values->resize(2 * kinds);
     for (std::size_t k = 0; k < kinds; ++k) {
         const ChunkKind& kind = pipeline_->kinds[k];
         const ChunkMemory chunk = chunk_memory(shape_->shape.memory, now_, kind.chunk, kind.layers_before);
         chunk_kept_[k] = chunk.kept.si();
-        chunk_backward_[k] = chunk.backward_kept.si();
-        chunk_work_[k] = chunk.backward_work.si();
+        chunk_kept_[kinds + k] = chunk.put_off.si();
+        for (const auto& [i, moment] : {std::pair{k, chunk.whole}, {kinds + k, chunk.half}}) {
+            chunk_backward_[i] = moment.activations.si();
+            chunk_work_[i] = moment.work.si();
+        }
     }
     for (std::size_t i = 0; i < pipeline_->memory.size(); ++i) {
         const MemoryStage& stage = pipeline_->memory[i];
         double fullest = -1;
         for (const MemoryMoment& moment : stage.moments) {
             double kept = 0, work = 0;
-            for (std::size_t k = 0; k < kinds; ++k) kept += moment.held[k] * chunk_kept_[k];
+            for (std::size_t k = 0; k < 2 * kinds; ++k) kept += moment.held[k] * chunk_kept_[k];
             if (moment.backward >= 0) {
                 const std::size_t k = static_cast<std::size_t>(moment.backward);
-                kept += chunk_backward_[k] - chunk_kept_[k];
+                kept += chunk_backward_[k];
                 work = chunk_work_[k];
             }
             if (kept + work <= fullest) continue;

@@ -140,14 +140,16 @@ private:
     [[nodiscard]] std::vector<MemoryMoment> moments_of(const Order& order, const std::vector<int>& kind_of,
                                                        std::size_t kinds) const {
         std::vector<MemoryMoment> moments;
-        MemoryMoment now{std::vector<int>(kinds), -1};
+        MemoryMoment now{std::vector<int>(2 * kinds), -1};
         for (const Slot& slot : order) {
-            const int kind = kind_of[at(slot.chunk)];
-            const bool ends = slot.pass == Pass::backward || slot.pass == Pass::weight_backward;
-            if (slot.pass == Pass::forward) ++now.held[at(kind)];
-            now.backward = slot.pass == Pass::forward ? -1 : kind;
+            const int kind = kind_of[at(slot.chunk)], half = kind + static_cast<int>(kinds);
+            if (slot.pass == Pass::forward)
+                ++now.held[at(kind)];
+            else
+                --now.held[at(slot.pass == Pass::weight_backward ? half : kind)];
+            now.backward = slot.pass == Pass::forward ? -1 : slot.pass == Pass::backward ? kind : half;
             add(moments, now);
-            if (ends) --now.held[at(kind)];
+            if (slot.pass == Pass::input_backward) ++now.held[at(half)];
         }
         return moments;
     }

@@ -49,10 +49,11 @@ struct StageGroup {
     int last_weights = 0;
 };
 
-// What a stage holds while a slot runs: `held` chunks of each kind, and of one kind the backward that runs.
+// What a stage holds while a slot runs: chunks of each kind, first those whose backward is to come, then those of which
+// only the weight gradients are; and what runs back, a kind, or of its halves one: kinds + kind.
 struct MemoryMoment {
     std::vector<int> held;
-    int backward = -1;  // kind; none while a forward runs
+    int backward = -1;  // none while a forward runs; not among `held`
     friend bool operator==(const MemoryMoment&, const MemoryMoment&) = default;
 };
 struct MemoryStage {

@@ -148,6 +148,33 @@ Bytes kept_by_alternate(const Block& block, const LayerContext& c) {
     return sum;
 }
 
+// Of a layer, with the projections of one input in one matrix, whichever way they run.
+std::vector<SharedBlock> fused_blocks(const LayerContext& c, int layer) {
+    Workload w = c.experiment.workload;
+    w.fused_projections = true;
+    std::vector<SharedBlock> blocks = mixing_blocks(w, c.shape);
+    blocks.push_back({1, has_experts(w, layer) ? expert_block(w, c.shape) : feed_forward_block(w, c.shape)});
+    return blocks;
+}
+
+// Inputs that several products read lie there once: where projections are fused each has its own. What sequence
+// parallelism gathers for a product lies there in parts.
+Bytes read_by_weight_gradients(const Block& block, const LayerContext& c) {
+    const RankShape& s = c.shape;
+    Bytes sum;
+    for (const Operator& op : block) {
+        if (const auto* l = std::get_if<GroupedLinear>(&op))
+            sum += expert_slots(c) * number(l->in.rank + l->out.rank) * size_of(s.matrix);
+        const auto* l = std::get_if<Linear>(&op);
+        if (l == nullptr) continue;
+        const long outer = l->tokens == s.tokens ? s.outer_tokens : l->tokens;
+        const long read = (l->split == Split::row ? l->tokens : outer) * l->in.rank;
+        const long made = (l->split == Split::row ? outer : l->tokens) * l->out.rank;
+        sum += number(read + made) * size_of(l->dtype);
+    }
+    return sum;
+}
+
 }  // namespace
 
 LayerMemory layer_memory(const LayerContext& c, int layer) {
@@ -164,6 +191,7 @@ LayerMemory layer_memory(const LayerContext& c, int layer) {
     const Block feed_forward = has_experts(w, layer) ? expert_block(w, c.shape) : feed_forward_block(w, c.shape);
     memory.feed_forward = memory_of(feed_forward, c);
     if (alternate) memory.rerun += kept_by_alternate(feed_forward, c);
+    for (const auto& [share, block] : fused_blocks(c, layer)) memory.put_off += share * read_by_weight_gradients(block, c);
     return memory;
 }
 
@@ -202,19 +230,14 @@ BlockMemory head_memory(const LayerContext& c) {
     return all;
 }
 
-// Projections of one input lie in one matrix, whichever way they run. The router's is none of them: its product is not fused.
+// The router's is none of them: its product is not fused.
 std::vector<Matrix> layer_matrices(const LayerContext& c, int layer) {
-    Workload w = c.experiment.workload;
-    w.fused_projections = true;
     std::vector<Matrix> all;
-    const auto add = [&](const Block& block) {
-        for (const Operator& op : block) {
+    for (const SharedBlock& of : fused_blocks(c, layer))
+        for (const Operator& op : of.block) {
             if (const auto* l = std::get_if<Linear>(&op); l && l->name != "router") all.push_back({l->out.rank, l->in.rank});
             if (const auto* l = std::get_if<GroupedLinear>(&op)) all.push_back({l->out.rank, l->in.rank});
         }
-    };
-    for (const SharedBlock& of : mixing_blocks(w, c.shape)) add(of.block);
-    add(has_experts(w, layer) ? expert_block(w, c.shape) : feed_forward_block(w, c.shape));
     return all;
 }
 

@@ -16,6 +16,9 @@ struct BlockMemory {
 struct LayerMemory {
     BlockMemory attention, feed_forward;
     Bytes rerun;  // kept where the layer runs again: its input, and what an alternate recompute does not make again
+    // Between the halves of a split backward: what the weight gradients read, of each product its input and its result's
+    // gradient (arXiv 2401.10241, table 1). Nothing is computed again for them.
+    Bytes put_off;
     [[nodiscard]] Bytes kept() const { return attention.kept + feed_forward.kept; }
     friend bool operator==(const LayerMemory&, const LayerMemory&) = default;
 };

@@ -17,10 +17,8 @@ namespace {
 const Bytes workspaces = parse_bytes("128 MiB");
 
 // A point of the backward: what is kept until then, and what it needs in addition.
-void consider(ChunkMemory& chunk, Bytes kept, Bytes work) {
-    if (kept + work <= chunk.backward_kept + chunk.backward_work) return;
-    chunk.backward_kept = kept;
-    chunk.backward_work = work;
+void consider(Moment& fullest, Bytes kept, Bytes work) {
+    if (kept + work > fullest.activations + fullest.work) fullest = {kept, work};
 }
 
 // Adam's master weight and moments; plain SGD the master alone.
@@ -116,8 +114,8 @@ UnitMemory unit_memory(const LayerContext& c) {
 }
 
 // A layer that the cut opens counts its inner tensors on both stages, which keep them both.
-// Walks the backward of a chunk from its last unit to its first; each block's tensors go when it is done. A layer that is
-// computed again comes to life whole, its input being there.
+// Walks the backward of a chunk from its last unit to its first; each block's tensors go when it is done, but of a half
+// what the weight gradients read stays. A layer that is computed again comes to life whole, its input being there.
 ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chunk& chunk, int layers_before) {
     const Parallelism& p = e.parallelism;
     const auto again = [&](int layer) {
@@ -134,19 +132,28 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
     const Bytes rest = chunk.begins_inside ? unit(chunk.first - 1).feed_forward.kept : Bytes(0);
     memory.kept += rest;
     for (int l = chunk.first; l < chunk.last; ++l) memory.kept += again(l) ? unit(l).rerun : unit(l).kept();
-    Bytes left = memory.kept;
-    consider(memory, left, head.work);
+    Bytes left = memory.kept, half = left;
+    const auto at = [&](Bytes work) {
+        consider(memory.whole, left, work);
+        consider(memory.half, half, work);
+    };
+    at(head.work);
     left -= head.kept;
     for (int l = chunk.last; l-- > chunk.first;) {
         const LayerMemory& layer = unit(l);
-        if (again(l)) left += layer.kept() - layer.rerun;
-        consider(memory, left, layer.feed_forward.work);
+        const Bytes made = again(l) ? layer.kept() - layer.rerun : Bytes(0);
+        left += made;
+        half += made;
+        at(layer.feed_forward.work);
         left -= layer.feed_forward.kept;
-        consider(memory, left, layer.attention.work);
+        at(layer.attention.work);
         left -= layer.attention.kept;
+        half += layer.put_off - layer.kept();
     }
     left -= rest;
-    consider(memory, left, embedding.work);
+    memory.put_off = half;
+    consider(memory.whole, left, embedding.work);
+    consider(memory.half, left, embedding.work);  // of the weight gradients, the last of them
     return memory;
 }
 

@@ -17,10 +17,16 @@ struct UnitMemory {
 };
 UnitMemory unit_memory(const LayerContext& context);
 
-// What happens to memory while a slot of a chunk runs, above what other slots left: `kept` stays after the forward; the
-// backward peaks at `backward_kept` + `backward_work`.
+// Activations that wait, and the work of the slot that runs.
+struct Moment {
+    Bytes activations, work;
+};
+
+// What happens to memory while a slot of a chunk runs, above what other slots left: `kept` stays after the forward, and of
+// a backward in two halves `put_off` after its first; the fullest moment of a whole backward and of either half.
 struct ChunkMemory {
-    Bytes kept, backward_kept, backward_work;
+    Bytes kept, put_off;
+    Moment whole, half;
 };
 // `layers_before`: of the stage, in chunks before this one: full recompute may cover only the first.
 ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& experiment, const Chunk& chunk, int layers_before);
@@ -36,11 +42,6 @@ struct StageWeights {
 
 // That the stage holds such a unit.
 void note_unit(StageWeights& stage, const LayerContext& context, const RankWeights& unit, const RankWeights& frozen);
-
-// The fullest moment of an order: activations that wait, and the work of the slot that runs.
-struct Moment {
-    Bytes activations, work;
-};
 
 MemoryUse memory_of(const LayerContext& context, const StageWeights& weights, const Moment& moment);
 

@@ -55,12 +55,11 @@ void along(const Order& order, const std::vector<ChunkMemory>& chunks, Call&& ca
     Bytes now;
     for (const Slot& slot : order) {
         const ChunkMemory& chunk = chunks[static_cast<std::size_t>(slot.chunk)];
-        Moment during;
-        if (slot.pass == Pass::forward)
-            during = {now += chunk.kept, {}};
-        else
-            during = {now - chunk.kept + chunk.backward_kept, chunk.backward_work};
-        if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward) now -= chunk.kept;
+        if (slot.pass != Pass::forward) now -= slot.pass == Pass::weight_backward ? chunk.put_off : chunk.kept;
+        Moment during = slot.pass == Pass::forward ? Moment{chunk.kept, {}} : slot.pass == Pass::backward ? chunk.whole : chunk.half;
+        during.activations += now;
+        if (slot.pass == Pass::forward) now += chunk.kept;
+        if (slot.pass == Pass::input_backward) now += chunk.put_off;
         call(during, now);
     }
 }

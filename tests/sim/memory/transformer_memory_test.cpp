@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "model/pipeline/schedule.h"
 #include "model/transformer/counts.h"
 #include "sim/memory/layer_memory.h"
 
@@ -280,7 +281,8 @@ TEST_CASE("an allocator that holds 5 % more than tensors take holds 5 % more of 
 }
 
 // Four stages of 8 layers, 12 micro-batches. Stage 1 has no ends of the model. In flight: GPipe 12, 1F1B 3 of the whole
-// stage; interleaved 9 of its two halves; DualPipe p + 1 = 5 chunks of a whole stage (stages 1 and 2, no ends either).
+// stage; ZB-H1 4, of one of which only the weight gradients are to come; interleaved 9 of its two halves; DualPipe p + 1 = 5
+// chunks of a whole stage (stages 1 and 2, no ends either).
 TEST_CASE("activations are those that the schedule keeps in flight") {
     Experiment e = llama();
     Parallelism& p = e.parallelism;
@@ -292,12 +294,43 @@ TEST_CASE("activations are those that the schedule keeps in flight") {
     p.schedule = Schedule::gpipe;
     CHECK(layers_of_stage_1() == Approx(12 * 8));
     p.schedule = Schedule::zb_h1;
-    CHECK(layers_of_stage_1() == Approx(4 * 8));
+    CHECK(layers_of_stage_1() == Approx(3 * 8 + 8 * layer_of(e, 0).put_off.si() / layer));
     p.schedule = Schedule::dualpipe;
     CHECK(layers_of_stage_1() == Approx(5 * 8));
     p.schedule = Schedule::one_f_one_b;
     p.vp = 2;
     CHECK(layers_of_stage_1() == Approx(9 * 4));
+}
+
+// GPT-3 with flash attention and without dropout, 16 sequences, 8 stages of 12 layers, tensors and sequences over 8. Stage s of
+// zb-h1 puts off the weight gradients of s micro-batches while it runs the input gradients of another. Put off are 32 s b h
+// bytes a layer, of which 14 are inputs of the four products and 18 gradients of their results (M_W of arXiv 2401.10241,
+// table 1); of a layer whose backward is to come its input stays, 2 s b h.
+TEST_CASE("what a split backward computed again stays until its weight gradients") {
+    Experiment e = gpt3();
+    Workload& w = e.workload;
+    w.dropout = 0;
+    w.attention = AttentionKind::flash;
+    Parallelism& p = e.parallelism;
+    p.pp = 8;
+    p.tp = 8;
+    p.micro_batch = 16;
+    p.global_batch = 1024;
+    p.sequence_parallel = true;
+    p.schedule = Schedule::zb_h1;
+    p.recompute = Recompute::full;
+    const double sbh = 2048.0 * 16 * 12288 / 8;
+    CHECK(layer_of(e, 50).put_off.si() == Approx(32 * sbh));
+    CHECK(transformer_memory(e, 6).activations.si() >= 7 * 12 * 32 * sbh);
+    CHECK(transformer_memory(e, 7).activations.si() >= 8 * 12 * 32 * sbh);
+    const std::vector<SlotMemory> slots = memory_of_slots(e, 6);
+    const Order order = schedule_orders(p)[6];
+    for (std::size_t i = 30; i < 60; ++i) {
+        const double change = (slots[i].after - slots[i - 1].after).si() / (12 * sbh);
+        CHECK(change == Approx(order[i].pass == Pass::forward ? 2 : order[i].pass == Pass::input_backward ? 30 : -32));
+    }
+    p.recompute = Recompute::none;
+    CHECK(transformer_memory(e, 6).activations.si() >= 7 * 12 * 32 * sbh);
 }
 
 // DualPipe holds the weights of two chunks: stage 1's and stage 2's.
