@@ -22,9 +22,9 @@ RankWeights all_embedding(const LayerContext& c) {
 RankWeights all_head(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const Parallelism& p = c.experiment.parallelism;
-    const bool copied = w.tied && p.pp > 1;
-    RankWeights weights{final_norm_parameters(w) + (copied ? embedding_parameters(w) : logits_parameters(w)) / p.tp, 0};
-    if (w.mtp_layers > 0 && p.pp > 1 && !w.tied) weights.dense += embedding_parameters(w) / p.tp;  // the table's copy
+    const bool apart = p.pp > 1 && !traits(p.schedule).ends_meet();  // from the table
+    RankWeights weights{final_norm_parameters(w) + (w.tied && apart ? embedding_parameters(w) : logits_parameters(w)) / p.tp, 0};
+    if (w.mtp_layers > 0 && apart && !w.tied) weights.dense += embedding_parameters(w) / p.tp;  // the table's copy
     for (int i = 0; i < w.mtp_layers; ++i) {
         weights += all_weights(c, w.layers - 1);
         weights.dense += prediction_parameters(w);

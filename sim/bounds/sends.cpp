@@ -82,8 +82,9 @@ void StepBounds::Tables::bind_sends() {
         bind_entry(lower_[feature::arrival], std::max(close, distant));
     }
     weights_ = shape_->shape.weights;
-    if (p.pp > 1) weights_[static_cast<std::size_t>(UnitKind::head)] = shape_->shape.copied_head;
-    const bool joins = base_.workload.tied && p.join_tied && p.pp > 1 && !traits(p.schedule).ends_meet();
+    const bool apart = p.pp > 1 && !traits(p.schedule).ends_meet();
+    if (apart) weights_[static_cast<std::size_t>(UnitKind::head)] = shape_->shape.copied_head;
+    const bool joins = base_.workload.tied && p.join_tied && apart;
     const RankShape& s = shape_->shape.shape;
     embedding_all_reduce_ =
         joins ? across(static_cast<double>(s.vocab) * static_cast<double>(s.hidden) * size_of(p.gradient_dtype),

@@ -357,12 +357,16 @@ TEST_CASE("full recompute keeps inputs, and by layer count the rest of the other
 }
 
 // Tied weights over two stages: the last one has a copy of the embedding, 50257 x 768.
+// Of zb-v the first stage is the last too, and holds it once.
 TEST_CASE("tied weights are held on the first and on the last stage") {
     Experiment e = gpt2();
     const double whole = transformer_memory(e).weights.si();
     e.parallelism.pp = 2;
     const double stages = (transformer_memory(e, 0).weights + transformer_memory(e, 1).weights).si();
     CHECK(stages - whole == Approx(2.0 * 50257 * 768));
+    e.parallelism.schedule = Schedule::zb_v;
+    const double meeting = (transformer_memory(e, 0).weights + transformer_memory(e, 1).weights).si();
+    CHECK(meeting == Approx(whole));
 }
 
 TEST_CASE("the fullest stage counts, and its parts add up to the peak") {
