@@ -77,7 +77,7 @@ struct Parallelism {
     bool expert_tensor_parallel = true;  // each expert is split over the tensor-parallel ranks; else ep counts them too
     bool dispatch_once = false;  // a token goes once to each rank and each node that has some of its experts (DeepEP)
     ExpertProducts expert_products = ExpertProducts::grouped;
-    // 1f1b: a forward and the backward after it go by turns, layer by layer, so that either's all-to-alls overlap the other's
+    // 1f1b, dualpipe: a forward and the backward after it go by turns, layer by layer, so that either's all-to-alls overlap the other's
     // work, with one micro-batch more in flight (Megatron-Core's overlap_moe_expert_parallel_comm).
     bool overlap_experts = false;
     Bytes bucket = Bytes(25e6);

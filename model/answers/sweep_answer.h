@@ -102,6 +102,7 @@ struct SweepAnswer {
     bool one_routing = false;         // ranked by one draw of a routing that is drawn: another may rank otherwise
     int asked = 0;                    // how many best ones
     std::vector<std::string> varied = {}, where = {};
+    std::vector<std::string> schedules_left_out = {};  // of parallelism=all
     std::vector<SweepRow> best = {};
     std::vector<SweepRow> scaling = {};  // the best of each number of ranks, where that varies
     std::vector<std::string> each_of = {};  // keys whose every setting has its best in ..

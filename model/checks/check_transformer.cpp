@@ -132,11 +132,12 @@ void check_recompute(const Workload& w, const Parallelism& p) {
 // As Megatron-Core: whose combined passes recompute no layer and gather no weights.
 void check_pairs(const Workload& w, const Parallelism& p) {
     if (!p.overlap_experts) return;
-    if (w.moe.experts == 0 || p.moe_system != MoeSystem::alltoall || p.schedule != Schedule::one_f_one_b || (p.pp > 1 && p.vp == 1) ||
+    const bool turns = p.schedule == Schedule::dualpipe || (p.schedule == Schedule::one_f_one_b && (p.pp == 1 || p.vp > 1));
+    if (w.moe.experts == 0 || p.moe_system != MoeSystem::alltoall || !turns ||
         recomputes_layers(p) || p.zero == 3 || p.unfused || p.eager_script)
         refuse(
-            "parallelism.overlap_experts: true is modelled for experts of moe_system alltoall, schedule 1f1b with vp above 1 where pp is, zero "
-            "below 3, fused passes and no layer recomputed; expected false");
+            "parallelism.overlap_experts: true is modelled for experts of moe_system alltoall, schedule dualpipe, or 1f1b with vp above 1 where "
+            "pp is, zero below 3, fused passes and no layer recomputed; expected false");
 }
 
 void check_shard(const Parallelism& p) {

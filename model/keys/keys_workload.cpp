@@ -171,7 +171,7 @@ const Key table[] = {
     {"parallelism.expert_products", p<&P::expert_products>,
      "a rank's experts multiply in one kernel, each by itself, or in one kernel with activation and casts"},
     {"parallelism.overlap_experts", p<&P::overlap_experts>,
-     "1f1b: a forward and a backward go by turns, all-to-alls of the one overlap the work of the other"},
+     "1f1b, dualpipe: a forward and a backward go by turns, all-to-alls of the one overlap the work of the other"},
     {"parallelism.bucket", p<&P::bucket>, "gradient bucket", 1, 1e15},
     {"parallelism.overlap", p<&P::overlap>, "gradient collectives overlap the backward"},
     {"parallelism.overlap_params", p<&P::overlap_params>, "zero 1, 2: parameters are gathered during the next forward"},

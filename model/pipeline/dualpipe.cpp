@@ -1,8 +1,10 @@
 // DualPipe (DeepSeek-V3, arXiv 2412.19437, section 3.2.1 and figure 5): two copies of the model in opposite directions,
 // half of the micro-batches entering at each end. A rank near an end fills while the middle ranks already meet the other
-// direction; then each forward overlaps a backward of the other direction, whose all-to-alls it hides. Weight
-// gradients are split off only where a rank would wait. Bubble (p / 2 - 1)(F&B + B - 3W) with F&B a forward during a
-// backward, B a whole backward; p + 1 chunks in flight, weights held twice.
+// direction; then forwards and backwards of opposite directions take turns. Weight gradients are split off only where a
+// rank would wait. p + 1 chunks in flight, weights held twice.
+// DeepSeek's program runs such a forward and backward as one, F&B, which hides the all-to-alls of either; its bubble is
+// (p / 2 - 1)(F&B + B - 3W), B a whole backward. A step does so with parallelism.overlap_experts. Else it runs these slots one
+// after the other: what they send leaves sooner, the bubble is (p / 2 - 1)(F + B - 2W), and no all-to-all is hidden.
 #include <algorithm>
 
 #include "model/pipeline/known_schedules.h"

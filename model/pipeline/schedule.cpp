@@ -52,7 +52,7 @@ std::vector<Order> unpaired(const Parallelism& p) {
 
 std::vector<Order> schedule_orders(const Parallelism& p) {
     std::vector<Order> orders = unpaired(p);
-    if (!p.overlap_experts) return orders;
+    if (!p.overlap_experts || traits(p.schedule).copies > 1) return orders;
     for (Order& order : orders)
         for (std::size_t i = 0; i + 1 < order.size(); ++i)
             if (order[i].pass == Pass::backward && order[i + 1].pass == Pass::forward) {
@@ -65,11 +65,20 @@ std::vector<Order> schedule_orders(const Parallelism& p) {
 std::vector<std::size_t> slots_before_pairs(const Parallelism& p) {
     std::vector<std::size_t> before;
     for (const Order& order : unpaired(p)) {
+        if (traits(p.schedule).copies > 1) {
+            before.push_back(p.overlap_experts ? 0 : order.size());
+            continue;
+        }
         const auto backward = std::ranges::find(order, Pass::backward, &Slot::pass);
         const bool pairs = p.overlap_experts && std::ranges::find(backward, order.end(), Pass::forward, &Slot::pass) != order.end();
         before.push_back(static_cast<std::size_t>((pairs ? backward : order.end()) - order.begin()));
     }
     return before;
+}
+
+bool begins_pair(const Parallelism& p, const Order& order, std::size_t i) {
+    return order[i].pass == Pass::forward && i + 1 < order.size() && order[i + 1].pass == Pass::backward &&
+           (traits(p.schedule).copies == 1 || order[i].chunk != order[i + 1].chunk);
 }
 
 int chunk_of(Schedule, int stages, int global_chunk) { return global_chunk / stages; }

@@ -72,7 +72,7 @@ private:
                 while (stages_[s]->next < orders[s].size() && !hops_.holds(*stages_[s])) {
                     const std::size_t next = stages_[s]->next;
                     const Slot* slot = &orders[s][next];
-                    const bool pair = next >= before_pairs[s] && slot->pass == Pass::forward;
+                    const bool pair = next >= before_pairs[s] && begins_pair(p_, orders[s], next);
                     if (!(pair ? run_pair(s, slot[0], slot[1]) : run_slot(s, *slot))) break;
                     stages_[s]->next += pair ? 2 : 1;
                     moved = true;

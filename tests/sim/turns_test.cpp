@@ -22,8 +22,8 @@ Experiment by_turns(bool turns) {
 }
 
 // A second for each exchange, for the products of the experts together and for attention, as its norm stands for it; for nothing else.
-Costs a_second_each(const TaskGraph& graph) {
-    constexpr double passes = 2;  // of either phase
+// `passes`: of either phase.
+Costs a_second_each(const TaskGraph& graph, double passes = 2) {
     std::map<Phase, double> products;
     for (TaskId t = 0; t < graph.size(); ++t)
         if (std::holds_alternative<GroupedGemm>(graph.op(t))) ++products[graph.phase(t)];
@@ -38,9 +38,9 @@ Costs a_second_each(const TaskGraph& graph) {
     return costs;
 }
 
-Seconds step(const TaskGraph& graph) {
+Seconds step(const TaskGraph& graph, double passes = 2) {
     Timeline timeline;
-    run_in_order(graph, a_second_each(graph), timeline);
+    run_in_order(graph, a_second_each(graph, passes), timeline);
     return timeline.end;
 }
 
@@ -54,6 +54,50 @@ TEST_CASE("in passes that go by turns each exchange hides behind the other's wor
     CHECK(step(alone).si() == Approx(16));
     CHECK(step(pairs).si() == Approx(12));
     CHECK(pairs.size() == alone.size());
+}
+
+// Stages of a layer. A forward takes 1 s, a backward 1 s for the input's gradients and 1 s for those of the weights; a stage has 4 p
+// of each, and waits (p / 2 - 1)(F + B - 2 W) in addition.
+TEST_CASE("dualpipe's slots run one after the other: the bubble is (p/2 - 1)(F + B - 2W)") {
+    for (const int pp : {4, 8}) {
+        Experiment e = small_gpt();
+        e.workload.layers = pp;
+        e.parallelism.pp = pp;
+        e.parallelism.schedule = Schedule::dualpipe;
+        e.parallelism.global_batch = 4 * pp;
+        e.parallelism.gradient_dtype = Dtype::fp32;
+        const TaskGraph graph = build_transformer_step(e, {});
+        Costs costs;
+        for (TaskId t = 0; t < graph.size(); ++t) {
+            const std::string_view name = graph.name(t);
+            const auto* gemm = std::get_if<Gemm>(&graph.op(t));  // which accumulates: of weights
+            const bool counts = name == "attention_norm" || name == "attention_norm_backward" ||
+                                (name == "attention_output" && gemm && gemm->accumulate);
+            costs.duration.emplace_back(counts ? 1.0 : 0.0);
+            costs.issue.emplace_back(0.0);
+        }
+        Timeline timeline;
+        run_in_order(graph, costs, timeline);
+        CHECK(timeline.end.si() == Approx(3 * 4 * pp + (pp / 2 - 1) * (1 + 2 - 2)));
+    }
+}
+
+// Experts on two ranks, four stages, 16 micro-batches: a pass takes four seconds as above, of which half a second is of weight gradients.
+// One after the other 16 of either take 128 s and the bubble 4 + 4 - 2 / 2 = 7. In pairs the first stage runs 11 of them, of
+// four seconds each, and 10 passes alone: 84 s and no more than (p/2 - 1)(F&B + B - 3W) = 6.5, as either half waits for its own input only.
+TEST_CASE("dualpipe in pairs hides all-to-alls") {
+    Experiment e = by_turns(false);
+    e.workload.layers = e.parallelism.pp = 4;
+    e.parallelism.schedule = Schedule::dualpipe;
+    e.parallelism.global_batch = 16 * e.parallelism.dp;
+    const TaskGraph alone = build_transformer_step(e, {});
+    e.parallelism.overlap_experts = true;
+    const TaskGraph pairs = build_transformer_step(e, {});
+    CHECK(pairs.size() == alone.size());
+    const double passes = 16 * 4;
+    CHECK(step(alone, passes).si() == Approx(128 + 7));
+    CHECK(step(pairs, passes) >= Seconds(84));
+    CHECK(step(pairs, passes) <= Seconds(84 + 6.5));
 }
 
 // Both micro-batches have the same tasks, and all of the layer's are labelled; each rank's memory has a point before the slots and two of each of

@@ -185,7 +185,7 @@ TEST_CASE("MoE systems need all ranks of one expert-parallel group, and have no 
           "parallelism.overlap_chunks: 2, but workload.kind transformer does not model it; expected 1");
 }
 
-TEST_CASE("passes go by turns where experts are exchanged, under 1f1b in chunks, without layers computed or gathered again") {
+TEST_CASE("passes go by turns where experts are exchanged, under dualpipe or 1f1b in chunks, without layers computed or gathered again") {
     const auto paired = [](const Change& change) {
         return told([&](auto& w, auto& p) {
             w.moe.experts = 4;
@@ -197,12 +197,13 @@ TEST_CASE("passes go by turns where experts are exchanged, under 1f1b in chunks,
         });
     };
     CHECK(paired([](auto&, auto&) {}).empty());
-    const std::string refused = "parallelism.overlap_experts: true is modelled for experts of moe_system alltoall, schedule 1f1b with vp above 1 where pp is, "
+    const std::string refused = "parallelism.overlap_experts: true is modelled for experts of moe_system alltoall, schedule dualpipe, or 1f1b with vp above 1 where pp is, "
                                 "zero below 3, fused passes and no layer recomputed; expected false";
     CHECK(paired([](auto&, auto& p) { p.recompute = Recompute::full; }) == refused);
     CHECK(paired([](auto&, auto& p) { p.zero = 3; }) == refused);
     CHECK(paired([](auto&, auto& p) { p.pp = p.dp = 2; }) == refused);
     CHECK(paired([](auto&, auto& p) { p.pp = p.dp = p.vp = 2; }).empty());
+    CHECK(paired([](auto&, auto& p) { p.pp = p.dp = 2, p.schedule = Schedule::dualpipe; }).empty());
     CHECK(paired([](auto&, auto& p) { p.pp = p.dp = 2, p.schedule = Schedule::zb_h1; }) == refused);
     CHECK(told([](auto&, auto& p) { p.pp = 1, p.dp = 4, p.overlap_experts = true; }) == refused);
 }
