@@ -58,6 +58,7 @@ std::string to_json(const SweepAnswer& r) {
               {"one_routing", r.one_routing},
               {"varied", r.varied},
               {"where", r.where},
+              {"schedules_left_out", r.schedules_left_out},
               {r.second ? "front" : "top", sweep_rows(r.best)},
               {"scaling", sweep_rows(r.scaling)},
               {"each_of", r.each_of},

@@ -149,6 +149,13 @@ std::string sweep_title(const SweepAnswer& r) {
                        r.work_differs ? ", as tokens per step differ between configurations" : "");
 }
 
+static std::string left_out_text(const std::vector<std::string>& schedules) {
+    if (schedules.empty()) return "";
+    return wrapped(fmt::format("not asked for: schedule {}, whose passes do not run side by side here as they do in its "
+                               "program; --vary parallelism.schedule=1f1b,{} asks",
+                               fmt::join(schedules, ", "), fmt::join(schedules, ",")));
+}
+
 std::string sweep_counts(const SweepAnswer& r) {
     const SweepCounts& c = r.counts;
     const auto line = [](std::uint64_t points, const char* what) {
@@ -157,7 +164,7 @@ std::string sweep_counts(const SweepAnswer& r) {
     return line(c.points, "points asked for") + line(c.legal, "legal") + line(c.feasible, "feasible") +
            line(c.bounded_away, "bounded away: by their lower bound no better") + line(c.simulated, "simulated") +
            (c.twins > 0 ? line(c.twins, "of them as a twin: other switches without effect") : "") +
-           reason_lines("infeasible", c.infeasible) + illegal_line(c.illegal);
+           reason_lines("infeasible", c.infeasible) + illegal_line(c.illegal) + left_out_text(r.schedules_left_out);
 }
 
 std::string campaign_text(const SweepAnswer& r) {

@@ -38,7 +38,19 @@ int integer_of(const std::string& key, const std::string& text, const Experiment
     return split_fields()[split_index(key)].get(tried.parallelism);
 }
 
-// What `--vary parallelism=all` puts into a key: every value that can be legal; empty where it leaves the key alone.
+// With two copies of the model programs run a forward beside a backward of the other copy, which a split as such does not model
+// (parallelism.overlap_experts does).
+bool left_out(const ScheduleTraits& schedule) { return schedule.copies > 1; }
+
+std::vector<int> every_schedule() {
+    std::vector<int> schedules;
+    for (const ScheduleTraits& s : known_schedules)
+        if (!left_out(s)) schedules.push_back(static_cast<int>(s.schedule));
+    return schedules;
+}
+
+// What `--vary parallelism=all` puts into a key: every value that can be legal, but schedules left out; empty where it leaves the
+// key alone.
 std::vector<int> every_value(SplitKey key, const Experiment& e) {
     const int ranks = rank_count(e.cluster), batch = e.parallelism.global_batch;
     switch (key) {
@@ -49,7 +61,7 @@ std::vector<int> every_value(SplitKey key, const Experiment& e) {
         case SplitKey::ep: return divisors(std::max(1, e.workload.moe.experts));
         case SplitKey::sequence_parallel: return {0, 1};
         case SplitKey::micro_batch: return batch > 0 ? divisors(batch) : std::vector<int>{};
-        case SplitKey::schedule: return up_to(0, 4);
+        case SplitKey::schedule: return every_schedule();
         case SplitKey::vp: return up_to(1, e.workload.layers);
         case SplitKey::recompute: return up_to(0, 2);
         case SplitKey::zero: return up_to(0, 3);
@@ -196,6 +208,14 @@ std::vector<std::string> SweepSpace::varied_keys() const {
         if (!one && std::ranges::find(keys, name) == keys.end()) keys.push_back(name);
     }
     return keys;
+}
+
+std::vector<std::string> SweepSpace::schedules_left_out() const {
+    std::vector<std::string> names;
+    if (!every_split_ || std::ranges::find(axes_, split_field(SplitKey::schedule).key, &Axis::key) != axes_.end()) return names;
+    for (const ScheduleTraits& s : known_schedules)
+        if (left_out(s)) names.emplace_back(s.name);
+    return names;
 }
 
 std::vector<std::string> SweepSpace::outer_keys() const {

@@ -57,6 +57,8 @@ public:
     [[nodiscard]] std::vector<std::string> outer_keys() const;
     // Every key that varies, in that order.
     [[nodiscard]] std::vector<std::string> varied_keys() const;
+    // Those that parallelism=all does not ask for unless parallelism.schedule varies.
+    [[nodiscard]] std::vector<std::string> schedules_left_out() const;
     // Where a point lies along a varied key: the number of its value in its axis, or the value of a SplitKey.
     [[nodiscard]] int position(const std::string& key, std::uint64_t base, const Parallelism& split) const;
     [[nodiscard]] std::string value_at(const std::string& key, int position) const;

@@ -184,7 +184,8 @@ SweepAnswer asked_of(const SweepQuestion& asked, const SweepQuestion& question, 
                        .second = question.second,
                        .work_differs = asked.objective != question.objective,
                        .asked = question.top,
-                       .varied = space.varied_keys()};
+                       .varied = space.varied_keys(),
+                       .schedules_left_out = space.schedules_left_out()};
     for (const Constraint& c : question.where) result.where.push_back(c.text);
     return result;
 }

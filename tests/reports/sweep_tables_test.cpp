@@ -29,8 +29,12 @@ proven: the best 2 of 7 feasible configurations; 2 were simulated, each of the o
 )");
 }
 
-TEST_CASE("costs, fronts, sizes and broken bounds show in a sweep's table") {
+TEST_CASE("costs, fronts, sizes, broken bounds and schedules left out show in a sweep's table") {
     SweepAnswer answer = sample_sweep();
+    CHECK_THAT(sweep_table(answer), !Catch::Contains("not asked for"));
+    answer.schedules_left_out = {"dualpipe"};
+    CHECK_THAT(sweep_table(answer), Catch::Contains("not asked for: schedule dualpipe"));
+    CHECK(nlohmann::json::parse(to_json(answer))["schedules_left_out"][0] == "dualpipe");
     for (SweepRow& row : answer.best) row.cost_per_token = 2e-6;
     answer.second = Objective::cost;
     answer.scaling = answer.best;

@@ -118,11 +118,17 @@ TEST_CASE("parallelism=all makes legal splits only, each once") {
         CHECK((split.pp > 1 || (split.schedule == Schedule::one_f_one_b && split.vp == 1)));
     }
     // with tp = 4, pp = 2 and the rest fixed: micro-batches 1, 2, 3, 4, 6, 12 of 12 sequences; the schedules gpipe, zb-h1
-    // and zb-v (two chunks, four layers), dualpipe, 1f1b with vp 1, and vp 2 where their number is even (12, 6, 4, 2)
-    const SweepSpace narrow(
-        e, axes({"parallelism=all", "parallelism.tp=4", "parallelism.pp=2", "parallelism.cp=1",
-                 "parallelism.recompute=none", "parallelism.zero=0", "parallelism.sequence_parallel=false"}));
-    CHECK(walk(narrow).legal.size() == 6 * 5 + 4);
+    // and zb-v (two chunks, four layers), 1f1b with vp 1, and vp 2 where their number is even (12, 6, 4, 2); dualpipe where named
+    auto some = axes({"parallelism=all", "parallelism.tp=4", "parallelism.pp=2", "parallelism.cp=1",
+                      "parallelism.recompute=none", "parallelism.zero=0", "parallelism.sequence_parallel=false"});
+    const SweepSpace narrow(e, some);
+    CHECK(walk(narrow).legal.size() == 6 * 4 + 4);
+    CHECK(narrow.schedules_left_out() == std::vector<std::string>{"dualpipe"});
+    some.push_back(parse_axis("parallelism.schedule=1f1b,dualpipe"));
+    const SweepSpace named(e, some);
+    CHECK(walk(named).legal.size() == 6 * 2 + 4);
+    CHECK(named.schedules_left_out().empty());
+    CHECK(SweepSpace(e, axes({"parallelism.tp=1,2"})).schedules_left_out().empty());
 }
 
 // Prices belong to a base: one that comes back would have to be priced again.
