@@ -82,7 +82,11 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
     }
     found.time = row.time(found.groups * flops_of(found.gemm));
     found.row = row.hash();
-    has_rate(gpu, found.gemm.dtype) ? blocks.gemms.push_back(found) : void(++blocks.other_op_rows);
+    if (!has_rate(gpu, found.gemm.dtype)) return void(++blocks.other_op_rows);
+    blocks.gemms.push_back(found);
+    if (found.casts && !found.scaled_blocks && row.has("cast_us") && !row.text("cast_us").empty())
+        blocks.casts.push_back({row.text("implementation"), found.gemm.m, found.gemm.k, CastScale::tensor,
+                                Seconds(1e-6 * row.positive("cast_us")), found.row, true});
 }
 
 void add_collective(const TableRow& row, BuildingBlocks& blocks) {

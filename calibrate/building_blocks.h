@@ -102,6 +102,7 @@ struct CastRow {
     CastScale scale = CastScale::given;
     Seconds time;
     RowHash row = 0;
+    bool of_product = false;  // timed alone beside the product that it precedes; `row` is the product's
     friend bool operator==(const CastRow&, const CastRow&) = default;
 };
 

@@ -23,8 +23,9 @@ constexpr int reweightings = 12, reweightings_without_a_group = 3;
 
 // What is being solved: x[j] = log(value / prior) of every parameter; those not free stay at 0.
 struct Problem {
-    Cluster start;  // without what it was fitted to: copied for every evaluation
+    std::vector<Cluster> starts;  // and its sisters, without what they were fitted to: copied for every evaluation
     const std::vector<ScaledParameter>& parameters;
+    const std::vector<FitParameter>& stated;  // the same
     const std::vector<FitCase>& cases;
     std::vector<bool> in_data;  // per case: false = held out
     std::vector<bool> free;     // per parameter
@@ -40,10 +41,29 @@ std::vector<std::size_t> chosen(const std::vector<bool>& flags) {
     return ids;
 }
 
-Cluster cluster_at(const Problem& p, const Vector& x) { return with_values(p.start, p.parameters, x); }
+using Machines = std::vector<Cluster>;
 
-double log_ratio(const FitCase& c, const Cluster& cluster) {
-    const Seconds predicted = c.predict(cluster);
+bool is_of(const FitParameter& parameter, std::size_t machine) {
+    return parameter.machine < 0 || static_cast<std::size_t>(parameter.machine) == machine;
+}
+
+Machines machines_at(const Problem& p, const Vector& x) {
+    Machines machines;
+    for (const Cluster& start : p.starts) {
+        std::vector<ScaledParameter> own;
+        Vector at;
+        for (std::size_t j = 0; j < x.size(); ++j) {
+            if (!is_of(p.stated[j], machines.size())) continue;
+            own.push_back(p.parameters[j]);
+            at.push_back(x[j]);
+        }
+        machines.push_back(with_values(start, own, at));
+    }
+    return machines;
+}
+
+double log_ratio(const FitCase& c, const Machines& machines) {
+    const Seconds predicted = c.predict(machines.at(c.machine));
     if (!(predicted.si() > 0) || !std::isfinite(predicted.si())) {
         throw std::logic_error(fmt::format("fit: case {} predicts {} s", c.name, predicted.si()));
     }
@@ -52,9 +72,9 @@ double log_ratio(const FitCase& c, const Cluster& cluster) {
 
 // Log ratios of the cases in the data, each over its spread.
 Vector log_ratios(const Problem& p, const Vector& x) {
-    const Cluster cluster = cluster_at(p, x);
+    const Machines machines = machines_at(p, x);
     Vector out;
-    for (std::size_t i : chosen(p.in_data)) out.push_back(log_ratio(p.cases[i], cluster) / p.cases[i].spread);
+    for (std::size_t i : chosen(p.in_data)) out.push_back(log_ratio(p.cases[i], machines) / p.cases[i].spread);
     return out;
 }
 
@@ -184,7 +204,7 @@ Vector leave_one_out(Problem p, const Vector& x, const std::function<void(std::s
     for (const std::string& group : groups) {
         if (progress) progress(fmt::format("leave out {}", group));
         for (std::size_t i = 0; i < p.cases.size(); ++i) p.in_data[i] = p.cases[i].group != group;
-        const Cluster without = cluster_at(p, solve(p, x, reweightings_without_a_group));
+        const Machines without = machines_at(p, solve(p, x, reweightings_without_a_group));
         for (std::size_t i = 0; i < p.cases.size(); ++i) {
             if (!p.in_data[i]) errors[i] = log_ratio(p.cases[i], without);
         }
@@ -196,7 +216,7 @@ void check(const std::vector<FitParameter>& parameters, const std::vector<FitCas
     if (cases.empty()) throw ConfigError("fit: no measured case; expected at least one");
     std::set<std::string> keys;
     for (const FitParameter& parameter : parameters) {
-        if (!keys.insert(parameter.key).second)
+        if (!keys.insert(fmt::format("{} {}", parameter.machine, parameter.key)).second)
             throw ConfigError(fmt::format("fit: {} is listed twice", parameter.key));
     }
     for (const FitCase& c : cases) {
@@ -263,14 +283,14 @@ std::vector<HeldOutError> errors_on(const std::vector<FitCase>& cases, const Clu
 }
 
 FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
-              const std::function<void(std::string_view)>& progress, Undetermined undetermined) {
+              const std::function<void(std::string_view)>& progress, Undetermined undetermined, const std::vector<Cluster>& sisters) {
     check(parameters, cases);
     std::vector<ScaledParameter> scaled;
     for (const FitParameter& parameter : parameters) scaled.push_back(scale(parameter));
-    Problem p{
-        start,       scaled, cases, std::vector<bool>(cases.size(), true), std::vector<bool>(parameters.size(), true),
-        first_noise, {}};
-    p.start.fitted.reset();
+    Problem p{{start}, scaled, parameters, cases, std::vector<bool>(cases.size(), true), std::vector<bool>(parameters.size(), true),
+              first_noise, {}};
+    p.starts.insert(p.starts.end(), sisters.begin(), sisters.end());
+    for (Cluster& machine : p.starts) machine.fitted.reset();
     FitResult result;
     Vector data_errors;
     const Vector x = solve_what_is_determined(p, data_errors, result.condition_all, undetermined, progress);
@@ -282,6 +302,7 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
     result.condition = scaled_condition(columns_of(all, chosen(p.free)));
     result.noise = p.noise;
     for (std::size_t j = 0; j < scaled.size(); ++j) {
+        if (!is_of(parameters[j], 0)) continue;
         const bool used = p.free[j], determined = used && is_determined(data_errors[j], scaled[j]);
         const bool at_bound = used && (x[j] - scaled[j].lower < 1e-6 || scaled[j].upper - x[j] < 1e-6);
         result.parameters.push_back({{scaled[j].key, used ? value_text(scaled[j], x[j]) : parameters[j].prior,
@@ -293,7 +314,9 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
     for (const ParameterReport& report : result.parameters)
         result.cluster = with_text(result.cluster, report.parameter.key, report.parameter.value);
     Vector fitted_errors;
-    for (const FitCase& c : cases) fitted_errors.push_back(log_ratio(c, result.cluster));
+    Machines found = machines_at(p, x);
+    found.front() = result.cluster;
+    for (const FitCase& c : cases) fitted_errors.push_back(log_ratio(c, found));
     result.fitted_errors = errors_by_kind(cases, fitted_errors, "fitted");
     const Vector held_out = leave_one_out(p, x, progress);
     if (!held_out.empty()) result.held_out_errors = errors_by_kind(cases, held_out, "leave-one-out");

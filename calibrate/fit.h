@@ -19,6 +19,7 @@ struct FitParameter {
     std::string prior;  // text with unit, as lower and upper
     double prior_sigma = 0.5;
     std::string lower, upper;
+    int machine = -1;  // of which alone it is; below 0: of all
     friend bool operator==(const FitParameter&, const FitParameter&) = default;
 };
 
@@ -30,6 +31,7 @@ struct FitCase {
     std::function<Seconds(const Cluster&)> predict;
     double spread = 1;  // its expected scatter relative to the other cases
     RowHash row = 0;    // the measured row it is (model/records/provenance.h)
+    std::size_t machine = 0;  // 0: the cluster that is fitted; else so many'th of its sisters
 };
 
 // data_error is what the data say without any prior: one standard deviation of the logarithm, infinite when nothing.
@@ -69,9 +71,11 @@ enum class Undetermined : std::uint8_t { give_back, keep };
 // those with the tightest priors and the least determined first, and the rest is fitted anew; the uncertainty of what was given back stays in
 // the errors of the rest. With `keep` they stay where priors and data together leave them: for forecasts alone, where no one reads
 // the constants one by one. Throws ConfigError for a bad parameter or case.
+//
+// `sisters` are the machines of cases whose `machine` is above 0: `start` on other chips. The result is of `start` alone.
 FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
               const std::function<void(std::string_view)>& progress = {},
-              Undetermined undetermined = Undetermined::give_back);
+              Undetermined undetermined = Undetermined::give_back, const std::vector<Cluster>& sisters = {});
 
 // Errors of exp(log_errors), all of one kind.
 HeldOutError summary_of(const std::vector<double>& log_errors, const std::string& method, const std::string& kind = "step");

@@ -75,7 +75,10 @@ std::vector<FitParameter> cast_parameters() {
             {"kernel.cast.efficiency", "0.85", 0.2, "0.3", "1.2"},
             {"kernel.cast.cache", "40 MB", 0.5, "4 MB", "400 MB"},
             {"kernel.cast.cache_gain", "1.5", 0.4, "1.01", "8"},
-            {"kernel.cast.row", "0.2 us", 0.7, "0.01 us", "5 us"}};
+            {"kernel.cast.row", "0.2 us", 0.7, "0.01 us", "5 us"},
+            {"kernel.cast.tensor_efficiency", "0.8", 0.4, "0.2", "2"},
+            {"kernel.cast.tensor_gain", "1.5", 0.4, "1.01", "8"},
+            {"kernel.cast.tensor_written", "1", 1, "0.01", "10"}};
 }
 
 std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows) {
@@ -85,6 +88,13 @@ std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows) {
                          "cast", one_group, row.time,
                          [row](const Cluster& c) { return cast_time(row.rows, row.width, row.scale, c); }, 1, row.row});
     return cases;
+}
+
+std::vector<CastRow> casts_without(const std::vector<CastRow>& casts, const std::set<RowHash>& products) {
+    std::vector<CastRow> kept;
+    std::ranges::copy_if(casts, std::back_inserter(kept),
+                         [&](const CastRow& row) { return !row.of_product || !products.contains(row.row); });
+    return kept;
 }
 
 std::vector<FitParameter> narrow_parameters(const std::string& format) {

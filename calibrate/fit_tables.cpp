@@ -34,6 +34,22 @@ std::vector<GemmRow> telling(const std::vector<GemmRow>& rows) {
     return kept;
 }
 
+// A cast that was timed beside a held-out product would tell of it.
+std::vector<CastRow> not_beside_held_out(const BuildingBlocks& blocks, HeldOutShare share) {
+    std::set<RowHash> held_out;
+    for (const GemmRow& row : blocks.gemms)
+        if (row.casts && is_held_out(gemm_case(row), share)) held_out.insert(row.row);
+    return casts_without(blocks.casts, held_out);
+}
+
+// Of 16 bits and more, or narrow ones.
+std::vector<FitCase> product_cases(const BuildingBlocks& blocks, bool narrow) {
+    std::vector<FitCase> cases;
+    for (const GemmRow& row : telling(above_floor(blocks.gemms)))
+        if (is_narrow(row.gemm.dtype) == narrow) cases.push_back(gemm_case(row));
+    return cases;
+}
+
 std::vector<FitCase> of_kind(const std::vector<FitCase>& cases, const std::string& kind) {
     std::vector<FitCase> some;
     for (const FitCase& c : cases)
@@ -42,20 +58,31 @@ std::vector<FitCase> of_kind(const std::vector<FitCase>& cases, const std::strin
 }
 
 struct Split {
-    std::vector<FitCase> fitted, held_out;
+    std::vector<FitCase> fitted, held_out, beside = {};  // of sisters: fitted, too
+    std::vector<std::string> own = {};
 };
 
-Split split_of(const std::vector<FitCase>& cases, HeldOutShare share) {
+Split split_of(const FitPart& part, HeldOutShare share) {
     Split split;
-    for (const FitCase& c : cases) (is_held_out(c, share) ? split.held_out : split.fitted).push_back(c);
+    for (const FitCase& c : part.cases) (is_held_out(c, share) ? split.held_out : split.fitted).push_back(c);
+    for (const FitCase& c : part.beside)
+        if (!is_held_out(c, share)) split.beside.push_back(c);
+    split.own = part.own;
     return split;
 }
 
+Split split_of(const std::vector<FitCase>& cases, HeldOutShare share) { return split_of(FitPart{{}, cases}, share); }
+
 FitResult fit_part(const Cluster& start, const std::vector<FitParameter>& parameters, const Split& split,
-                   const std::function<void(std::string_view)>& progress,
-                   Undetermined undetermined = Undetermined::give_back) {
+                   const std::function<void(std::string_view)>& progress, Undetermined undetermined = Undetermined::give_back,
+                   const std::vector<Sister>& all = {}) {
     if (progress) progress(fmt::format("fit {} {} cases", split.fitted.size(), split.fitted.front().kind));
-    return fit(start, parameters, split.fitted, progress, undetermined);
+    if (split.beside.empty()) return fit(start, parameters, split.fitted, progress, undetermined);
+    std::vector<FitCase> cases = split.fitted;
+    cases.insert(cases.end(), split.beside.begin(), split.beside.end());
+    std::vector<Cluster> sisters;
+    for (const Sister& sister : all) sisters.push_back(seen_as(start, sister));
+    return fit(start, with_own(parameters, split.own, sisters.size()), cases, progress, undetermined, sisters);
 }
 
 // Errors of the final cluster on both parts.
@@ -67,6 +94,20 @@ void judge(FitResult& result, const Split& split, HeldOutShare share) {
     fitted.samples = static_cast<int>(split.fitted.size() + split.held_out.size());
     fitted.errors = result.held_out_errors;
     fitted.errors.insert(fitted.errors.end(), result.fitted_errors.begin(), result.fitted_errors.end());
+}
+
+// Cases of a sister, counted from 0, next to those of others.
+void add_beside(std::vector<FitCase>& beside, std::vector<FitCase> cases, std::size_t sister) {
+    for (FitCase& c : cases) {
+        c.machine = sister + 1;
+        beside.push_back(std::move(c));
+    }
+}
+
+std::vector<FitCase> of_sisters(const std::vector<Sister>& sisters, const std::function<std::vector<FitCase>(const Sister&)>& cases_of) {
+    std::vector<FitCase> beside;
+    for (std::size_t i = 0; i < sisters.size(); ++i) add_beside(beside, cases_of(sisters[i]), i);
+    return beside;
 }
 
 // Kernels of the tables, those with most rows first.
@@ -99,8 +140,8 @@ AttentionKernel kernel_of_steps(const std::vector<AttentionKernel>& fitted, cons
 // One fit after the other, each from where the one before left the cluster.
 class Parts {
 public:
-    Parts(const Cluster& start, const std::function<void(std::string_view)>& progress)
-        : start_(start), all_{start, {}, {}}, fitted_(start.fitted.value_or(Fitted{})), progress_(progress) {}
+    Parts(const Cluster& start, const std::vector<Sister>& sisters, const std::function<void(std::string_view)>& progress)
+        : start_(start), sisters_(sisters), all_{start, {}, {}}, fitted_(start.fitted.value_or(Fitted{})), progress_(progress) {}
 
     // A kind that the start was fitted of begins from what that found, and stays it where rows are few.
     void add(FitPart part, HeldOutShare share, Undetermined undetermined = Undetermined::give_back) {
@@ -115,9 +156,9 @@ public:
     // However few rows: a step's own kernels, whose constants are relative to what the kind's tables say.
     void add_anyway(const FitPart& part, HeldOutShare share, Undetermined undetermined = Undetermined::give_back) {
         if (part.parameters.empty()) return judge_unfitted(part.cases);
-        const Split split = split_of(part.cases, share);
+        const Split split = split_of(part, share);
         if (split.fitted.empty()) return;
-        FitResult result = fit_part(all_.cluster, part.parameters, split, progress_, undetermined);
+        FitResult result = fit_part(all_.cluster, part.parameters, split, progress_, undetermined, sisters_);
         if (start_.fitted) leave_undetermined(start_, result);
         judge(result, split, share);
         take(std::move(result));
@@ -167,9 +208,12 @@ public:
         const auto rows = worth_fitting(all, start_.kernel.expert_kernels, "expert kernels", kernel_of, expert_by_name,
                                         [](const std::string&) { return expert_parameters().size(); });
         std::map<std::string, ExpertKernel> largest;  // of each dtype
+        NamedCases beside;
+        for (std::size_t i = 0; i < sisters_.size(); ++i)
+            for (auto& [name, cases] : expert_cases(sisters_[i].blocks.moe_layers)) add_beside(beside[name], cases, i);
         for (const auto& [name, cases] : by_size(expert_cases(rows))) {
             const std::string dtype = name.substr(0, name.find(' '));
-            const Split split = split_of(cases, share);
+            const Split split = split_of({{}, cases, beside[name], {"kernel.experts.efficiency"}}, share);
             if (split.fitted.empty()) continue;
             all_.cluster.kernel.experts = {};
             auto parameters = expert_parameters();
@@ -259,7 +303,7 @@ private:
             if (reloads && !is_blackwell(all_.cluster.gpu)) continue;  // no other generation has such kernels
             all_.cluster.kernel.experts.tabled = tabled;
             all_.cluster.kernel.experts.reloads = reloads;
-            FitResult found = fit_part(all_.cluster, parameters, split, progress_, Undetermined::keep);
+            FitResult found = fit_part(all_.cluster, parameters, split, progress_, Undetermined::keep, sisters_);
             if (!best || found.noise < clearly * best->noise) best = std::move(found);
         }
         return best->cluster.kernel.experts;
@@ -294,6 +338,7 @@ private:
     }
 
     const Cluster& start_;
+    const std::vector<Sister>& sisters_;
     TablesFit all_;
     Fitted fitted_;
     std::set<std::string> kept_;  // kinds of cases
@@ -304,9 +349,8 @@ private:
 
 TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
                      const std::function<void(std::string_view)>& progress, const TablesHow& how) {
-    std::vector<FitCase> gemms, narrow, collectives;
-    for (const GemmRow& row : telling(above_floor(blocks.gemms)))
-        (is_narrow(row.gemm.dtype) ? narrow : gemms).push_back(gemm_case(row));
+    const std::vector<FitCase> gemms = product_cases(blocks, false), narrow = product_cases(blocks, true);
+    std::vector<FitCase> collectives;
     for (const CollectiveRow& row : blocks.collectives)
         if (inside_one_node(row, start)) collectives.push_back(collective_case(row, start));
     // Launches name no device: they are of the one whose kernels stand next to them.
@@ -316,16 +360,28 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
         refuse_nothing(start, blocks);
     // The fastest tile and protocol count. One that no row takes is not determined, but back at its prior it could be the fastest.
     const auto undetermined = how.keep_launch ? Undetermined::give_back : Undetermined::keep;
-    Parts parts(start, progress);
+    Parts parts(start, how.sisters, progress);
+    const auto casts_of = [&](const BuildingBlocks& b) { return cast_cases(not_beside_held_out(b, how.share)); };
     parts.add_short(how.before);
     parts.add_launches(blocks);
     const std::vector<FitPart> kernels = kernel_fits(blocks);
     parts.add_short(std::span(kernels).first(1));  // what events add and what a launch costs, which GEMMs cannot tell apart
-    parts.add({gemm_parameters_for(start, blocks, how), gemms}, how.share, undetermined);
+    parts.add({gemm_parameters_for(start, blocks, how), gemms,
+               of_sisters(how.sisters, [](const Sister& s) { return product_cases(s.blocks, false); }), {"kernel.gemm_efficiency", "power.flop_pj"}},
+              how.share, undetermined);
     parts.add_short(std::span(kernels).subspan(1));
-    parts.add({cast_parameters(), cast_cases(blocks.casts)}, how.share, undetermined);
-    for (const char* format : {"fp8", "fp8_blocks", "fp4"})
-        parts.add({narrow_parameters(format), of_kind(narrow, std::string("gemm_") + format)}, how.share, undetermined);
+    parts.add({cast_parameters(), casts_of(blocks), of_sisters(how.sisters, [&](const Sister& s) { return casts_of(s.blocks); }),
+               {"kernel.cast.launch"}}, how.share, undetermined);
+    for (const std::string format : {"fp8", "fp8_blocks", "fp4"}) {
+        const Dtype dtype = format == "fp4" ? Dtype::fp4 : Dtype::fp8;
+        const auto beside = of_sisters(how.sisters, [&](const Sister& s) {
+            // Block-scaled fp8 of sisters made left-out blocks of sizes worse (docs/calibration.md).
+            const bool alike = format != "fp8_blocks" && alike_in(dtype, start.gpu, s.gpu);
+            return alike ? of_kind(product_cases(s.blocks, true), "gemm_" + format) : std::vector<FitCase>{};
+        });
+        parts.add({narrow_parameters(format), of_kind(narrow, "gemm_" + format), beside, {"kernel." + format + ".efficiency"}},
+                  how.share, undetermined);
+    }
     parts.add_attention_kernels(blocks.attentions, how.share);
     parts.add_expert_kernels(blocks.moe_layers, how.share);
     parts.add({collective_parameters_for(start, blocks), collectives}, how.share, undetermined);

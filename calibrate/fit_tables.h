@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "calibrate/building_blocks.h"
 #include "calibrate/fit.h"
 #include "calibrate/known_fit.h"
+#include "calibrate/sisters.h"
 
 namespace stepcast {
 
@@ -30,9 +32,11 @@ enum class HeldOutShare : std::uint8_t { none, tenth, fifth };
 bool is_held_out(const FitCase& c, HeldOutShare share = HeldOutShare::tenth);
 
 // One fit after another: what it may move, and the cases of one or few kinds that tell. Without parameters it judges only.
+// `beside`: cases of sisters (FitCase::machine), `own` the keys that are each machine's own.
 struct FitPart {
     std::vector<FitParameter> parameters;
-    std::vector<FitCase> cases;
+    std::vector<FitCase> cases, beside = {};
+    std::vector<std::string> own = {};
 };
 
 struct TablesHow {
@@ -40,6 +44,7 @@ struct TablesHow {
     bool keep_launch = false;        // small memory passes told it before, and better than GEMMs do
     bool priors_from_start = false;  // of GEMMs: `start` was fitted to other measurements of the same device
     std::vector<FitPart> before = {}, after = {};  // of what no table holds: a fifth is held out
+    std::vector<Sister> sisters = {};
 };
 
 // Of these, those that the tables can tell of this cluster.
@@ -90,6 +95,7 @@ std::vector<FitPart> kernel_fits(const BuildingBlocks& blocks);
 // Casts, products of narrow operands, and the kernels that tables tell apart by name: attention and whole expert layers.
 std::vector<FitParameter> cast_parameters();
 std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows);
+std::vector<CastRow> casts_without(const std::vector<CastRow>& casts, const std::set<RowHash>& products);  // those timed beside them
 
 // `format`: "fp8", "fp8_blocks", "fp4"; the kind of a row's case is "gemm_" and that.
 std::vector<FitParameter> narrow_parameters(const std::string& format);

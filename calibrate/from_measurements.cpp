@@ -154,7 +154,7 @@ BuildingBlocks read_used(std::vector<std::string>& paths, const Cluster& start) 
 std::string fit_blocks(const Cluster& start, CalibrationRequest request,
                        const std::function<void(std::string_view)>& progress) {
     const BuildingBlocks blocks = read_used(request.measurements, start);
-    const TablesFit fit = fit_tables(start, blocks, progress);
+    const TablesFit fit = fit_tables(start, blocks, progress, {.sisters = read_sisters(request.measurements, start)});
     if (request.framework.empty() && !tells_anything(fit))
         throw ConfigError(fmt::format("calibrate: these rows determine no constant: nothing is written\n{}", text_of(fit, start)));
     Framework framework;

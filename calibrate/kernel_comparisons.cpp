@@ -80,7 +80,8 @@ public:
         for (const GemmRow& row : blocks.gemms) add_gemm(row);
         for (const KernelRow& row : blocks.kernels) add_kernel(row);
         for (const AttentionRow& row : blocks.attentions) add_attention(row);
-        for (const CastRow& row : blocks.casts) add_cast(row);
+        for (const CastRow& row : blocks.casts)
+            if (!row.of_product) add_cast(row);
         for (const MoeLayerRow& row : blocks.moe_layers) add_layer(row);
         for (const CollectiveRow& row : blocks.collectives) add_collective(row);
         for (const ExchangeRow& row : blocks.exchanges) add_exchange(row);

@@ -31,7 +31,9 @@ template <typename Inside>
 Halves by_products(const BuildingBlocks& all, Inside inside) {
     Halves h;
     divide(all.gemms, h.left_out.gemms, h.fitted.gemms, inside);
-    h.fitted.casts = all.casts;
+    std::set<RowHash> left_out;
+    for (const GemmRow& row : h.left_out.gemms) left_out.insert(row.row);
+    h.fitted.casts = casts_without(all.casts, left_out);
     return h;
 }
 
@@ -77,6 +79,14 @@ std::vector<Block> blocks_of(const BuildingBlocks& all) {
             {"collectives of the largest group", by_ranks(all)}};
 }
 
+// The same block is left out of all.
+std::vector<Sister> without(const std::string& block, std::vector<Sister> sisters) {
+    for (Sister& sister : sisters)
+        for (Block& own : blocks_of(sister.blocks))
+            if (own.name == block) sister.blocks = own.halves.fitted;
+    return sisters;
+}
+
 std::vector<FitCase> cases_of(const BuildingBlocks& blocks, const Cluster& cluster) {
     std::vector<FitCase> cases;
     for (const GemmRow& row : blocks.gemms) cases.push_back(gemm_case(row));
@@ -109,13 +119,14 @@ std::vector<BlockLeftOut> leave_out_blocks(const std::vector<std::string>& table
         const Cluster shipped = read_cluster(name);
         BuildingBlocks rows;
         for (const std::string& path : tables) read_building_blocks(path, shipped.gpu, rows);
+        const std::vector<Sister> sisters = read_sisters(tables, shipped);
         for (Block& block : blocks_of(rows)) {
             drop_unseen_names(block.halves);
             if (rows_of(block.halves.fitted) == 0 || rows_of(block.halves.left_out) == 0) continue;
             if (progress) progress(fmt::format("{}: {}", name, block.name));
             Cluster start = shipped;
             start.fitted.reset();  // which has read what is left out
-            const Cluster fitted = fit_tables(start, block.halves.fitted).cluster;
+            const Cluster fitted = fit_tables(start, block.halves.fitted, {}, {.sisters = without(block.name, sisters)}).cluster;
             const std::vector<FitCase> cases = cases_of(block.halves.left_out, shipped);
             all.push_back({name, block.name, rows_of(block.halves.fitted), errors_on(cases, fitted, block.name)});
         }

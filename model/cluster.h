@@ -118,6 +118,9 @@ struct CastCosts {
     Bytes cache = Bytes(4e7);      // casts well below find their operands in the L2
     double cache_gain = 1;         // .. at so many times the memory's rate
     Seconds row = Seconds(2e-7);   // a row with a scale of its own, on one SM
+    double tensor_efficiency = 0;  // of casts that look for one scale of all elements; 0: as the others, in and out of the L2
+    double tensor_gain = 1;
+    double tensor_written = 0;  // bytes more for a byte that they write, up to the L2's size
     friend bool operator==(const CastCosts&, const CastCosts&) = default;
 };
 

@@ -184,6 +184,9 @@ void add_experts_and_casts(const Rows& kernel) {
     add<&C::kernel, &K::cast, &CastCosts::cache>(cast, "cache", "casts well below find their operands in the L2", 0, 1e12);
     add<&C::kernel, &K::cast, &CastCosts::cache_gain>(cast, "cache_gain", "rate of such casts relative to memory's", 0.01, 100);
     add<&C::kernel, &K::cast, &CastCosts::row>(cast, "row", "a row with a scale of its own, on one SM", 0, longest);
+    add<&C::kernel, &K::cast, &CastCosts::tensor_efficiency>(cast, "tensor_efficiency", "share of the memory bandwidth in casts that look for one scale of all elements; 0: as the others", 0, most_share);
+    add<&C::kernel, &K::cast, &CastCosts::tensor_gain>(cast, "tensor_gain", "their rate in the L2 relative to memory's", 0.01, 100);
+    add<&C::kernel, &K::cast, &CastCosts::tensor_written>(cast, "tensor_written", "bytes more that a byte they write takes, up to the L2's size", 0, 100);
 }
 
 void add_products(const Rows& kernel) {

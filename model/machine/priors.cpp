@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "model/keys/key_values.h"
 #include "model/machine/generation.h"
 #include "model/machine/scatter.h"
@@ -294,15 +295,27 @@ void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& pref
     layers.set_at["cluster.noise.step"] = "spread of forecasts from these";
 }
 
-std::vector<std::string> measured_machines() {
+// An array of priors.toml.
+static std::vector<std::string> listed(std::string_view wanted) {
     std::vector<std::string> names;
     const std::string path = home_folder() + "/model/presets/priors.toml";
     if (!std::filesystem::is_regular_file(path)) return names;
     for (const TomlEntry& entry : read_toml(path).entries) {
-        if (entry.path != "machines") throw ConfigError(entry.key_at + ": " + entry.path + ": expected machines, an array of clusters");
-        read_value(entry.value, names);
+        if (entry.path != "machines" && entry.path != "sisters")
+            throw ConfigError(entry.key_at + ": " + entry.path + ": expected machines and sisters, arrays of clusters");
+        if (entry.path == wanted) read_value(entry.value, names);
     }
     return names;
+}
+
+std::vector<std::string> measured_machines() { return listed("machines"); }
+
+std::vector<std::string> sisters_of(const std::string& machine) {
+    for (const std::string& list : listed("sisters")) {
+        std::vector<std::string> names = words_of(list);
+        if (std::erase(names, machine) > 0) return names;
+    }
+    return {};
 }
 
 Cluster cluster_from_others(const std::string& preset) {

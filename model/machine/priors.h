@@ -22,6 +22,9 @@ bool is_nameplate(std::string_view key);
 // Shipped clusters whose kernels and links were measured, one a device.
 std::vector<std::string> measured_machines();
 
+// Of these, others whose chips have the same SMs.
+std::vector<std::string> sisters_of(const std::string& machine);
+
 // A shipped cluster from its nameplate and the constants of the others: how well they transfer.
 Cluster cluster_from_others(const std::string& preset);
 

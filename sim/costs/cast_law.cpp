@@ -21,8 +21,19 @@ Kind kind_of(CastScale scale) {
 }
 
 // Of elements that are read in 16 bits and written in 8.
-double warmth(double elements, const CastCosts& cast) {
-    return 1 + (cast.cache_gain - 1) * held_by_cache(Bytes(3 * elements), cast);
+double held(double elements, const CastCosts& cast) { return held_by_cache(Bytes(3 * elements), cast); }
+
+double warmth(double elements, const CastCosts& cast) { return 1 + (cast.cache_gain - 1) * held(elements, cast); }
+
+Seconds moving_time(double elements, CastScale scale, const Cluster& cluster) {
+    const CastCosts& cast = cluster.kernel.cast;
+    const Bytes bytes(kind_of(scale).bytes * elements);
+    if (scale != CastScale::tensor || cast.tensor_efficiency == 0)
+        return bytes / (cluster.gpu.memory_bandwidth * cast.efficiency) / warmth(elements, cast);
+    const double cached = held(elements, cast);
+    const Bytes written = (1 - cached) * cast.tensor_written * std::min(Bytes(elements), cluster.gpu.l2);
+    return bytes / (cluster.gpu.memory_bandwidth * cast.tensor_efficiency) / (1 + (cast.tensor_gain - 1) * cached) +
+           written / cluster.gpu.memory_bandwidth;
 }
 
 }  // namespace
@@ -35,7 +46,7 @@ Seconds cast_time(long rows, long width, CastScale scale, const Cluster& cluster
     const CastCosts& cast = cluster.kernel.cast;
     const auto elements = static_cast<double>(rows) * static_cast<double>(width);
     const Kind kind = kind_of(scale);
-    const Seconds moving = Bytes(kind.bytes * elements) / (cluster.gpu.memory_bandwidth * cast.efficiency) / warmth(elements, cast);
+    const Seconds moving = moving_time(elements, scale, cluster);
     return kind.launches * cast.launch + std::max(moving, kind.row * static_cast<double>(rows) / cluster.gpu.sms * cast.row);
 }
 

@@ -13,7 +13,9 @@ enum class CastScale : std::uint8_t { given, given_rows, rows, tensor };
 // element moves 3 bytes (given), 4.6 (rows) or 6.6 (tensor: read twice more), in 1, 1.2 (given_rows), 1.55 and 6 launches; a row's
 // block costs all of cast.row where it finds a scale and 0.4 of it where that is given: the same for every device; the launches that
 // a framework makes around it are in them. warmth goes from cache_gain, well
-// below cast.cache, to 1. Source: casts of six devices in two frameworks (docs/calibration.md).
+// below cast.cache, to 1. The passes of `tensor` (TensorRT-LLM's, a fixed number of threads that walk over all elements) have a rate of
+// their own in memory and in the L2, cast.tensor_efficiency and tensor_gain; outside of the L2 what they write, up to the L2's size, takes tensor_written
+// bytes more each: on Blackwell 40 us that a larger cast does not take twice. Source: casts of six devices in two frameworks (docs/calibration.md).
 Seconds cast_time(long rows, long width, CastScale scale, const Cluster& cluster);
 
 // How much of so many bytes the L2 still holds when a kernel reads them again: from 1, well below cast.cache, to 0.

@@ -71,6 +71,28 @@ TEST_CASE("the constants of a made-up device are recovered from its GEMM times")
     CHECK(fit.cluster.fitted->samples == 100);
 }
 
+// Four rows that arithmetic bounds say nothing of the memory. A sister of 1.2 times the peak that reaches another share of it has all
+// rows: the memory's share is both's, 0.6 where 0.8 is believed, and each has its efficiency.
+TEST_CASE("rows of a sister tell the form of a device's law") {
+    const BuildingBlocks none;
+    Cluster truth = moved(made_up_machine(), gemm_parameters(none), 0.92);
+    truth.kernel.gemm_traffic_efficiency = 0.6;
+    BuildingBlocks few;
+    for (const GemmRow& row : gemm_rows(truth).gemms)
+        if (row.gemm.k == 16384 && row.gemm.m == 8192 && row.gemm.n > 512) few.gemms.push_back(row);
+    REQUIRE(few.gemms.size() == 4);
+    Cluster sister = truth;
+    sister.gpu.peaks[Dtype::bf16] = FlopsPerSecond(600e12);
+    sister.kernel.gemm_efficiency *= 0.9;
+    const TablesFit fit = fit_tables(made_up_machine(), few, {}, {.sisters = {{sister.gpu, sister.power, gemm_rows(sister)}}});
+    CHECK(fit.cluster.kernel.gemm_traffic_efficiency == Approx(truth.kernel.gemm_traffic_efficiency).epsilon(0.02));
+    CHECK(fit.cluster.kernel.gemm_efficiency == Approx(truth.kernel.gemm_efficiency).epsilon(0.02));
+    CHECK(fit.cluster.fitted->samples == 4);
+    CHECK(fit.cluster.gpu == made_up_machine().gpu);
+    const TablesFit alone = fit_tables(made_up_machine(), few);
+    CHECK(std::abs(alone.cluster.kernel.gemm_traffic_efficiency / truth.kernel.gemm_traffic_efficiency - 1) > 0.05);
+}
+
 // What an earlier fit found is the belief, but for a value at its bound (0.001), which only switched an effect off; what small passes
 // told of launches stays.
 TEST_CASE("a fit to another machine of the same device believes what the first one found") {

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "calibrate/least_squares.h"
+#include "calibrate/sisters.h"
 #include "model/errors.h"
 #include "model/experiment.h"
 
@@ -49,6 +50,23 @@ TEST_CASE("known parameters are recovered from exact times") {
     CHECK(result.cluster.fitted->errors == result.held_out_errors);
     CHECK(result.held_out_errors.at(0).method == "leave-one-out");
     CHECK(result.held_out_errors.at(0).mape < 1e-3);
+}
+
+// framework 80 us on both machines; module_forward 0.7 ms on the one that is fitted, whose single case cannot tell the two apart, and 1.4 ms
+// on its sister, whose cases do: 10 * 80 us + 0.7 ms = 1.5 ms; 0.8 + 1.4 = 2.2 ms, 8 + 1.4 = 9.4 ms, 4 + 1.4 = 5.4 ms, 16 + 1.4 = 17.4 ms.
+TEST_CASE("a sister's cases tell what is common, and each machine keeps its own") {
+    std::vector<FitCase> cases{affine("a", 10, 1, Seconds(1.5e-3), "one"), affine("b", 10, 1, Seconds(2.2e-3), "one"),
+                               affine("c", 100, 1, Seconds(9.4e-3), "one"), affine("d", 50, 1, Seconds(5.4e-3), "one"),
+                               affine("e", 200, 1, Seconds(17.4e-3), "one")};
+    for (std::size_t i = 1; i < cases.size(); ++i) cases[i].machine = 1;
+    const auto parameters = with_own({framework(), module_forward()}, {"host.module_forward"}, 1);
+    REQUIRE(parameters.size() == 3);
+    CHECK((parameters[0].machine == -1 && parameters[1].machine == 0 && parameters[2].machine == 1));
+    const FitResult result = fit({}, parameters, cases, {}, Undetermined::keep, {Cluster{}});
+    CHECK(result.cluster.host.framework.si() == Approx(80e-6).epsilon(1e-3));
+    CHECK(result.cluster.host.module_forward.si() == Approx(0.7e-3).epsilon(1e-3));
+    CHECK(result.parameters.size() == 2);  // what is the sister's own is no constant of this machine
+    CHECK(with_own({framework()}, {"host.framework"}, 0) == std::vector<FitParameter>{framework()});
 }
 
 // Huber's estimate of a location by hand (weights min(1, 2 s / |r|), s from residuals cut at 2 s, twelve rounds): logarithms

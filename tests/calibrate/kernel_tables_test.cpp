@@ -84,6 +84,36 @@ TEST_CASE("a row of casts says where its scale comes from") {
     CHECK(cases.at(0).predict(made_up_machine()) == cast_time(3, 5, CastScale::rows, made_up_machine()));
 }
 
+// Of three products only the one with a scale for the tensor and a time of its own has a cast beside it; it leaves with its product.
+TEST_CASE("a cast that was timed beside a product is a row of its own and is left out with it") {
+    const TestFolder folder;
+    BuildingBlocks blocks;
+    read_building_blocks(folder.write("gemms.csv", "op,m,n,k,dtype,implementation,time_us,cast_us\n"
+                                                   "cast_gemm,64,32,16,fp8,TRT-LLM 1,20,9\ncast_gemm,65,32,16,fp8,TRT-LLM 1,20,\n"
+                                                   "cast_gemm,64,32,16,fp8 (128-wide scaling),TRT-LLM 1,20,9\n"),
+                         made_up_machine().gpu, blocks);
+    REQUIRE(blocks.gemms.size() == 3);
+    REQUIRE(blocks.casts.size() == 1);
+    CHECK(blocks.casts[0] == CastRow{"TRT-LLM 1", 64, 16, CastScale::tensor, Seconds(9e-6), blocks.gemms[0].row, true});
+    CHECK(casts_without(blocks.casts, {blocks.gemms[0].row}).empty());
+    CHECK(casts_without(blocks.casts, {blocks.gemms[1].row}).size() == 1);
+    blocks.casts[0].of_product = false;
+    CHECK(casts_without(blocks.casts, {blocks.gemms[0].row}).size() == 1);
+}
+
+TEST_CASE("sisters have the same SMs, and fp4 units only within a generation") {
+    CHECK(sisters_of("b300-x8") == std::vector<std::string>{"b200-x8", "gb200-nvl72"});
+    CHECK(sisters_of("dgx-h100").empty());
+    const Gpu b200 = read_cluster("b200-x8").gpu, b300 = read_cluster("b300-x8").gpu, gb200 = read_cluster("gb200-nvl72").gpu;
+    CHECK((alike_in(Dtype::fp8, b200, b300) && alike_in(Dtype::fp4, b200, gb200)));
+    CHECK_FALSE(alike_in(Dtype::fp4, b200, b300));
+    CHECK_FALSE(alike_in(Dtype::fp4, b200, read_cluster("dgx-h100").gpu));
+    Cluster fitted = read_cluster("b200-x8");
+    const Cluster seen = seen_as(fitted, {b300, {.limit = 1100, .idle = 160}, {}});
+    CHECK((seen.gpu == b300 && seen.power.limit == 1100 && seen.power.idle == 160));
+    CHECK((seen.power.flop == fitted.power.flop && seen.kernel == fitted.kernel));
+}
+
 // mxfp4 has a byte for 32 weights of 4 bits (0.53 rounded), nvfp4 one for 16: 0.5 + 1/16.
 TEST_CASE("a row of an expert layer has weights of its dtype and a load by its distribution") {
     const TestFolder folder;
@@ -280,7 +310,9 @@ TEST_CASE("named kernels start from the same beliefs on every device") {
           "kernel.experts.traffic 0.8 0.4 0.1..1.3\nkernel.experts.passes 1 0.7 0.05..20\n");
     CHECK(text_of(cast_parameters()) == "kernel.cast.launch 2 us 0.5 0.5 us..10 us\nkernel.cast.efficiency 0.85 0.2 0.3..1.2\n"
                                         "kernel.cast.cache 40 MB 0.5 4 MB..400 MB\nkernel.cast.cache_gain 1.5 0.4 1.01..8\n"
-                                        "kernel.cast.row 0.2 us 0.7 0.01 us..5 us\n");
+                                        "kernel.cast.row 0.2 us 0.7 0.01 us..5 us\n"
+                                        "kernel.cast.tensor_efficiency 0.8 0.4 0.2..2\nkernel.cast.tensor_gain 1.5 0.4 1.01..8\n"
+                                        "kernel.cast.tensor_written 1 1 0.01..10\n");
     CHECK(text_of(narrow_parameters("fp8")) == "kernel.fp8.efficiency 0.7 0.5 0.1..1\nkernel.fp8.k0 350 0.7 5..3000\n"
                                                "kernel.fp8.tile_reuse 40 0.8 0.1..400\nkernel.fp8.wave_loss 0.3 1 0.02..1\n"
                                                "kernel.fp8.cast_launch 1 us 0.7 0.05 us..30 us\n");

@@ -84,6 +84,12 @@ TEST_CASE("casts are as fast as the memory or the SMs") {
     const CastCosts slow = moved_casts({measured}, {}, gpu(500, 2000, 200));
     CHECK(slow.efficiency == Approx(0.95));
     CHECK(slow.cache_gain == Approx(4 / 0.95).epsilon(1e-3));
+    CHECK(slow.tensor_efficiency == 0);  // nothing known of such casts
+    measured.kernel.cast.tensor_efficiency = 0.5;
+    measured.kernel.cast.tensor_gain = 2;  // 50 GB/s of an SM
+    const CastCosts found = moved_casts({measured}, {}, gpu(500, 2000, 200));
+    CHECK(found.tensor_efficiency == Approx(0.8));
+    CHECK(found.tensor_gain == Approx(5 / 0.8));
 }
 
 // Efficiency e^-0.1 at 5 TFLOP/s an SM, e^-0.2 at 10, e^-0.3 at 15: e^-0.02 for each.

@@ -260,6 +260,22 @@ TEST_CASE("a cast: launches and bytes by how its scale is found") {
     CHECK(input_cast_time(1000, 1000, Dtype::fp8, true, c).si() == Approx(2e-6 + 2e-6 + 3e-6));
 }
 
+// At 1 TB/s, the L2 of 0.5 MB: a million elements are 6.6 MB at half the rate, 13.2 us, and 0.5 MB of what is written takes 2 bytes
+// more each, 1 us. At its own size in a cache of 3 MB half of it is held: 13.2 us at 1 + (3 - 1) / 2 of the rate and half of the 1 us.
+TEST_CASE("a cast that looks for one scale of all has a rate of its own") {
+    Cluster c = device();
+    c.gpu.l2 = Bytes(5e5);
+    c.kernel.cast = {.launch = Seconds(1e-6), .efficiency = 1, .cache = Bytes(0), .cache_gain = 1, .row = Seconds(1e-6),
+                     .tensor_efficiency = 0.5, .tensor_gain = 3, .tensor_written = 2};
+    CHECK(cast_time(1000, 1000, CastScale::tensor, c).si() == Approx(6e-6 + 13.2e-6 + 1e-6));
+    CHECK(cast_time(1000, 1000, CastScale::given, c).si() == Approx(1e-6 + 3e-6));
+    c.kernel.cast.cache = Bytes(3e6);
+    CHECK(cast_time(1000, 1000, CastScale::tensor, c).si() == Approx(6e-6 + 6.6e-6 + 0.5e-6));
+    CHECK(cast_time(10, 1000, CastScale::tensor, c).si() == Approx(6e-6 + 0.044e-6).epsilon(1e-3));  // all in the L2
+    c.kernel.cast.tensor_efficiency = 0;
+    CHECK(cast_time(1000, 1000, CastScale::tensor, c).si() == Approx(6e-6 + 6.6e-6));
+}
+
 TEST_CASE("an expert layer rounds each expert's rows up to a tile and reads the weights of those that have some") {
     Cluster c = device();
     ExpertKernel kernel{.name = {}, .launch = Seconds(1e-5), .efficiency = 1, .k0 = 0, .tile_reuse = 0, .traffic = 1, .passes = 0};
