@@ -4,6 +4,9 @@
 #include <filesystem>
 #include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "calibrate/few_shot.h"
 #include "calibrate/from_measurements.h"
 #include "calibrate/kernel_comparisons.h"
@@ -14,6 +17,7 @@
 #include "exec/host_machine.h"
 #include "model/errors.h"
 #include "model/files/whole_files.h"
+#include "model/machine/priors.h"
 #include "model/experiment.h"
 #include "reports/pages.h"
 #include "reports/tables.h"
@@ -82,6 +86,14 @@ std::string blocks_left_out(const Options& options, const std::function<void(std
     return "every block of sizes from constants that were fitted without it\n" + text_of(table);
 }
 
+// Sisters are fitted with the rows of all of them: left out, such a machine is not unseen.
+std::string sisters_text() {
+    std::vector<std::string> related;
+    for (const std::string& name : measured_machines())
+        if (!sisters_of(name).empty()) related.push_back(name);
+    return related.empty() ? "" : fmt::format("not unseen: {}, whose sisters have read their rows\n", fmt::join(related, ", "));
+}
+
 std::string cross_validate_kernels(const Options& options, const std::function<void(std::string_view)>& progress) {
     if (options.cross_validate == "block") return blocks_left_out(options, progress);
     if (options.cross_validate != "device")
@@ -90,7 +102,7 @@ std::string cross_validate_kernels(const Options& options, const std::function<v
     KernelComparisons kernels;
     for (const std::string& path : options.measurements) add(kernels, read_transferred_kernels(path));
     if (!options.out.empty()) write_whole({{options.out, write_transfer_spreads(transfer_spreads(kernels), current_date())}});
-    return "every device from its nameplate and the constants of the others\n" + kernel_table(kernels);
+    return "every device from its nameplate and the constants of the others\n" + sisters_text() + kernel_table(kernels);
 }
 
 // What a way of calibrating has no use for is refused rather than passed over.
