@@ -3,23 +3,13 @@
 
 #include "model/experiment_text.h"
 #include "tests/model/files.h"
+#include "tests/translate/told.h"
 #include "translate/translate.h"
 
 using namespace stepcast;
 using Catch::Matchers::Contains;
 
 namespace {
-
-std::string value(const Translation& t, const std::string& key) {
-    const auto* found = t.find(key);
-    return found ? found->value : "";
-}
-
-std::string lines(const std::vector<std::string>& all) {
-    std::string text;
-    for (const auto& line : all) text += line + "\n";
-    return text;
-}
 
 // "torchrun .. pretrain_gpt.py" of a small model on 8 GPUs, its batch of 16 in pieces of one.
 Translation megatron(const std::string& flags, const std::string& program = "pretrain_gpt.py") {
