@@ -153,6 +153,12 @@ std::vector<Layers> of_like_rate(const std::vector<Layers>& from, const Gpu& to)
     return like;
 }
 
+// Machines whose kernels a device is taken to run: the nearest, and where none is alike those whose SMs multiply as fast: what feeds a
+// tensor core matters more to kernels than the generation or the fabric.
+std::vector<Layers> kernels_like(const std::vector<Layers>& all, const Cluster& to) {
+    return any_like(all, to) ? nearest(all, to) : of_like_rate(all, to.gpu);
+}
+
 template <class Kernel>
 void add_by_name(std::vector<Kernel>& all, const std::vector<Layers>& from, std::vector<Kernel> KernelCosts::*list,
                  const Gpu& to) {
@@ -180,15 +186,13 @@ void add_by_name(std::vector<Kernel>& all, const std::vector<Layers>& from, std:
 void lay_kernels(Cluster& cluster, const std::vector<Layers>& near, const std::vector<Layers>& all) {
     KernelCosts& kernel = cluster.kernel;
     const std::string named = kernel.attention.name;
-    const bool alike = likeness(near.front().experiment.cluster, cluster) >= least_likeness;
-    const std::vector<Layers> attending = alike ? near : of_like_rate(all, cluster.gpu);
     std::vector<AttentionKernel> of_steps;
-    for (const Layers& machine : attending)
+    for (const Layers& machine : near)
         if (machine.experiment.cluster.kernel.attention.tile > 0)
             of_steps.push_back(
                 moved(machine.experiment.cluster.kernel.attention, machine.experiment.cluster.gpu, cluster.gpu));
     if (!of_steps.empty()) kernel.attention = middle(of_steps);
-    for (const std::vector<Layers>* from : {&attending, &all})
+    for (const std::vector<Layers>* from : {&near, &all})
         add_by_name(kernel.attention_kernels, *from, &KernelCosts::attention_kernels, cluster.gpu);
     for (const std::vector<Layers>* from : {&near, &all})
         add_by_name(kernel.expert_kernels, *from, &KernelCosts::expert_kernels, cluster.gpu);
@@ -224,6 +228,10 @@ void lay_rates(Layers& layers, const std::vector<Layers>& near, const std::vecto
     KernelCosts& kernel = cluster.kernel;
     kernel.cast = moved_casts(clusters_of(all), kernel.cast, cluster.gpu);
     const double ratio = efficiency_ratio(clusters_of(all), clusters_of(near), cluster.gpu);
+    kernel.gemm_traffic_efficiency = std::min(0.95, kernel.gemm_traffic_efficiency * traffic_ratio(clusters_of(all), clusters_of(near), cluster.gpu));
+    std::vector<double> clocks;
+    for (const Layers& machine : near) clocks.push_back(launch_ratio(machine.experiment.cluster.gpu, cluster.gpu));
+    kernel.launch = median(clocks) * kernel.launch;
     const auto move = [&](double& efficiency) { efficiency = std::min(0.95, efficiency * ratio); };
     move(kernel.gemm_efficiency);
     move(kernel.fp8_blocks.efficiency);
@@ -279,7 +287,7 @@ void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& pref
     if (all.empty()) return;
     Layers plate;  // which machines are near shows before the file is laid over the priors
     lay_file(plate, nameplate_of(cluster, prefix), prefix, Origin::preset);
-    auto near = nearest(all, plate.experiment.cluster), linked = with_links_like(all, plate.experiment.cluster);
+    auto near = kernels_like(all, plate.experiment.cluster), linked = with_links_like(all, plate.experiment.cluster);
     layers.experiment.cluster.gpu = plate.experiment.cluster.gpu;
     layers.experiment.cluster.intra.bandwidth = plate.experiment.cluster.intra.bandwidth;
     layers.experiment.cluster.power = plate.experiment.cluster.power;

@@ -40,11 +40,19 @@ bool has_like_machine(const Cluster& cluster);
 AttentionKernel moved(AttentionKernel kernel, const Gpu& from, const Gpu& to);
 ExpertKernel moved(ExpertKernel kernel, const Gpu& from, const Gpu& to);
 
+// Launching takes cycles: 4,000 or so of all measured devices' clocks. The clock follows from the datasheet, as an SM's tensor cores make a
+// power of two operations a cycle at 1.4 to 2.6 GHz. Where that is one power, the SMs are of a kind and short kernels run as fast.
+double launch_ratio(const Gpu& from, const Gpu& to);
+
 // How far the rates of two devices' SMs are apart, as a logarithm; 0 where one states no SMs.
 double rate_distance(const Gpu& a, const Gpu& b);
 
 // A cast is as fast as the memory or as the SMs copy, whichever is slower: the rate of an SM is the median of the machines'.
 CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const Gpu& to);
+
+// By what the share of the datasheet's bandwidth that products reach differs from that of `near`: the more of it an SM has, the less
+// of it can one ask for. One slope over all machines of the logarithms of both.
+double traffic_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to);
 
 // By what the share of the datasheet peak in products differs from that of `near`: the faster an SM's tensor cores, the less of
 // their rate registers and shared memory can feed. One slope of the logarithm over all machines.

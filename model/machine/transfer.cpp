@@ -13,6 +13,11 @@ constexpr double most_of_memory = 0.95, most_of_tensor = 0.8, least_gain = 1.01;
 // A file that names no multiprocessors leaves 1: nothing can be said of one of them.
 bool states_sms(const Gpu& gpu) { return gpu.sms > 1; }
 double rate_of_sm(const Gpu& gpu) { return std::max(gpu.peaks[Dtype::fp16], gpu.peaks[Dtype::bf16]).si() / gpu.sms; }
+double operations_a_cycle(const Gpu& gpu) {
+    constexpr double slowest_clock = 1.35e9;
+    return std::exp2(std::floor(std::log2(rate_of_sm(gpu) / slowest_clock)));
+}
+double clock_of(const Gpu& gpu) { return rate_of_sm(gpu) / operations_a_cycle(gpu); }
 double bandwidth_of_sm(const Gpu& gpu) { return gpu.memory_bandwidth.si() / gpu.sms; }
 
 double median_of(std::vector<double> values) {
@@ -21,10 +26,22 @@ double median_of(std::vector<double> values) {
     return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-double mean_rate(const std::vector<Cluster>& machines) {
-    double sum = 0;
-    for (const Cluster& c : machines) sum += rate_of_sm(c.gpu);
-    return sum / static_cast<double>(machines.size());
+// What `size` of a GPU does to `share` of its kernels: from the mean of the near machines along the slope over all of them.
+template <class Size, class Share>
+double ratio_by(Size size, Share share, const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to) {
+    double mean = 0, logs = 0, squares = 0, products = 0, of_near = 0;
+    for (const Cluster& c : all) {
+        mean += size(c.gpu) / static_cast<double>(all.size());
+        logs += std::log(share(c)) / static_cast<double>(all.size());
+    }
+    for (const Cluster& c : all) {
+        const double from_mean = size(c.gpu) - mean;
+        squares += from_mean * from_mean;
+        products += from_mean * (std::log(share(c)) - logs);
+    }
+    for (const Cluster& c : near) of_near += size(c.gpu) / static_cast<double>(near.size());
+    if (near.empty() || all.size() < 3 || squares == 0 || !states_sms(to)) return 1;
+    return std::exp(products / squares * (size(to) - of_near));
 }
 
 // Efficiencies are those of heads of 128, exponentials of 16 bits included.
@@ -37,6 +54,11 @@ void take_exponentials(AttentionKernel& kernel, double times) {
 }
 
 }  // namespace
+
+double launch_ratio(const Gpu& from, const Gpu& to) {
+    if (!states_sms(from) || !states_sms(to) || operations_a_cycle(from) == operations_a_cycle(to)) return 1;
+    return clock_of(from) / clock_of(to);
+}
 
 double rate_distance(const Gpu& a, const Gpu& b) {
     return states_sms(a) && states_sms(b) ? std::abs(std::log(rate_of_sm(a) / rate_of_sm(b))) : 0;
@@ -53,6 +75,7 @@ AttentionKernel moved(AttentionKernel kernel, const Gpu& from, const Gpu& to) {
     kernel.traffic *= wider;
     kernel.cache *= wider;
     kernel.token = from.sms / static_cast<double>(to.sms) * kernel.token;
+    kernel.launch = launch_ratio(from, to) * kernel.launch;
     return kernel;
 }
 
@@ -60,6 +83,7 @@ ExpertKernel moved(ExpertKernel kernel, const Gpu& from, const Gpu& to) {
     if (!states_sms(to)) return kernel;
     kernel.k0 *= rate_of_sm(to) / rate_of_sm(from);
     kernel.passes *= bandwidth_of_sm(to) / bandwidth_of_sm(from);
+    kernel.launch = launch_ratio(from, to) * kernel.launch;
     return kernel;
 }
 
@@ -83,19 +107,12 @@ CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const G
 }
 
 double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to) {
-    double rates = 0, logs = 0, squares = 0, products = 0;
-    const auto n = static_cast<double>(all.size());
-    for (const Cluster& c : all) {
-        rates += rate_of_sm(c.gpu) / n;
-        logs += std::log(c.kernel.gemm_efficiency) / n;
-    }
-    for (const Cluster& c : all) {
-        const double rate = rate_of_sm(c.gpu) - rates;
-        squares += rate * rate;
-        products += rate * (std::log(c.kernel.gemm_efficiency) - logs);
-    }
-    if (near.empty() || all.size() < 3 || squares == 0 || !states_sms(to)) return 1;
-    return std::exp(products / squares * (rate_of_sm(to) - mean_rate(near)));
+    return ratio_by(rate_of_sm, [](const Cluster& c) { return c.kernel.gemm_efficiency; }, all, near, to);
+}
+
+double traffic_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to) {
+    return ratio_by([](const Gpu& gpu) { return std::log(bandwidth_of_sm(gpu)); },
+                    [](const Cluster& c) { return c.kernel.gemm_traffic_efficiency; }, all, near, to);
 }
 
 }  // namespace stepcast
