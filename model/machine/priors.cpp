@@ -121,12 +121,17 @@ double median_of(const Key& key, std::vector<Layers>& from) {
     return median(fitted.empty() ? all : fitted);
 }
 
-void lay_medians(Layers& layers, std::vector<Layers>& near, std::vector<Layers>& linked) {
+bool is_narrow(std::string_view path) {
+    constexpr std::array formats{"cluster.kernel.fp8", "cluster.kernel.fp4", "cluster.kernel.cast."};
+    return std::ranges::any_of(formats, [&](const char* f) { return path.starts_with(f); });
+}
+
+void lay_medians(Layers& layers, std::vector<Layers>& near, std::vector<Layers>& narrow, std::vector<Layers>& linked) {
     for (const auto& key : cluster_keys()) {
         const std::string path(key.path);
         if (is_nameplate(path) || std::ranges::none_of(tables, [&](const char* t) { return path.starts_with(t); }))
             continue;
-        std::vector<Layers>& from = path.starts_with("cluster.link.") ? linked : near;
+        std::vector<Layers>& from = path.starts_with("cluster.link.") ? linked : is_narrow(path) ? narrow : near;
         use_field<double, Seconds, Bytes, BytesPerSecond>(key, layers.experiment, [&]<class T>(T& value) {
             value = T(median_of<T>(key, from));
             layers.origin[path] = Origin::prior;
@@ -222,20 +227,31 @@ void lay_sockets(Layers& layers, const std::vector<Layers>& linked) {
     layers.set_at["cluster.link.intra.socket_bandwidth"] = "median share of " + names_of(linked);
 }
 
+double launch_ratio(const std::vector<Cluster>& from, const Gpu& to) {
+    std::vector<double> ratios;
+    for (const Cluster& c : from) ratios.push_back(launch_ratio(c.gpu, to));
+    return median(ratios);
+}
+
 // What goes with the rates of an SM: model/machine/priors.h.
-void lay_rates(Layers& layers, const std::vector<Layers>& near, const std::vector<Layers>& all) {
+void lay_rates(Layers& layers, const std::vector<Layers>& near, const std::vector<Layers>& narrow, const std::vector<Layers>& all) {
+    const std::vector<Cluster> of_all = clusters_of(all), of_near = clusters_of(near), of_narrow = clusters_of(narrow);
     Cluster& cluster = layers.experiment.cluster;
     KernelCosts& kernel = cluster.kernel;
-    kernel.cast = moved_casts(clusters_of(all), kernel.cast, cluster.gpu);
-    const double ratio = efficiency_ratio(clusters_of(all), clusters_of(near), cluster.gpu);
-    kernel.gemm_traffic_efficiency = std::min(0.95, kernel.gemm_traffic_efficiency * traffic_ratio(clusters_of(all), clusters_of(near), cluster.gpu));
-    std::vector<double> clocks;
-    for (const Layers& machine : near) clocks.push_back(launch_ratio(machine.experiment.cluster.gpu, cluster.gpu));
-    kernel.launch = median(clocks) * kernel.launch;
-    const auto move = [&](double& efficiency) { efficiency = std::min(0.95, efficiency * ratio); };
-    move(kernel.gemm_efficiency);
-    move(kernel.fp8_blocks.efficiency);
-    for (NarrowGemm& narrow : kernel.narrow.values) move(narrow.efficiency);
+    kernel.cast = moved_casts(of_all, kernel.cast, cluster.gpu);
+    const auto most = [](double share) { return std::min(0.95, share); };
+    kernel.gemm_traffic_efficiency = most(kernel.gemm_traffic_efficiency * traffic_ratio(of_all, of_near, cluster.gpu));
+    kernel.gemm_efficiency = most(kernel.gemm_efficiency * efficiency_ratio(of_all, of_near, cluster.gpu, Dtype::bf16));
+    kernel.launch = launch_ratio(of_near, cluster.gpu) * kernel.launch;
+    const double casting = launch_ratio(of_narrow, cluster.gpu);
+    for (Seconds* time : {&kernel.cast.launch, &kernel.cast.row, &kernel.narrow[Dtype::fp8].cast_launch, &kernel.fp8_blocks.cast_launch,
+                          &kernel.fp8_blocks.cast_row, &kernel.narrow[Dtype::fp4].cast_launch, &kernel.narrow[Dtype::fp4].cast_row})
+        *time = casting * *time;
+    kernel.fp8_blocks.efficiency = most(kernel.fp8_blocks.efficiency * efficiency_ratio(of_all, of_narrow, cluster.gpu, Dtype::fp8));
+    for (const Dtype dtype : {Dtype::fp8, Dtype::fp4}) {
+        NarrowGemm& format = kernel.narrow[dtype];
+        format.efficiency = most(format.efficiency * efficiency_ratio(of_all, of_narrow, cluster.gpu, dtype));
+    }
 }
 
 // How tensor cores take their operands goes with the generation: there is no median of it.
@@ -287,15 +303,16 @@ void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& pref
     if (all.empty()) return;
     Layers plate;  // which machines are near shows before the file is laid over the priors
     lay_file(plate, nameplate_of(cluster, prefix), prefix, Origin::preset);
-    auto near = kernels_like(all, plate.experiment.cluster), linked = with_links_like(all, plate.experiment.cluster);
+    auto near = kernels_like(all, plate.experiment.cluster), linked = with_links_like(all, plate.experiment.cluster),
+         narrow = nearest(all, plate.experiment.cluster);
     layers.experiment.cluster.gpu = plate.experiment.cluster.gpu;
     layers.experiment.cluster.intra.bandwidth = plate.experiment.cluster.intra.bandwidth;
     layers.experiment.cluster.power = plate.experiment.cluster.power;
     layers.experiment.cluster.kernel.attention.name = plate.experiment.cluster.kernel.attention.name;
-    lay_medians(layers, near, linked);
+    lay_medians(layers, near, narrow, linked);
     lay_operands(layers, near);
     lay_sockets(layers, linked);
-    lay_rates(layers, near, all);
+    lay_rates(layers, near, narrow, all);
     lay_power(layers, near);
     lay_kernels(layers.experiment.cluster, near, all);
     layers.experiment.cluster.noise.step = spread_for(all, plate.experiment.cluster);

@@ -56,6 +56,6 @@ double traffic_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>
 
 // By what the share of the datasheet peak in products differs from that of `near`: the faster an SM's tensor cores, the less of
 // their rate registers and shared memory can feed. One slope of the logarithm over all machines.
-double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to);
+double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to, Dtype dtype);
 
 }  // namespace stepcast

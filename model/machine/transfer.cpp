@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "model/machine/generation.h"
 
@@ -13,6 +14,7 @@ constexpr double most_of_memory = 0.95, most_of_tensor = 0.8, least_gain = 1.01;
 // A file that names no multiprocessors leaves 1: nothing can be said of one of them.
 bool states_sms(const Gpu& gpu) { return gpu.sms > 1; }
 double rate_of_sm(const Gpu& gpu) { return std::max(gpu.peaks[Dtype::fp16], gpu.peaks[Dtype::bf16]).si() / gpu.sms; }
+double rate_of_sm(const Gpu& gpu, Dtype dtype) { return dtype == Dtype::bf16 ? rate_of_sm(gpu) : gpu.peaks[dtype].si() / gpu.sms; }
 double operations_a_cycle(const Gpu& gpu) {
     constexpr double slowest_clock = 1.35e9;
     return std::exp2(std::floor(std::log2(rate_of_sm(gpu) / slowest_clock)));
@@ -24,6 +26,16 @@ double median_of(std::vector<double> values) {
     std::ranges::sort(values);
     const auto middle = values.size() / 2;
     return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+// Least squares: value at 0 and slope.
+std::pair<double, double> line_through(const std::vector<std::pair<double, double>>& points) {
+    const auto n = static_cast<double>(points.size());
+    double x = 0, y = 0, squares = 0, products = 0;
+    for (const auto& [at, value] : points) x += at / n, y += value / n;
+    for (const auto& [at, value] : points) squares += (at - x) * (at - x), products += (at - x) * (value - y);
+    const double slope = squares > 0 ? products / squares : 0;
+    return {y - slope * x, slope};
 }
 
 // What `size` of a GPU does to `share` of its kernels: from the mean of the near machines along the slope over all of them.
@@ -106,8 +118,20 @@ CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const G
     return casts;
 }
 
-double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to) {
-    return ratio_by(rate_of_sm, [](const Cluster& c) { return c.kernel.gemm_efficiency; }, all, near, to);
+double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to, Dtype dtype) {
+    std::vector<std::pair<double, double>> points;  // rate of an SM, time over the datasheet's
+    for (const Cluster& c : all)
+        for (const Dtype d : {Dtype::bf16, Dtype::fp8, Dtype::fp4}) {
+            const double efficiency = d == Dtype::bf16 ? c.kernel.gemm_efficiency : c.kernel.narrow[d].efficiency;
+            if (rate_of_sm(c.gpu, d) > 0 && efficiency > 0) points.emplace_back(rate_of_sm(c.gpu, d), 1 / efficiency);
+        }
+    std::vector<double> of_near;
+    for (const Cluster& c : near)
+        if (rate_of_sm(c.gpu, dtype) > 0) of_near.push_back(rate_of_sm(c.gpu, dtype));
+    if (of_near.empty() || points.size() < 3 || !states_sms(to)) return 1;
+    const auto [at_rest, slope] = line_through(points);
+    const double from = median_of(of_near), rate = rate_of_sm(to, dtype);
+    return (at_rest + slope * from) / (at_rest + slope * rate);
 }
 
 double traffic_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to) {
