@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
+#include <set>
 
 #include "model/records/measurements.h"
 #include "model/routing.h"
@@ -61,11 +63,39 @@ ExpertLayer layer_of(const MoeLayerRow& row) {
     return layer;
 }
 
+// Words of a kernel's name without numbers of releases.
+std::set<std::string> words_of_name(const std::string& name) {
+    std::set<std::string> words;
+    std::string word;
+    for (const char c : name + ' ') {
+        if (std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.' || c == '_') {
+            word += c;
+        } else {
+            if (!word.empty() && word.find('.') == std::string::npos) words.insert(word);
+            word.clear();
+        }
+    }
+    return words;
+}
+
+double common_share(const std::set<std::string>& a, const std::set<std::string>& b) {
+    const auto common = static_cast<double>(std::ranges::count_if(a, [&](const std::string& word) { return b.contains(word); }));
+    return common / (static_cast<double>(a.size() + b.size()) - common);
+}
+
+// The kernel of that name; where none has it the one whose name has the most words in common, as another release of it has, and `otherwise`
+// where those are too few.
 template <typename Kernel>
-const Kernel& by_name(const std::vector<Kernel>& kernels, const std::string& name, const Kernel& otherwise) {
-    for (const Kernel& kernel : kernels)
+const Kernel& by_name(const std::vector<Kernel>& kernels, const std::string& name, const Kernel& otherwise, double least_share) {
+    const std::set<std::string> words = words_of_name(name);
+    const Kernel* nearest = &otherwise;
+    double most = least_share;
+    for (const Kernel& kernel : kernels) {
         if (kernel.name == name) return kernel;
-    return otherwise;
+        const double share = common_share(words, words_of_name(kernel.name));
+        if (share > most) most = share, nearest = &kernel;
+    }
+    return *nearest;
 }
 
 }  // namespace
@@ -134,7 +164,7 @@ NamedCases attention_cases(const std::vector<AttentionRow>& rows) {
 
 FitCase attention_by_name(const AttentionRow& row) {
     return {name_of(row), row.kind, one_group, row.time, [row](const Cluster& c) {
-                const AttentionKernel& kernel = by_name(c.kernel.attention_kernels, row.kernel, c.kernel.attention);
+                const AttentionKernel& kernel = by_name(c.kernel.attention_kernels, row.kernel, c.kernel.attention, 0.3);
                 return attention_law_time(row.shape, kernel, c, GemmSetting::alone);
             }, 1, row.row};
 }
@@ -187,7 +217,7 @@ NamedCases expert_cases(const std::vector<MoeLayerRow>& rows) {
 FitCase expert_by_name(const MoeLayerRow& row) {
     return {name_of(row), "moe_layer", one_group, row.time,
             [layer = layer_of(row), name = kernel_of(row)](const Cluster& c) {
-                return expert_layer_time(layer, by_name(c.kernel.expert_kernels, name, c.kernel.experts), c);
+                return expert_layer_time(layer, by_name(c.kernel.expert_kernels, name, c.kernel.experts, 0.6), c);
             }, 1, row.row};
 }
 

@@ -9,7 +9,7 @@
 namespace stepcast {
 namespace {
 
-constexpr double most_of_memory = 0.95, most_of_tensor = 0.8, least_gain = 1.01;
+constexpr double most_of_memory = 0.95, most_of_tensor = 0.8, least_gain = 1.01, bound_by_memory = 2;
 
 // A file that names no multiprocessors leaves 1: nothing can be said of one of them.
 bool states_sms(const Gpu& gpu) { return gpu.sms > 1; }
@@ -101,6 +101,8 @@ ExpertKernel moved(ExpertKernel kernel, const Gpu& from, const Gpu& to) {
 
 CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const Gpu& to) {
     std::vector<double> rates, of_tensor;
+    const bool bound = casts.cache_gain > bound_by_memory;  // the nearest are: no share of the memory is known better
+    const double most = bound ? casts.efficiency : most_of_memory, tensor_most = bound ? casts.tensor_efficiency : most_of_tensor;
     for (const Cluster& c : from) {
         if (c.kernel.cast.cache_gain > 1)  // fitted
             rates.push_back(c.kernel.cast.efficiency * c.kernel.cast.cache_gain * bandwidth_of_sm(c.gpu));
@@ -109,11 +111,11 @@ CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const G
     }
     if (rates.empty() || !states_sms(to)) return casts;
     const double share = median_of(rates) / bandwidth_of_sm(to);
-    casts.efficiency = std::min(most_of_memory, share);
+    casts.efficiency = std::min(most, share);
     casts.cache_gain = std::max(least_gain, share / casts.efficiency);
     if (of_tensor.empty()) return casts;
     const double tensor = median_of(of_tensor) / bandwidth_of_sm(to);
-    casts.tensor_efficiency = std::min(most_of_tensor, tensor);
+    casts.tensor_efficiency = std::min(tensor_most, tensor);
     casts.tensor_gain = std::max(least_gain, tensor / casts.tensor_efficiency);
     return casts;
 }
