@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 
 #include "model/errors.h"
 #include "model/files/plain_text.h"
@@ -91,16 +92,41 @@ std::vector<Layers> nearest(const std::vector<Layers>& from, const Cluster& to) 
     return like;
 }
 
-// Links of the same fabric and, where there are any, of the same generation.
+std::vector<Layers> those(const std::vector<Layers>& from, const auto& holds) {
+    std::vector<Layers> found;
+    std::ranges::copy_if(from, std::back_inserter(found), [&](const Layers& m) { return holds(m.experiment.cluster); });
+    return found;
+}
+
+bool of_one_maker(const Cluster& a, const Cluster& b) {
+    return (generation(a.gpu) == Generation::other) == (generation(b.gpu) == Generation::other);
+}
+
+// Links of the same fabric and, where there are any, of the same maker and of the same generation.
 std::vector<Layers> with_links_like(const std::vector<Layers>& from, const Cluster& to) {
-    std::vector<Layers> same, like;
-    for (const Layers& machine : from) {
-        const Cluster& c = machine.experiment.cluster;
-        if (c.fabric != to.fabric) continue;
-        same.push_back(machine);
-        if (std::min(generation(c.gpu), Generation::blackwell) == std::min(generation(to.gpu), Generation::blackwell)) like.push_back(machine);
-    }
-    return !like.empty() ? like : !same.empty() ? same : from;
+    const auto same_fabric = those(from, [&](const Cluster& c) { return c.fabric == to.fabric; });
+    const auto own = those(same_fabric, [&](const Cluster& c) { return of_one_maker(c, to); });
+    const auto like = those(own, [&](const Cluster& c) {
+        return std::min(generation(c.gpu), Generation::blackwell) == std::min(generation(to.gpu), Generation::blackwell);
+    });
+    return !like.empty() ? like : !own.empty() ? own : !same_fabric.empty() ? same_fabric : from;
+}
+
+// The nearest that run the same library of collectives, which is its maker's: its links', or where it has no such links any others'.
+std::vector<Layers> with_library_of(const std::vector<Layers>& from, const std::vector<Layers>& linked, const Cluster& to) {
+    if (of_one_maker(linked.front().experiment.cluster, to)) return linked;
+    const auto own = those(from, [&](const Cluster& c) { return of_one_maker(c, to); });
+    return own.empty() ? linked : nearest(own, to);
+}
+
+// Times of a call and of a round, and copies inside a device, are the library's; shares of a link's rate are the link's.
+bool is_of_library(std::string_view path) {
+    constexpr std::string_view link = "cluster.link.intra.";
+    constexpr std::array keys{"launch", "latency", "slot_latency", "reduce_copy", "gather_copy", "pipelining", "exchange_launch",
+                              "exchange_copy", "exchange.launch", "exchange.latency"};
+    if (!path.starts_with(link)) return false;
+    const std::string_view key = path.substr(link.size());
+    return key.starts_with("low_latency") || std::ranges::find(keys, key) != keys.end();
 }
 
 std::string names_of(const std::vector<Layers>& from) {
@@ -126,12 +152,26 @@ bool is_narrow(std::string_view path) {
     return std::ranges::any_of(formats, [&](const char* f) { return path.starts_with(f); });
 }
 
-void lay_medians(Layers& layers, std::vector<Layers>& near, std::vector<Layers>& narrow, std::vector<Layers>& linked) {
+// Whose constants a nameplate takes.
+struct Sources {
+    std::vector<Layers> all;
+    std::vector<Layers> near;     // of kernels
+    std::vector<Layers> narrow;   // of products in fewer than 16 bits, and of casts
+    std::vector<Layers> linked;   // of links
+    std::vector<Layers> library;  // of collectives' calls
+
+    std::vector<Layers>& of(std::string_view path) {
+        if (is_of_library(path)) return library;
+        return path.starts_with("cluster.link.") ? linked : is_narrow(path) ? narrow : near;
+    }
+};
+
+void lay_medians(Layers& layers, Sources& sources) {
     for (const auto& key : cluster_keys()) {
         const std::string path(key.path);
         if (is_nameplate(path) || std::ranges::none_of(tables, [&](const char* t) { return path.starts_with(t); }))
             continue;
-        std::vector<Layers>& from = path.starts_with("cluster.link.") ? linked : is_narrow(path) ? narrow : near;
+        std::vector<Layers>& from = sources.of(path);
         use_field<double, Seconds, Bytes, BytesPerSecond>(key, layers.experiment, [&]<class T>(T& value) {
             value = T(median_of<T>(key, from));
             layers.origin[path] = Origin::prior;
@@ -213,18 +253,20 @@ std::vector<Cluster> clusters_of(const std::vector<Layers>& from) {
     return clusters;
 }
 
-// Between two sockets runs the same share of a rank's link as on the machines whose links are alike.
+// Between two sockets runs the same share of a rank's link as on the machines whose links are alike. Rings over PCIe reach 11 to 12 GB/s of
+// 32 between sockets (recorded runs on A100 and A40, docs/recorded-runs.md); where no like machine shows its share, this one counts.
 void lay_sockets(Layers& layers, const std::vector<Layers>& linked) {
+    constexpr double of_recorded_runs = 11.5 / 32;
     Link& intra = layers.experiment.cluster.intra;
     std::vector<double> shares;
     for (const Layers& machine : linked) {
         const Link& like = machine.experiment.cluster.intra;
         if (like.socket_bandwidth > BytesPerSecond(0)) shares.push_back(like.socket_bandwidth / like.bandwidth);
     }
-    if (shares.empty()) return;
-    intra.socket_bandwidth = intra.bandwidth * median(shares);
+    if (shares.empty() && layers.experiment.cluster.fabric != Fabric::pcie) return;
+    intra.socket_bandwidth = intra.bandwidth * (shares.empty() ? of_recorded_runs / intra.ring_efficiency : median(shares));
     layers.origin["cluster.link.intra.socket_bandwidth"] = Origin::prior;
-    layers.set_at["cluster.link.intra.socket_bandwidth"] = "median share of " + names_of(linked);
+    layers.set_at["cluster.link.intra.socket_bandwidth"] = shares.empty() ? "share of recorded runs over PCIe" : "median share of " + names_of(linked);
 }
 
 double launch_ratio(const std::vector<Cluster>& from, const Gpu& to) {
@@ -234,8 +276,8 @@ double launch_ratio(const std::vector<Cluster>& from, const Gpu& to) {
 }
 
 // What goes with the rates of an SM: model/machine/priors.h.
-void lay_rates(Layers& layers, const std::vector<Layers>& near, const std::vector<Layers>& narrow, const std::vector<Layers>& all) {
-    const std::vector<Cluster> of_all = clusters_of(all), of_near = clusters_of(near), of_narrow = clusters_of(narrow);
+void lay_rates(Layers& layers, const Sources& from) {
+    const std::vector<Cluster> of_all = clusters_of(from.all), of_near = clusters_of(from.near), of_narrow = clusters_of(from.narrow);
     Cluster& cluster = layers.experiment.cluster;
     KernelCosts& kernel = cluster.kernel;
     kernel.cast = moved_casts(of_all, kernel.cast, cluster.gpu);
@@ -303,18 +345,20 @@ void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& pref
     if (all.empty()) return;
     Layers plate;  // which machines are near shows before the file is laid over the priors
     lay_file(plate, nameplate_of(cluster, prefix), prefix, Origin::preset);
-    auto near = kernels_like(all, plate.experiment.cluster), linked = with_links_like(all, plate.experiment.cluster),
-         narrow = nearest(all, plate.experiment.cluster);
+    const Cluster& to = plate.experiment.cluster;
+    Sources from{all, kernels_like(all, to), nearest(all, to), with_links_like(all, to), {}};
+    from.library = with_library_of(all, from.linked, to);
     layers.experiment.cluster.gpu = plate.experiment.cluster.gpu;
-    layers.experiment.cluster.intra.bandwidth = plate.experiment.cluster.intra.bandwidth;
+    layers.experiment.cluster.intra.bandwidth = to.intra.bandwidth;
+    layers.experiment.cluster.fabric = to.fabric;
     layers.experiment.cluster.power = plate.experiment.cluster.power;
     layers.experiment.cluster.kernel.attention.name = plate.experiment.cluster.kernel.attention.name;
-    lay_medians(layers, near, narrow, linked);
-    lay_operands(layers, near);
-    lay_sockets(layers, linked);
-    lay_rates(layers, near, narrow, all);
-    lay_power(layers, near);
-    lay_kernels(layers.experiment.cluster, near, all);
+    lay_medians(layers, from);
+    lay_operands(layers, from.near);
+    lay_sockets(layers, from.linked);
+    lay_rates(layers, from);
+    lay_power(layers, from.near);
+    lay_kernels(layers.experiment.cluster, from.near, all);
     layers.experiment.cluster.noise.step = spread_for(all, plate.experiment.cluster);
     layers.origin["cluster.noise.step"] = Origin::prior;
     layers.set_at["cluster.noise.step"] = "spread of forecasts from these";
