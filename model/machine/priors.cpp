@@ -60,15 +60,16 @@ int likeness(const Cluster& a, const Cluster& b) {
     return (a.fabric == b.fabric ? 4 : 0) - std::abs(static_cast<int>(generation(a.gpu)) - static_cast<int>(generation(b.gpu)));
 }
 
-constexpr int least_likeness = 3;  // of a machine's like: its fabric, and at most one generation away
+// Of the fabric and at most one generation away: kernels are like its. Of the same generation: and as well known.
+enum Likeness : int { one_generation_away = 3, same_generation = 4 };
 
-bool any_like(const std::vector<Layers>& machines, const Cluster& cluster) {
-    return std::ranges::any_of(machines, [&](const Layers& m) { return likeness(m.experiment.cluster, cluster) >= least_likeness; });
+bool any_like(const std::vector<Layers>& machines, const Cluster& cluster, int least) {
+    return std::ranges::any_of(machines, [&](const Layers& m) { return likeness(m.experiment.cluster, cluster) >= least; });
 }
 
-// Where no machine is alike, products scatter by so much more, and a step with them.
+// Where no machine is of the fabric and generation, products scatter by so much more, and a step with them.
 double spread_for(const std::vector<Layers>& machines, const Cluster& cluster) {
-    if (any_like(machines, cluster)) return spread_of_steps;
+    if (any_like(machines, cluster, same_generation)) return spread_of_steps;
     const double alike = transfer_spread("gemm", true), alone = transfer_spread("gemm", false);
     return std::sqrt(spread_of_steps * spread_of_steps + std::max(0.0, alone * alone - alike * alike));
 }
@@ -201,7 +202,7 @@ std::vector<Layers> of_like_rate(const std::vector<Layers>& from, const Gpu& to)
 // Machines whose kernels a device is taken to run: the nearest, and where none is alike those whose SMs multiply as fast: what feeds a
 // tensor core matters more to kernels than the generation or the fabric.
 std::vector<Layers> kernels_like(const std::vector<Layers>& all, const Cluster& to) {
-    return any_like(all, to) ? nearest(all, to) : of_like_rate(all, to.gpu);
+    return any_like(all, to, one_generation_away) ? nearest(all, to) : of_like_rate(all, to.gpu);
 }
 
 template <class Kernel>
@@ -285,9 +286,14 @@ void lay_rates(Layers& layers, const Sources& from) {
     kernel.gemm_traffic_efficiency = most(kernel.gemm_traffic_efficiency * traffic_ratio(of_all, of_near, cluster.gpu));
     kernel.gemm_efficiency = most(kernel.gemm_efficiency * efficiency_ratio(of_all, of_near, cluster.gpu, Dtype::bf16));
     kernel.launch = launch_ratio(of_near, cluster.gpu) * kernel.launch;
+    // A row's cast is a kernel of a library: one machine's takes a hundred times the others' (docs/calibration.md).
+    std::vector<double> rows;
+    for (const Cluster& c : of_all)
+        if (c.kernel.fp8_blocks.efficiency > 0) rows.push_back(c.kernel.fp8_blocks.cast_row.si());
+    if (!rows.empty()) kernel.fp8_blocks.cast_row = Seconds(median(rows));
     const double casting = launch_ratio(of_narrow, cluster.gpu);
     for (Seconds* time : {&kernel.cast.launch, &kernel.cast.row, &kernel.narrow[Dtype::fp8].cast_launch, &kernel.fp8_blocks.cast_launch,
-                          &kernel.fp8_blocks.cast_row, &kernel.narrow[Dtype::fp4].cast_launch, &kernel.narrow[Dtype::fp4].cast_row})
+                          &kernel.narrow[Dtype::fp4].cast_launch, &kernel.narrow[Dtype::fp4].cast_row})
         *time = casting * *time;
     kernel.fp8_blocks.efficiency = most(kernel.fp8_blocks.efficiency * efficiency_ratio(of_all, of_narrow, cluster.gpu, Dtype::fp8));
     for (const Dtype dtype : {Dtype::fp8, Dtype::fp4}) {
@@ -311,25 +317,26 @@ double full_draw(const Cluster& c) {
            (c.power.limit - c.power.idle);
 }
 
-// But an operation takes no more energy than on those: a board with fewer of them stays below its limit.
+// But an operation takes no more energy than on those: a board with fewer of them stays below its limit. Of machines that stay below theirs
+// only the energy says something of another's.
 // Where no limit is stated, steps run at the clock that such a draw leaves.
 void lay_power(Layers& layers, const std::vector<Layers>& near) {
     std::vector<double> draws, bytes, energies;
     for (const Layers& machine : near) {
         const Cluster& c = machine.experiment.cluster;
         if (c.power.limit <= c.power.idle) continue;
-        draws.push_back(full_draw(c));
+        if (full_draw(c) > 1) draws.push_back(full_draw(c));
         bytes.push_back(c.power.byte);
         energies.push_back(c.power.flop);
     }
     Cluster& cluster = layers.experiment.cluster;
-    if (draws.empty()) return;
+    if (energies.empty()) return;
     if (cluster.power.limit <= cluster.power.idle) {
-        cluster.kernel.training_gemm /= std::sqrt(std::max(1.0, median(draws)));
+        if (!draws.empty()) cluster.kernel.training_gemm /= std::sqrt(median(draws));
         return;
     }
     cluster.power.flop = 1;
-    cluster.power.flop = std::min(median(draws) / full_draw(cluster), median(energies));
+    cluster.power.flop = draws.empty() ? median(energies) : std::min(median(draws) / full_draw(cluster), median(energies));
     cluster.power.byte = median(bytes);
     for (const char* key : {"cluster.power.flop_pj", "cluster.power.byte_pj"}) {
         layers.origin[key] = Origin::prior;
@@ -396,7 +403,7 @@ Cluster cluster_from_others(const std::string& preset) {
 }
 
 bool has_like_machine(const Cluster& cluster) {
-    return any_like(fitted_machines(cluster.name), cluster);
+    return any_like(fitted_machines(cluster.name), cluster, same_generation);
 }
 
 }  // namespace stepcast

@@ -28,7 +28,7 @@ std::vector<std::string> sisters_of(const std::string& machine);
 // A shipped cluster from its nameplate and the constants of the others: how well they transfer.
 Cluster cluster_from_others(const std::string& preset);
 
-// Whether the measured machines, without itself, hold one of its fabric and at most a generation away.
+// Whether the measured machines, without itself, hold one of its fabric and generation.
 bool has_like_machine(const Cluster& cluster);
 
 // Constants of one GPU's kernels on another: an SM fills its pipelines, takes exponentials and copies equally fast on all
