@@ -110,7 +110,8 @@ std::vector<Layers> with_links_like(const std::vector<Layers>& from, const Clust
     const auto like = those(own, [&](const Cluster& c) {
         return std::min(generation(c.gpu), Generation::blackwell) == std::min(generation(to.gpu), Generation::blackwell);
     });
-    return !like.empty() ? like : !own.empty() ? own : !same_fabric.empty() ? same_fabric : from;
+    const auto as_many = those(like, [&](const Cluster& c) { return c.gpus_per_node == to.gpus_per_node; });
+    return !as_many.empty() ? as_many : !like.empty() ? like : !own.empty() ? own : !same_fabric.empty() ? same_fabric : from;
 }
 
 // The nearest that run the same library of collectives, which is its maker's: its links', or where it has no such links any others'.
