@@ -67,8 +67,12 @@ void take_exponentials(AttentionKernel& kernel, double times) {
 
 }  // namespace
 
+bool same_sms(const Gpu& a, const Gpu& b) {
+    return states_sms(a) && states_sms(b) && operations_a_cycle(a) == operations_a_cycle(b);
+}
+
 double launch_ratio(const Gpu& from, const Gpu& to) {
-    if (!states_sms(from) || !states_sms(to) || operations_a_cycle(from) == operations_a_cycle(to)) return 1;
+    if (!states_sms(from) || !states_sms(to) || same_sms(from, to)) return 1;
     return clock_of(from) / clock_of(to);
 }
 

@@ -1,0 +1,38 @@
+// Which measured machines an unmeasured one is like. Internal to model/machine.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/cluster.h"
+#include "model/keys/layers.h"
+
+namespace stepcast {
+
+// The measured machines but for one, each laid in full.
+std::vector<Layers> fitted_machines(const std::string& left_out);
+
+// Whether one is of the fabric and the generation: forecasts from it are as good as those between measured machines.
+bool any_of_its_kind(const std::vector<Layers>& machines, const Cluster& cluster);
+
+// Machines whose SMs multiply as fast as `to`'s, or as nearly so as any.
+std::vector<Layers> of_like_rate(const std::vector<Layers>& from, const Gpu& to);
+
+// Whose constants a nameplate takes.
+//   near     of the fabric and generation; where there are none, those with the same SMs (same_sms); then those of the fabric, one
+//            generation away; then those whose SMs multiply as fast. What feeds a tensor core matters more to a kernel than its board.
+//   narrow   the same of products in fewer than 16 bits and of casts: near, or where those have no such types the nearest in generation.
+//   linked   of the fabric and, as far as there are any, of the maker, of the generation, and of as many ranks.
+//   library  times of collectives' calls and rounds and copies inside a device are the maker's library's: linked's, or where those are
+//            another maker's the nearest of its own.
+struct Sources {
+    std::vector<Layers> all, near, narrow, linked, library;
+
+    // Of a key.
+    std::vector<Layers>& of(std::string_view path);
+};
+
+Sources sources_for(const Cluster& to, const std::vector<Layers>& all);
+
+}  // namespace stepcast
