@@ -247,17 +247,20 @@ bool holds_kernels(const std::string& path) {
     }
 }
 
+// A machine to come may be the worst of its kind: each class is as wide as the one needs that is foretold worst.
 TransferSpreads transfer_spreads(const KernelComparisons& transferred) {
     std::map<std::string, bool> alike;
-    std::map<std::pair<bool, std::string>, std::vector<double>> errors;
+    std::map<std::pair<std::string, std::string>, std::vector<double>> errors;
     Shelf shelf;
     for (const KernelComparison& k : transferred.rows) {
         if (!alike.contains(k.cluster)) alike[k.cluster] = has_like_machine(shelf.cluster(k.cluster));
-        errors[{alike[k.cluster], transfer_class(k.kind)}].push_back(std::abs(std::log(k.predicted / k.measured)));
+        errors[{k.cluster, transfer_class(k.kind)}].push_back(std::abs(std::log(k.predicted / k.measured)));
     }
     TransferSpreads spreads;
-    for (auto& [key, of_class] : errors)
-        (key.first ? spreads.alike : spreads.alone)[key.second] = spread_holding_four_fifths(std::move(of_class));
+    for (auto& [key, of_class] : errors) {
+        double& widest = (alike.at(key.first) ? spreads.alike : spreads.alone)[key.second];
+        widest = std::max(widest, spread_holding_four_fifths(std::move(of_class)));
+    }
     return spreads;
 }
 

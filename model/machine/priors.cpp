@@ -264,7 +264,8 @@ void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& pref
 }
 
 Cluster cluster_from_others(const std::string& preset) {
-    const TomlFile file = nameplate_of(read_toml(preset_path(PresetKind::cluster, preset)), "cluster.");
+    TomlFile file = nameplate_of(read_toml(preset_path(PresetKind::cluster, preset)), "cluster.");
+    std::erase_if(file.entries, [](const TomlEntry& e) { return e.path == "link.intra.socket_bandwidth"; });  // no datasheet's
     Layers layers;
     lay_priors(layers, file, "cluster.", preset);
     lay_file(layers, file, "cluster.", Origin::preset);

@@ -60,7 +60,7 @@ Scatter scatter_of(const ScatterTable& table, const Framework& framework, const 
 // (model/presets/transfer.toml, written by `calibrate --cross-validate device --out`).
 
 // Standard deviations of the logarithm of forecast over measured that leave a fifth of the rows outside of p10 .. p90, by class of
-// kernels; of machines that have a like one among the measured (model/machine/priors.h), and of the others.
+// kernels, on the machine that is foretold worst; of machines with one of their fabric and generation among the measured, and of the others.
 struct TransferSpreads {
     std::map<std::string, double> alike, alone;
     friend bool operator==(const TransferSpreads&, const TransferSpreads&) = default;

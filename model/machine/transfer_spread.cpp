@@ -49,7 +49,8 @@ TransferSpreads read_transfer_spreads(const std::string& path) {
 
 std::string write_transfer_spreads(const TransferSpreads& spreads, const std::string& date) {
     return fmt::format("# How far forecasts of a machine without measurements are off, as standard deviations of a logarithm: each measured machine\n"
-                       "# from its nameplate and the constants of the others. Of machines with a like one among those, and of the others.\n"
+                       "# from its nameplate and the constants of the others, the worst of each class. Of machines with one of their fabric and generation\n"
+                       "# among those (alike), and of the others (alone).\n"
                        "# Written by stepcast calibrate --cross-validate device --out; docs/calibration.md.\ndate = \"{}\"\n",
                        date) +
            table_text("alike", spreads.alike) + table_text("alone", spreads.alone);

@@ -190,7 +190,21 @@ TEST_CASE("an expert layer takes as long as its heaviest rank") {
     CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, c.kernel.expert_kernels[0], c).si()));
     row.tuned = false;
     c.kernel.expert_kernels.pop_back();
+    c.kernel.expert_kernels[0].name = "another";
     CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, c.kernel.experts, c).si()));
+
+    // another release's, whose name has the same words but for its number; not one that shares the lesser part of them
+    c.kernel.expert_kernels[0].name = "bf16 fast 1.2.3 fused";
+    c.kernel.expert_kernels.push_back(own);
+    c.kernel.expert_kernels[1].name = "bf16 fast 1.2.3 grouped GEMM";
+    row.implementation = "bf16 fast 1.3.0rc2 fused";
+    CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, c.kernel.expert_kernels[0], c).si()));
+    row.implementation = "bf16 fast 1.3.0rc2 GEMM, grouped";
+    CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, own, c).si()));
+    row.implementation = "fp8 slow 1.2.3 fused";
+    CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, c.kernel.experts, c).si()));
+    c.kernel.expert_kernels.clear();
+    row.implementation = "bf16 fused";
 
     row.tokens = layer.tokens = 64;
     row.skew = 1.5;
@@ -425,9 +439,13 @@ TEST_CASE("the interval of a kernel is as wide as the error of its kind") {
 // Six products off by 1 .. 6 parts in a thousand (as logarithms): a fifth of six lies beyond the fifth; that is p90 of a normal
 // distribution, 1.2816 standard deviations out. Classes and kinds of machines apart.
 TEST_CASE("constants that were transferred are as uncertain as they were off on machines left out") {
-    std::string like, unlike;
-    for (const std::string& name : preset_names(PresetKind::cluster)) (has_like_machine(read_cluster(name)) ? like : unlike) = name;
-    REQUIRE_FALSE((like.empty() || unlike.empty()));
+    std::string like, unlike, another;
+    for (const std::string& name : preset_names(PresetKind::cluster)) {
+        const bool alike = has_like_machine(read_cluster(name));
+        if (!alike) another = unlike;
+        (alike ? like : unlike) = name;
+    }
+    REQUIRE_FALSE((like.empty() || unlike.empty() || another.empty()));
     KernelComparisons all;
     const auto add = [&](const std::string& cluster, const char* kind, double off) {
         KernelComparison k;
@@ -446,6 +464,11 @@ TEST_CASE("constants that were transferred are as uncertain as they were off on 
     CHECK(spreads.alike.at("casts") == Approx(0.7 / p90_of_normal));
     CHECK(spreads.alone.size() == 1);
     CHECK(spreads.alone.at("products") == Approx(0.3 / p90_of_normal));
+    // the machine that is foretold worst counts, however few rows it has
+    add(another, "gemm", 0.4);
+    add(unlike, "gemm", 0.2);
+    CHECK(transfer_spreads(all).alone.at("products") == Approx(0.4 / p90_of_normal));
+    CHECK(transfer_spreads(all).alike == spreads.alike);
 }
 
 TEST_CASE("a measured machine's kernels are foretold by the constants of the others") {

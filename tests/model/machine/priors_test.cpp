@@ -101,6 +101,33 @@ TEST_CASE("where no machine is alike, attention is that of SMs as fast") {
     CHECK(named(l40s) == moved(named(like), like.gpu, l40s.gpu));
 }
 
+// The same SMs on another board: H100's on PCIe are H100's, not those of the cards that share its slots.
+TEST_CASE("kernels are those of the same SMs before those of the same board") {
+    const Cluster card = read_cluster("h100-pcie-x8"), h100 = read_cluster("dgx-h100"), rtx = read_cluster("rtx-pro-6000-x8");
+    CHECK(card.kernel.gemm_shared_operands);
+    CHECK(card.kernel.gemm_tile_reuse == Approx((h100.kernel.gemm_tile_reuse + read_cluster("dgx-h200").kernel.gemm_tile_reuse) / 2));
+    CHECK(card.intra.ring_efficiency == rtx.intra.ring_efficiency);  // but its links are theirs
+    CHECK(card.kernel.narrow[Dtype::fp8].tile_reuse > rtx.kernel.narrow[Dtype::fp8].tile_reuse);
+}
+
+// Without RTX PRO 6000 itself the one machine on PCIe is another maker's, with another library: shares of the link are its, times are
+// NVIDIA's.
+TEST_CASE("calls of collectives are the maker's library's") {
+    const Cluster rtx = cluster_from_others("rtx-pro-6000-x8"), arc = read_cluster("arc-b60-x8"), l40s = read_cluster("l40s-x8");
+    CHECK(rtx.intra.ring_efficiency == arc.intra.ring_efficiency);
+    CHECK(rtx.intra.low_latency.launch < arc.intra.low_latency.launch);
+    CHECK(rtx.intra.reduce_copy > arc.intra.reduce_copy);
+    CHECK(rtx.intra.socket_bandwidth.si() * rtx.intra.ring_efficiency == Approx(11.5 / 32 * 64e9));
+    CHECK(l40s.intra.low_latency.launch == read_cluster("rtx-pro-6000-x8").intra.low_latency.launch);
+}
+
+// An NVL72 rack's links are a rack's.
+TEST_CASE("links of an NVLink domain are those of one of as many ranks") {
+    const Cluster gb300 = read_cluster("gb300-nvl72"), gb200 = read_cluster("gb200-nvl72");
+    CHECK(gb300.intra.ring_efficiency == gb200.intra.ring_efficiency);
+    CHECK(gb300.intra.dispatch.efficiency == gb200.intra.dispatch.efficiency);
+}
+
 TEST_CASE("between two sockets runs the share of a link that runs there on machines with such links") {
     const Cluster l40s = read_cluster("l40s-x8"), like = read_cluster("rtx-pro-6000-x8");
     CHECK(l40s.intra.socket_bandwidth / l40s.intra.bandwidth == Approx(like.intra.socket_bandwidth / like.intra.bandwidth));
