@@ -247,7 +247,8 @@ bool holds_kernels(const std::string& path) {
     }
 }
 
-// A machine to come may be the worst of its kind: each class is as wide as the one needs that is foretold worst.
+// A machine to come may be the worst of its kind: each class is as wide as the one needs that is foretold worst. None without a like one is
+// known better than those with one.
 TransferSpreads transfer_spreads(const KernelComparisons& transferred) {
     std::map<std::string, bool> alike;
     std::map<std::pair<std::string, std::string>, std::vector<double>> errors;
@@ -261,6 +262,8 @@ TransferSpreads transfer_spreads(const KernelComparisons& transferred) {
         double& widest = (alike.at(key.first) ? spreads.alike : spreads.alone)[key.second];
         widest = std::max(widest, spread_holding_four_fifths(std::move(of_class)));
     }
+    for (auto& [name, spread] : spreads.alone)
+        if (const auto like = spreads.alike.find(name); like != spreads.alike.end()) spread = std::max(spread, like->second);
     return spreads;
 }
 

@@ -469,6 +469,8 @@ TEST_CASE("constants that were transferred are as uncertain as they were off on 
     add(unlike, "gemm", 0.2);
     CHECK(transfer_spreads(all).alone.at("products") == Approx(0.4 / p90_of_normal));
     CHECK(transfer_spreads(all).alike == spreads.alike);
+    add(unlike, "cast", 0.1);  // no better known than a cast of a machine that has a like one
+    CHECK(transfer_spreads(all).alone.at("casts") == spreads.alike.at("casts"));
 }
 
 TEST_CASE("a measured machine's kernels are foretold by the constants of the others") {
