@@ -39,7 +39,9 @@ void check_schedule(Schedule schedule, int stages, int chunks, int micro_batches
 
 std::vector<Order> schedule_orders(Schedule schedule, int stages, int chunks, int micro_batches) {
     check_schedule(schedule, stages, chunks, micro_batches);
-    return traits(schedule).orders(stages, chunks, micro_batches);
+    std::vector<Order> orders;
+    for (int stage = 0; stage < stages; ++stage) orders.push_back(traits(schedule).order(stage, stages, chunks, micro_batches));
+    return orders;
 }
 
 namespace {
@@ -81,13 +83,10 @@ bool begins_pair(const Parallelism& p, const Order& order, std::size_t i) {
            (traits(p.schedule).copies == 1 || order[i].chunk != order[i + 1].chunk);
 }
 
-int chunk_of(Schedule, int stages, int global_chunk) { return global_chunk / stages; }
-
 // Except when interleaved, the second chunk of a stage lies on the way back from the last rank to the first.
 int stage_of(Schedule schedule, int stages, int global_chunk) {
     const int along = global_chunk % stages;
-    const bool back =
-        traits(schedule).chunks == StageChunks::there_and_back && chunk_of(schedule, stages, global_chunk) == 1;
+    const bool back = traits(schedule).chunks == StageChunks::there_and_back && global_chunk / stages == 1;
     return back ? stages - 1 - along : along;
 }
 
