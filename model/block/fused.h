@@ -4,6 +4,7 @@
 
 #include "model/block/block_pass.h"
 #include "model/block/expert_rows.h"
+#include "model/block/split_linear.h"
 
 namespace stepcast {
 
@@ -12,7 +13,8 @@ struct Fused {
     const ExpertRows& experts;
 
     void operator()(const Linear& op) const {
-        b.ahead != nullptr ? plan_split_linear(*b.ahead, b.c, op) : plan_split_linear_backward(*b.back, b.c, op);
+        const SplitLinear linear{b, op};
+        b.ahead != nullptr ? linear.forward() : linear.backward();
     }
 
     // Each further gradient is read with the sum so far, which is written.
@@ -55,7 +57,7 @@ struct Fused {
 };
 
 // The same in every style.
-struct PassesAndScans {
+struct SharedPasses {
     const BlockPass& b;
 
     void operator()(const Elementwise& op) const {

@@ -17,8 +17,8 @@ struct Style : Rules... {
 void write(const BlockPass& pass, std::span<const Operator> operators, KernelStyle style) {
     const ExpertRows rows = pass.workload().moe.experts > 0 ? expert_rows(pass.c) : ExpertRows{};
     const FusedExperts experts{pass, rows};
-    const Style fused{Fused{pass, rows}, FusedAttention{pass}, PassesAndScans{pass}, experts, Ends{pass}};
-    const Style unfused{Unfused{pass}, PassesAndScans{pass}, experts, Ends{pass}};
+    const Style fused{Fused{pass, rows}, FusedAttention{pass}, SharedPasses{pass}, experts, Ends{pass}};
+    const Style unfused{Unfused{pass}, SharedPasses{pass}, experts, Ends{pass}};
     for (std::size_t i = 0; i < operators.size(); ++i) {
         const Operator& op = operators[pass.ahead != nullptr ? i : operators.size() - 1 - i];
         style == KernelStyle::fused ? std::visit(fused, op) : std::visit(unfused, op);

@@ -82,14 +82,14 @@ struct Unfused {
 
     void operator()(const Attend&) const {
         b.forward("scores", to_scores(s.qk_dim));
-        softmax();
+        softmax(w.causal);
         b.forward("values", to_queries(s.value_dim));
         forward("head_layout", b.outer(), matrix, matrix);
 
         backward("head_layout_backward", b.outer(), matrix, matrix);
         b.backward("values", to_scores(s.value_dim));
         b.backward("values", to_keys(s.value_dim));
-        softmax_backward();
+        softmax_backward(w.causal);
         b.backward("scores", to_queries(s.qk_dim));
         b.backward("scores", to_keys(s.qk_dim));
     }
@@ -108,22 +108,14 @@ struct Unfused {
         b.forward("position_scores", to_scores(width));
         forward("shift", all, matrix, matrix);
         forward("sum", all, 2.0 * matrix, matrix);
-        forward("scale", all, matrix, matrix);
-        forward("mask", all, matrix, matrix);
-        forward("softmax", all, matrix, wide);
-        cast(all, wide, matrix);
-        if (b.drops_scores()) forward("score_dropout", all, matrix, matrix + mask);
+        softmax(true);
         b.forward("values", to_queries(width));
         forward("head_layout", b.outer(), matrix, matrix);
 
         backward("head_layout_backward", b.outer(), matrix, matrix);
         b.backward("values", to_scores(width));
         b.backward("values", to_keys(width));
-        if (b.drops_scores()) backward("score_dropout_backward", all, matrix + mask, matrix);
-        cast_back(all, matrix, wide);
-        backward("softmax_backward", all, 2.0 * wide, matrix);
-        backward("mask_backward", all, matrix, matrix);
-        backward("scale_backward", all, matrix, matrix);
+        softmax_backward(true);
         backward("shift_backward", all, 2.0 * matrix, 3.0 * matrix, 3);
         for (const char* name : {"scores", "position_scores"}) {
             b.backward(name, to_queries(width));
@@ -181,25 +173,25 @@ private:
     [[nodiscard]] Gemm to_queries(long width) const { return {s.seq_q, width, keys(), s.batch * s.heads, s.storage}; }
     [[nodiscard]] Gemm to_keys(long width) const { return {keys(), width, s.seq_q, s.batch * s.heads, s.storage}; }
 
-    void softmax() const {
+    void softmax(bool causal) const {
         const double all = scores();
-        const Bytes width = w.causal ? matrix : wide;
+        const Bytes width = causal ? matrix : wide;
         forward("scale", all, matrix, matrix);
         forward("mask", all, matrix, width);
         forward("softmax", all, width, wide);
-        if (w.causal) cast(all, wide, matrix);
+        if (causal) cast(all, wide, matrix);
         if (b.drops_scores()) forward("score_dropout", all, width, width + mask);
-        if (!w.causal) cast(all, wide, matrix);
+        if (!causal) cast(all, wide, matrix);
     }
-    void softmax_backward() const {
+    void softmax_backward(bool causal) const {
         const double all = scores();
-        const Bytes width = w.causal ? matrix : wide;
-        if (!w.causal) cast_back(all, matrix, wide);
+        const Bytes width = causal ? matrix : wide;
+        if (!causal) cast_back(all, matrix, wide);
         if (b.drops_scores()) backward("score_dropout_backward", all, width + mask, width);
-        if (w.causal) cast_back(all, matrix, wide);
+        if (causal) cast_back(all, matrix, wide);
         backward("softmax_backward", all, 2.0 * wide, width);
-        if (w.causal) backward("mask_backward", all, matrix, matrix);
-        if (!w.causal) cast_back(all, wide, matrix);
+        if (causal) backward("mask_backward", all, matrix, matrix);
+        if (!causal) cast_back(all, wide, matrix);
         backward("scale_backward", all, matrix, matrix);
     }
 };
