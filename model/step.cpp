@@ -15,19 +15,6 @@
 namespace stepcast {
 namespace {
 
-MoeLayer layer_of(const Experiment& e) {
-    return {.ranks = rank_count(e.cluster),
-            .experts = e.workload.moe.experts,
-            .tokens = e.parallelism.micro_batch * e.workload.seq,
-            .top_k = e.workload.moe.top_k,
-            .hidden = e.workload.hidden,
-            .ffn = e.workload.ffn,
-            .dtype = e.workload.dtype,
-            .overlap_chunks = e.parallelism.overlap_chunks,
-            .weight_dtype = e.workload.dtype,
-            .unfused = e.parallelism.unfused};
-}
-
 void check_routing(const MoeLayer& layer, const Routing& routing) {
     if (routing.ranks != layer.ranks || routing.experts != layer.experts)
         throw ConfigError("routing: holds " + std::to_string(routing.ranks) + " ranks and " +
@@ -92,16 +79,14 @@ TaskGraph write_step(const Experiment& e, const Routing& routing, Folding foldin
     if (e.workload.kind == Workload::Kind::transformer)
         return e.parallelism.eager_script ? build_eager_transformer_step(e)
                                           : build_transformer_step(e, routing, folding);
-    const MoeLayer layer = layer_of(e);
+    const MoeLayer layer = moe_layer_of(e);
     check_routing(layer, routing);
     if (e.parallelism.eager_script) return build_eager_moe_step(e, routing);
     TaskGraph graph(layer.ranks, e.cluster.launch_blocking);
     Program program(graph);
-    const MoeSystemTraits& system = traits(e.parallelism.moe_system);
-    for (int micro_batch = 0; micro_batch < micro_batches(e.parallelism); ++micro_batch) {
-        for (int l = 0; l < e.workload.layers; ++l) system.forward(program, layer, routing);
-        for (int l = 0; l < e.workload.layers; ++l) system.backward(program, layer, routing);
-    }
+    for (int micro_batch = 0; micro_batch < micro_batches(e.parallelism); ++micro_batch)
+        for (const Phase phase : {Phase::forward, Phase::backward})
+            for (int l = 0; l < e.workload.layers; ++l) traits(e.parallelism.moe_system).add(program, layer, routing, phase);
     return graph;
 }
 
@@ -128,7 +113,7 @@ void check_size(const Experiment& e, const Routing& routing, Folding folding) {
 Routing routing_of(const Experiment& e, int draw) {
     if (e.workload.kind == Workload::Kind::mlp || e.workload.kind == Workload::Kind::coca) return {};
     if (e.workload.kind == Workload::Kind::transformer) return transformer_routing(e, draw);
-    const MoeLayer layer = layer_of(e);
+    const MoeLayer layer = moe_layer_of(e);
     Routing routing = make_routing(e.routing, layer.ranks, layer.experts, layer.tokens, layer.top_k, draw);
     check_routing(layer, routing);
     if (e.routing.kind == RoutingSpec::Kind::file) check_slots(layer, routing, e.routing.file);

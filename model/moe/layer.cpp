@@ -1,10 +1,29 @@
 #include "model/moe/layer.h"
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "model/errors.h"
+#include "model/transformer/counts.h"
 
 namespace stepcast {
+
+MoeLayer moe_layer_of(const Experiment& e) {
+    const Workload& w = e.workload;
+    const bool whole_model = w.kind == Workload::Kind::transformer;
+    return {.ranks = whole_model ? e.parallelism.ep : rank_count(e.cluster),
+            .experts = w.moe.experts,
+            .tokens = e.parallelism.micro_batch * w.seq,
+            .top_k = w.moe.top_k,
+            .hidden = w.hidden,
+            .ffn = expert_ffn(w),
+            .dtype = w.dtype,
+            .overlap_chunks = e.parallelism.overlap_chunks,
+            .weight_dtype = whole_model && w.autocast ? Dtype::fp32 : w.dtype,
+            .behind_attention = whole_model,
+            .unfused = e.parallelism.unfused};
+}
 
 void add_gate_forward(Program& program, const MoeLayer& layer) {
     const Bytes scores = static_cast<double>(layer.tokens) * layer.experts * size_of(layer.dtype);
@@ -61,6 +80,13 @@ std::vector<int> world_load(const Routing& routing) {
     for (int r = 0; r < routing.ranks; ++r)
         for (int e = 0; e < routing.experts; ++e) load[static_cast<std::size_t>(e)] += routing.count(r, e);
     return load;
+}
+
+std::vector<std::size_t> by_load(const std::vector<int>& load) {
+    std::vector<std::size_t> order(load.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t expert) { return load[expert]; });
+    return order;
 }
 
 std::vector<double> computed_slots(MoeSystem system, long hidden, const Routing& routing) {

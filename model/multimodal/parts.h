@@ -23,7 +23,6 @@ struct TowerBlock {
     bool cross = false;
     bool gated = false, rotary = false, sub_norms = false, causal = false, fused_norms = true;
     [[nodiscard]] bool pools() const { return ffn == 0; }
-    friend bool operator==(const TowerBlock&, const TowerBlock&) = default;
 };
 
 TowerBlock vision_block(const Workload& workload);
@@ -46,7 +45,6 @@ struct TowerFlops {
     Flops patches, vision, poolers, text, decoder, cross, head;
     [[nodiscard]] Flops total() const { return patches + vision + poolers + text + decoder + cross + head; }
     [[nodiscard]] Flops blocks() const { return vision + text + decoder + cross; }  // what recompute runs again
-    friend bool operator==(const TowerFlops&, const TowerFlops&) = default;
 };
 Flops block_flops(const TowerBlock& block);  // of all its layers
 TowerFlops count_tower_flops(const Workload& workload);
