@@ -27,11 +27,7 @@ void add_experts(Program& program, const MoeLayer& layer, const Routing& routing
     const std::vector<int> load = world_load(routing);
     add_all_to_all_groups(program, layer, routing, phase, Direction::dispatch, none);
     program.synchronise(phase);
-    for (int r = 0; r < layer.ranks; ++r)
-        for (const long rows : rows_of_rank(layer, load, r)) {
-            program.ahead(r, "module", phase, HostWork{HostWork::Kind::module, 1});
-            if (rows > 0) add_expert(program, layer, r, rows, phase);
-        }
+    for (int r = 0; r < layer.ranks; ++r) add_modules(program, layer, r, rows_of_rank(layer, load, r), phase);
     add_all_to_all_groups(program, layer, routing, phase, Direction::combine, none);
     program.synchronise(phase);
 }

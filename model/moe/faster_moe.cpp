@@ -30,15 +30,6 @@ std::vector<long> rows_of_rank(const MoeLayer& layer, const Routing& routing, co
     return rows;
 }
 
-void add_experts(Program& program, const MoeLayer& layer, const Routing& routing, const Shadowing& s, Phase phase) {
-    for (int r = 0; r < layer.ranks; ++r) {
-        for (const long rows : rows_of_rank(layer, routing, s, r)) {
-            program.ahead(r, "module", phase, HostWork{HostWork::Kind::module, 1});
-            add_expert(program, layer, r, rows, phase);
-        }
-    }
-}
-
 }  // namespace
 
 // The rule as the system has it, constants built in: 50 Gbit/s, 11.5 TFLOP/s, 4-byte data, inner width 2 d. With
@@ -82,7 +73,7 @@ void add_faster_moe(Program& program, const MoeLayer& layer, const Routing& rout
         add_slot_pass(program, layer, "weighted_sum_backward", phase);
     }
     add_all_to_all_groups(program, layer, routing, phase, Direction::dispatch, s.shadowed);
-    add_experts(program, layer, routing, s, phase);
+    for (int r = 0; r < layer.ranks; ++r) add_modules(program, layer, r, rows_of_rank(layer, routing, s, r), phase);
     if (!forward)
         for_shadowed([&](int e) { program.on_all("shadow_reduce", phase, Reduce{layer.expert_weights(), layer.owner(e)}); });
     add_all_to_all_groups(program, layer, routing, phase, Direction::combine, s.shadowed);

@@ -46,9 +46,13 @@ void need_counts(const Routing& routing, std::string_view system) {
                           std::string(system) + "\" needs slots per source rank and expert; expected a file of counts");
 }
 
-void add_expert(Program& program, const MoeLayer& layer, int rank, long rows, Phase phase) {
-    for (const NamedOp& kernel : perceptron_kernels(layer.expert(), phase, {rows}, "expert_"))
-        program.on_rank(rank, kernel.name, phase, kernel.op);
+void add_modules(Program& program, const MoeLayer& layer, int rank, const std::vector<long>& rows, Phase phase) {
+    for (const long of_expert : rows) {
+        program.ahead(rank, "module", phase, HostWork{HostWork::Kind::module, 1});
+        if (of_expert == 0) continue;
+        for (const NamedOp& kernel : perceptron_kernels(layer.expert(), phase, {of_expert}, "expert_"))
+            program.on_rank(rank, kernel.name, phase, kernel.op);
+    }
 }
 
 void add_all_to_all_groups(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase,

@@ -52,8 +52,8 @@ void add_unfused_alltoall(Program& program, const MoeLayer& layer, Phase phase);
 // Throws ConfigError when the routing holds block totals only, naming the system.
 void need_counts(const Routing& routing, std::string_view system);
 
-// One expert over `rows` slots on one rank, forward or backward.
-void add_expert(Program& program, const MoeLayer& layer, int rank, long rows, Phase phase);
+// Experts of one rank in a host loop, over so many slots each, forward or backward: every module is called.
+void add_modules(Program& program, const MoeLayer& layer, int rank, const std::vector<long>& rows, Phase phase);
 
 enum class Direction { dispatch, combine };
 

@@ -5,6 +5,26 @@
 #include "model/rank_groups.h"
 
 namespace stepcast {
+namespace {
+
+// Each group of this shape in a stage of these ranks, as their indices. The lowest rank that belongs to none yet is the first
+// of the next.
+std::vector<std::vector<std::size_t>> groups_in(const std::vector<int>& ranks, const Group& shape) {
+    if (ranks.size() == 1) return {{0}};
+    std::vector<std::vector<std::size_t>> groups;
+    std::vector<bool> taken(ranks.size());
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+        if (taken[r]) continue;
+        auto& group = groups.emplace_back();
+        for (const int member : members(shape, ranks[r])) {
+            group.push_back(static_cast<std::size_t>(std::ranges::lower_bound(ranks, member) - ranks.begin()));
+            taken[group.back()] = true;
+        }
+    }
+    return groups;
+}
+
+}  // namespace
 
 Stage::Stage(TaskGraph& graph, std::vector<int> ranks, std::vector<int> expert_index)
     : graph_(graph),
@@ -12,24 +32,10 @@ Stage::Stage(TaskGraph& graph, std::vector<int> ranks, std::vector<int> expert_i
       expert_index_(std::move(expert_index)),
       chain_{TasksByRank(ranks_.size(), no_task), TasksByRank(ranks_.size(), no_task), {}} {}
 
-// Each group of this shape in the stage, as indices of its ranks. The lowest rank that belongs to none yet is the first
-// of the next.
 const std::vector<std::vector<std::size_t>>& Stage::groups_of(GroupId id) {
     if (groups_.size() <= id) groups_.resize(id + std::size_t{1});
-    auto& groups = groups_[id];
-    if (!groups.empty()) return groups;
-    if (ranks_.size() == 1) return groups = {{0}};
-    std::vector<bool> taken(ranks_.size());
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-        if (taken[r]) continue;
-        auto& group = groups.emplace_back();
-        for (const int member : members(graph_.group(id), ranks_[r])) {
-            const auto found = std::lower_bound(ranks_.begin(), ranks_.end(), member) - ranks_.begin();
-            group.push_back(static_cast<std::size_t>(found));
-            taken[group.back()] = true;
-        }
-    }
-    return groups;
+    if (groups_[id].empty()) groups_[id] = groups_in(ranks_, graph_.group(id));
+    return groups_[id];
 }
 
 void Stage::collect(std::size_t rank, const PlannedTask& task) {
@@ -50,26 +56,27 @@ void Stage::collect(std::size_t rank, const PlannedTask& task) {
 }
 
 // A task that is no collective has group 0, in which every rank is by itself.
-void Stage::stamp_task(const Plan& plan, std::size_t index, Phase phase) {
-    const PlannedTask& task = plan.tasks[index];
-    for (const auto& group : groups_of(task.group)) {
-        after_.clear();
-        places_.clear();
-        for (const std::size_t r : group) {
-            collect(r, task);
-            places_.emplace_back(ranks_[r], task.lane);
-        }
-        const auto variant = static_cast<std::size_t>(expert_index_[group.front()]);
-        const OpId op = task.op_variants < 0 ? task.op : plan.variants[static_cast<std::size_t>(task.op_variants)][variant];
-        const TaskId id = graph_.add(task.name, phase, op, places_, after_, task.host_calls, task.group);
-        for (const std::size_t r : group) stamped_[index * ranks_.size() + r] = id;
-    }
-}
-
 void Stage::stamp(const Plan& plan, Phase phase) {
     if (plan.tasks.empty()) return;
     stamped_.resize(plan.tasks.size() * ranks_.size());
-    for (std::size_t i = 0; i < plan.tasks.size(); ++i) stamp_task(plan, i, phase);
+    GroupId known = 0;
+    const auto* groups = &groups_of(known);
+    for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
+        const PlannedTask& task = plan.tasks[i];
+        if (task.group != known) groups = &groups_of(known = task.group);
+        for (const auto& group : *groups) {
+            after_.clear();
+            places_.clear();
+            for (const std::size_t r : group) {
+                collect(r, task);
+                places_.emplace_back(ranks_[r], task.lane);
+            }
+            const auto variant = [&] { return static_cast<std::size_t>(expert_index_[group.front()]); };
+            const OpId op = task.op_variants < 0 ? task.op : plan.variants[static_cast<std::size_t>(task.op_variants)][variant()];
+            const TaskId id = graph_.add(task.name, phase, op, places_, after_, task.host_calls, task.group);
+            for (const std::size_t r : group) stamped_[i * ranks_.size() + r] = id;
+        }
+    }
     const auto end = [&](int task, std::size_t r) {
         return task == PlannedTask::entry ? no_task : stamped_[static_cast<std::size_t>(task) * ranks_.size() + r];
     };

@@ -48,7 +48,6 @@ public:
 private:
     const std::vector<std::vector<std::size_t>>& groups_of(GroupId group);
     void collect(std::size_t rank, const PlannedTask& task);
-    void stamp_task(const Plan& plan, std::size_t index, Phase phase);
 
     TaskGraph& graph_;
     std::vector<int> ranks_, expert_index_;

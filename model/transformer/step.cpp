@@ -181,9 +181,8 @@ private:
     }
 
     void stamp(StageState& state, const Plan& plan, Phase phase) {
-        TasksByRank before = state.stage.last();
+        state.before_last = state.stage.last();
         state.stage.stamp(plan, phase);
-        state.before_last = std::move(before);
     }
 
     // What was written since `first` is of this unit's layer.
