@@ -4,9 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include <fmt/format.h>
-
-#include "model/errors.h"
+#include "model/checks/checks.h"
 
 namespace stepcast {
 namespace {
@@ -28,12 +26,6 @@ Axes axes_of(const Parallelism& p) {
     };
     std::array<Named, 4> all{
         {{"tp", p.tp, &Axes::tp}, {"cp", p.cp, &Axes::cp}, {"dp", p.dp, &Axes::dp}, {"pp", p.pp, &Axes::pp}}};
-    const auto refuse = [&] {
-        throw ConfigError(
-            fmt::format("parallelism.rank_order: found \"{}\"; expected tp, cp, dp and pp once each, innermost first, "
-                        "for example \"tp-cp-dp-pp\"",
-                        p.rank_order));
-    };
     Axes axes;
     int stride = 1;
     std::string_view left = p.rank_order;
@@ -42,7 +34,11 @@ Axes axes_of(const Parallelism& p) {
         const auto found =
             std::find_if(all.begin(), all.end(), [&](const Named& n) { return n.name == left.substr(0, dash); });
         const bool last = i + 1 == all.size();
-        if (found == all.end() || found->met || (dash == left.size()) != last) refuse();
+        if (found == all.end() || found->met || (dash == left.size()) != last)
+            refuse(
+                "parallelism.rank_order: found \"{}\"; expected tp, cp, dp and pp once each, innermost first, for example "
+                "\"tp-cp-dp-pp\"",
+                p.rank_order);
         found->met = true;
         axes.*found->axis = {found->size, stride};
         stride *= found->size;
@@ -84,16 +80,16 @@ struct Split {
 // The first `count` ranks of a pool as one group, and the ranks with the same position in all such groups as another.
 Split split(const Group& pool, int count, std::string_view key, std::string_view of) {
     if (count < 1 || pool.size() % count != 0)
-        throw ConfigError(fmt::format("parallelism.{}: {} does not divide {} = {}", key, count, of, pool.size()));
+        refuse("parallelism.{}: {} does not divide {} = {}", key, count, of, pool.size());
     const Axis inner{pool.ranks, pool.stride}, outer{pool.outer_ranks, pool.outer_stride};
     if (inner.size % count == 0)
         return {group_of({count, inner.stride}), group_of({inner.size / count, inner.stride * count}, outer)};
     const int outer_count = count / inner.size;
     if (count % inner.size != 0 || outer.size % outer_count != 0)
-        throw ConfigError(
-            fmt::format("parallelism.{}: groups of {} ranks would straddle the {} neighbouring ranks of "
-                        "{}; expected a divisor or a multiple of {}, or another rank_order",
-                        key, count, inner.size, of, inner.size));
+        refuse(
+            "parallelism.{}: groups of {} ranks would straddle the {} neighbouring ranks of {}; expected a divisor or a multiple of {}, or "
+            "another rank_order",
+            key, count, inner.size, of, inner.size);
     return {group_of(inner, {outer_count, outer.stride}),
             group_of({outer.size / outer_count, outer.stride * outer_count})};
 }
@@ -104,9 +100,9 @@ Split shards_of_experts(const Parallelism& p, const Group& replicas, int copies)
     if (copies == 1 || replicas.size() == 1) return {replicas, {}};
     if (copies % replicas.size() == 0) return {{}, replicas};
     if (replicas.size() % copies != 0)
-        throw ConfigError(fmt::format("parallelism.shard: {}: the {} replicas of an expert do not divide over {} copies of the model; "
-                                      "expected a multiple or a divisor of ep = {}",
-                                      p.shard, replicas.size(), copies, p.ep));
+        refuse("parallelism.shard: {}: the {} replicas of an expert do not divide over {} copies of the model; expected a multiple or a "
+               "divisor of ep = {}",
+               p.shard, replicas.size(), copies, p.ep);
     return split(replicas, replicas.size() / copies, "shard", "the replicas of an expert");
 }
 

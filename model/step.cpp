@@ -3,9 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include <fmt/format.h>
-
-#include "model/errors.h"
+#include "model/checks/checks.h"
 #include "model/graph_limits.h"
 #include "model/builders.h"
 #include "model/moe/layer.h"
@@ -17,9 +15,8 @@ namespace {
 
 void check_routing(const MoeLayer& layer, const Routing& routing) {
     if (routing.ranks != layer.ranks || routing.experts != layer.experts)
-        throw ConfigError("routing: holds " + std::to_string(routing.ranks) + " ranks and " +
-                          std::to_string(routing.experts) + " experts; expected " + std::to_string(layer.ranks) +
-                          " ranks and " + std::to_string(layer.experts) + " experts");
+        refuse("routing: holds {} ranks and {} experts; expected {} ranks and {} experts", routing.ranks, routing.experts, layer.ranks,
+               layer.experts);
 }
 
 // A routing file must hold the slots of this experiment: tokens x top_k of every source rank; block totals at least
@@ -30,17 +27,15 @@ void check_slots(const MoeLayer& layer, const Routing& routing, const std::strin
         long found = 0;
         for (int e = 0; e < routing.experts; ++e) found += routing.count(r, e);
         if (found != slots)
-            throw ConfigError("routing.file: " + file + ": source " + std::to_string(r) + " has " +
-                              std::to_string(found) + " slots; expected tokens x top_k = " + std::to_string(slots));
+            refuse("routing.file: {}: source {} has {} slots; expected tokens x top_k = {}", file, r, found, slots);
     }
     if (routing.totals.empty()) return;
     long blocks = 0;
     for (const BlockTotals& t : routing.totals) blocks += t.blocks;
     const long least = (slots * layer.ranks + 63) / 64, most = least + static_cast<long>(layer.ranks) * layer.experts;
     if (blocks < least || blocks > most)
-        throw ConfigError("routing.file: " + file + ": holds " + std::to_string(blocks) +
-                          " blocks of 64 rows; expected " + std::to_string(least) + " to " + std::to_string(most) +
-                          " for tokens x top_k = " + std::to_string(slots) + " slots of each rank");
+        refuse("routing.file: {}: holds {} blocks of 64 rows; expected {} to {} for tokens x top_k = {} slots of each rank", file, blocks,
+               least, most, slots);
 }
 
 // What a run's gates make of its activations is not known before: all layers of a draw share one skew.
@@ -103,9 +98,9 @@ void check_size(const Experiment& e, const Routing& routing, Folding folding) {
     };
     const double first = tasks(few), each = (tasks(2 * few) - first) / few, needed = first + each * (all - few);
     if (needed > static_cast<double>(most_tasks))
-        throw ConfigError(fmt::format("parallelism.global_batch: {} micro-batches are a step of {:.0f} tasks; expected at most {}: "
-                                      "a larger micro_batch, or more replicas",
-                                      all, needed, most_tasks));
+        refuse("parallelism.global_batch: {} micro-batches are a step of {:.0f} tasks; expected at most {}: a larger micro_batch, or more "
+               "replicas",
+               all, needed, most_tasks);
 }
 
 }  // namespace

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <string>
 
-#include "model/errors.h"
+#include "model/checks/checks.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -42,8 +41,9 @@ void add_slot_pass(Program& program, const MoeLayer& layer, std::string_view nam
 
 void need_counts(const Routing& routing, std::string_view system) {
     if (routing.counts.empty())
-        throw ConfigError("routing.file: holds block totals per rank, but parallelism.moe_system \"" +
-                          std::string(system) + "\" needs slots per source rank and expert; expected a file of counts");
+        refuse("routing.file: holds block totals per rank, but parallelism.moe_system \"{}\" needs slots per source rank and expert; "
+               "expected a file of counts",
+               system);
 }
 
 void add_modules(Program& program, const MoeLayer& layer, int rank, const std::vector<long>& rows, Phase phase) {

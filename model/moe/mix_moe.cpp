@@ -24,17 +24,14 @@ struct RankBlocks {
 
 long blocks_of(long rows) { return (rows + block_rows - 1) / block_rows; }
 
-std::vector<RankBlocks> blocks_from_totals(const MoeLayer& layer, const Routing& routing) {
+std::vector<RankBlocks> rank_blocks(const MoeLayer& layer, const Routing& routing) {
     std::vector<RankBlocks> ranks;
     for (const BlockTotals& t : routing.totals)
         ranks.push_back({t.blocks, t.remote, t.remote * (static_cast<double>(block_rows) * layer.row())});
-    return ranks;
-}
-
-std::vector<RankBlocks> blocks_from_counts(const MoeLayer& layer, const Routing& routing) {
+    if (!ranks.empty()) return ranks;
     const std::vector<int> load = world_load(routing);
     const std::vector<bool> popular = popular_experts(routing);
-    std::vector<RankBlocks> ranks(static_cast<std::size_t>(layer.ranks));
+    ranks.resize(static_cast<std::size_t>(layer.ranks));
     for (std::size_t i = 0; i < load.size(); ++i) {
         const int expert = static_cast<int>(i);
         if (popular[i]) {
@@ -49,10 +46,6 @@ std::vector<RankBlocks> blocks_from_counts(const MoeLayer& layer, const Routing&
         owner.remote_bytes += static_cast<double>(remote_rows) * layer.row();
     }
     return ranks;
-}
-
-std::vector<RankBlocks> rank_blocks(const MoeLayer& layer, const Routing& routing) {
-    return routing.totals.empty() ? blocks_from_counts(layer, routing) : blocks_from_totals(layer, routing);
 }
 
 FusedGemm fused(const MoeLayer& layer, const RankBlocks& rank, FusedGemm::Transfer transfer, long n, long k) {

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
-#include "model/errors.h"
+#include "model/checks/checks.h"
 
 namespace stepcast {
 namespace {
@@ -83,9 +81,7 @@ std::vector<ParameterGroup> parameter_groups(const Workload& w) {
     groups.push_back({{1, "scale"}});
     const auto wanted = static_cast<std::size_t>(w.optimizer_groups);
     if (wanted > groups.size())
-        throw ConfigError(
-            fmt::format("workload.optimizer_groups: {}, but the layers make {} groups; expected at most those", wanted,
-                        groups.size()));
+        refuse("workload.optimizer_groups: {}, but the layers make {} groups; expected at most those", wanted, groups.size());
     std::vector<ParameterGroup> joined(wanted);
     for (std::size_t i = 0; i < groups.size(); ++i) {
         ParameterGroup& into = joined[i * wanted / groups.size()];
