@@ -4,9 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include <fmt/format.h>
-
-#include "model/errors.h"
+#include "model/checks/checks.h"
 
 namespace stepcast {
 namespace {
@@ -28,12 +26,6 @@ Axes axes_of(const Parallelism& p) {
     };
     std::array<Named, 4> all{
         {{"tp", p.tp, &Axes::tp}, {"cp", p.cp, &Axes::cp}, {"dp", p.dp, &Axes::dp}, {"pp", p.pp, &Axes::pp}}};
-    const auto refuse = [&] {
-        throw ConfigError(
-            fmt::format("parallelism.rank_order: found \"{}\"; expected tp, cp, dp and pp once each, innermost first, "
-                        "for example \"tp-cp-dp-pp\"",
-                        p.rank_order));
-    };
     Axes axes;
     int stride = 1;
     std::string_view left = p.rank_order;
@@ -42,7 +34,11 @@ Axes axes_of(const Parallelism& p) {
         const auto found =
             std::find_if(all.begin(), all.end(), [&](const Named& n) { return n.name == left.substr(0, dash); });
         const bool last = i + 1 == all.size();
-        if (found == all.end() || found->met || (dash == left.size()) != last) refuse();
+        if (found == all.end() || found->met || (dash == left.size()) != last)
+            refuse(
+                "parallelism.rank_order: found \"{}\"; expected tp, cp, dp and pp once each, innermost first, for example "
+                "\"tp-cp-dp-pp\"",
+                p.rank_order);
         found->met = true;
         axes.*found->axis = {found->size, stride};
         stride *= found->size;
@@ -51,35 +47,30 @@ Axes axes_of(const Parallelism& p) {
     return axes;
 }
 
-// The ranks of several axes, walked innermost first: as only pp can lie between them, one gap at most is left when
-// neighbours are joined.
-struct Pool {
-    Axis inner, outer;
-    [[nodiscard]] int size() const { return inner.size * outer.size; }
-};
-
-Pool joined(std::vector<Axis> axes) {
-    std::ranges::sort(axes, {}, &Axis::stride);
-    Pool pool;
-    for (const Axis axis : axes) {
-        if (axis.size == 1) continue;
-        if (pool.inner.size == 1)
-            pool.inner = axis;
-        else if (pool.outer.size == 1 && axis.stride == pool.inner.size * pool.inner.stride)
-            pool.inner.size *= axis.size;
-        else if (pool.outer.size == 1)
-            pool.outer = axis;
-        else
-            pool.outer.size *= axis.size;
-    }
-    return pool;
-}
-
-Group group_of(Axis inner, Axis outer) {
+Group group_of(Axis inner, Axis outer = {}) {
     if (inner.size == 1) std::swap(inner, outer);
     if (inner.size == 1) return {};
     if (outer.size == 1) return {inner.size, inner.stride};
     return {inner.size, inner.stride, outer.size, outer.stride};
+}
+
+// The ranks of several axes, walked innermost first: as only pp can lie between them, one gap at most is left when
+// neighbours are joined.
+Group joined(std::vector<Axis> axes) {
+    std::ranges::sort(axes, {}, &Axis::stride);
+    Axis inner, outer;
+    for (const Axis axis : axes) {
+        if (axis.size == 1) continue;
+        if (inner.size == 1)
+            inner = axis;
+        else if (outer.size == 1 && axis.stride == inner.size * inner.stride)
+            inner.size *= axis.size;
+        else if (outer.size == 1)
+            outer = axis;
+        else
+            outer.size *= axis.size;
+    }
+    return group_of(inner, outer);
 }
 
 struct Split {
@@ -87,49 +78,48 @@ struct Split {
 };
 
 // The first `count` ranks of a pool as one group, and the ranks with the same position in all such groups as another.
-Split split(const Pool& pool, int count, std::string_view key, std::string_view of) {
+Split split(const Group& pool, int count, std::string_view key, std::string_view of) {
     if (count < 1 || pool.size() % count != 0)
-        throw ConfigError(fmt::format("parallelism.{}: {} does not divide {} = {}", key, count, of, pool.size()));
-    const auto [inner, outer] = pool;
+        refuse("parallelism.{}: {} does not divide {} = {}", key, count, of, pool.size());
+    const Axis inner{pool.ranks, pool.stride}, outer{pool.outer_ranks, pool.outer_stride};
     if (inner.size % count == 0)
-        return {group_of({count, inner.stride}, {}), group_of({inner.size / count, inner.stride * count}, outer)};
+        return {group_of({count, inner.stride}), group_of({inner.size / count, inner.stride * count}, outer)};
     const int outer_count = count / inner.size;
     if (count % inner.size != 0 || outer.size % outer_count != 0)
-        throw ConfigError(
-            fmt::format("parallelism.{}: groups of {} ranks would straddle the {} neighbouring ranks of "
-                        "{}; expected a divisor or a multiple of {}, or another rank_order",
-                        key, count, inner.size, of, inner.size));
+        refuse(
+            "parallelism.{}: groups of {} ranks would straddle the {} neighbouring ranks of {}; expected a divisor or a multiple of {}, or "
+            "another rank_order",
+            key, count, inner.size, of, inner.size);
     return {group_of(inner, {outer_count, outer.stride}),
-            group_of({outer.size / outer_count, outer.stride * outer_count}, {})};
+            group_of({outer.size / outer_count, outer.stride * outer_count})};
 }
 
 // Of the replicas of an expert those among the ranks of one copy share it; where a copy has fewer ranks than the experts are
 // spread over, each rank holds its experts whole.
 Split shards_of_experts(const Parallelism& p, const Group& replicas, int copies) {
-    const Pool pool{{replicas.ranks, replicas.stride}, {replicas.outer_ranks, replicas.outer_stride}};
     if (copies == 1 || replicas.size() == 1) return {replicas, {}};
     if (copies % replicas.size() == 0) return {{}, replicas};
     if (replicas.size() % copies != 0)
-        throw ConfigError(fmt::format("parallelism.shard: {}: the {} replicas of an expert do not divide over {} copies of the model; "
-                                      "expected a multiple or a divisor of ep = {}",
-                                      p.shard, replicas.size(), copies, p.ep));
-    return split(pool, replicas.size() / copies, "shard", "the replicas of an expert");
+        refuse("parallelism.shard: {}: the {} replicas of an expert do not divide over {} copies of the model; expected a multiple or a "
+               "divisor of ep = {}",
+               p.shard, replicas.size(), copies, p.ep);
+    return split(replicas, replicas.size() / copies, "shard", "the replicas of an expert");
 }
 
 }  // namespace
 
 RankGroups rank_groups(const Parallelism& p) {
     const Axes axes = axes_of(p);
-    const Pool data_context = joined({axes.dp, axes.cp});
+    const Group data_context = joined({axes.dp, axes.cp});
     const auto experts = p.expert_tensor_parallel
                              ? split(data_context, p.ep, "ep", "dp x cp")
                              : split(joined({axes.tp, axes.dp, axes.cp}), p.ep, "ep", "dp x cp x tp");
     const auto shards = split(data_context, p.shard == 0 ? data_context.size() : p.shard, "shard", "dp x cp");
     const auto expert_shards = shards_of_experts(p, experts.far, shards.far.size());
-    RankGroups groups{.tensor = group_of(axes.tp, {}),
-                      .context = group_of(axes.cp, {}),
-                      .data = group_of(axes.dp, {}),
-                      .data_context = group_of(data_context.inner, data_context.outer),
+    RankGroups groups{.tensor = group_of(axes.tp),
+                      .context = group_of(axes.cp),
+                      .data = group_of(axes.dp),
+                      .data_context = data_context,
                       .expert = experts.near,
                       .expert_data = experts.far,
                       .shard = shards.near,

@@ -4,9 +4,8 @@
 #include <cmath>
 #include <numeric>
 #include <random>
-#include <string>
 
-#include "model/errors.h"
+#include "model/checks/checks.h"
 
 namespace stepcast {
 namespace {
@@ -154,8 +153,7 @@ Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens
         throw std::logic_error("make_routing: sizes were not checked");
     const auto cells = static_cast<std::size_t>(ranks) * static_cast<std::size_t>(experts);
     if (constexpr std::size_t most = std::size_t{1} << 26; cells > most)  // as of a routing file; ints count them
-        throw ConfigError("routing.kind: " + std::to_string(ranks) + " ranks x " + std::to_string(experts) + " experts = " +
-                          std::to_string(cells) + " counts; expected at most " + std::to_string(most));
+        refuse("routing.kind: {} ranks x {} experts = {} counts; expected at most {}", ranks, experts, cells, most);
     Routing routing{.ranks = ranks, .experts = experts, .counts = {}, .totals = {}, .further = {}};
     switch (spec.kind) {
         case RoutingSpec::Kind::uniform: fill_uniform(routing, tokens_per_rank, top_k); break;

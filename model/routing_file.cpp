@@ -12,28 +12,26 @@ namespace {
 constexpr std::string_view first_line = "# stepcast routing 1, counts|block_totals, ranks R, experts E";
 constexpr int most_ranks = 1 << 16, most_experts = 1 << 20, most_cells = 1 << 26;
 
+int number(const CsvReader& csv, const std::string& text, std::string_view name, int least) {
+    try {
+        return csv_int(text, least);
+    } catch (const ConfigError& e) {
+        csv.fail(fmt::format("{}: {}", name, e.what()));
+    }
+}
+
 // " ranks 4" -> 4
 int labelled(const CsvReader& csv, const std::string& field, const std::string& label, int most) {
     const auto start = " " + label + " ";
     if (!field.starts_with(start))
         csv.fail("found \"" + field + "\"; expected \"" + label + " N\" as in \"" + std::string(first_line) + "\"");
-    int value = 0;
-    try {
-        value = csv_int(field.substr(start.size()), 1);
-    } catch (const ConfigError& e) {
-        csv.fail(label + ": " + e.what());
-    }
+    const int value = number(csv, field.substr(start.size()), label, 1);
     if (value > most) csv.fail(fmt::format("{}: {} is out of range; expected at most {}", label, value, most));
     return value;
 }
 
 int cell(const CsvReader& csv, std::size_t column, std::string_view name, int limit) {
-    int value = 0;
-    try {
-        value = csv_int(csv.fields()[column], 0);
-    } catch (const ConfigError& e) {
-        csv.fail(fmt::format("{}: {}", name, e.what()));
-    }
+    const int value = number(csv, csv.fields()[column], name, 0);
     if (value >= limit) csv.fail(fmt::format("{}: {} is out of range; expected less than {}", name, value, limit));
     return value;
 }

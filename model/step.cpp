@@ -3,9 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include <fmt/format.h>
-
-#include "model/errors.h"
+#include "model/checks/checks.h"
 #include "model/graph_limits.h"
 #include "model/builders.h"
 #include "model/moe/layer.h"
@@ -15,24 +13,10 @@
 namespace stepcast {
 namespace {
 
-MoeLayer layer_of(const Experiment& e) {
-    return {.ranks = rank_count(e.cluster),
-            .experts = e.workload.moe.experts,
-            .tokens = e.parallelism.micro_batch * e.workload.seq,
-            .top_k = e.workload.moe.top_k,
-            .hidden = e.workload.hidden,
-            .ffn = e.workload.ffn,
-            .dtype = e.workload.dtype,
-            .overlap_chunks = e.parallelism.overlap_chunks,
-            .weight_dtype = e.workload.dtype,
-            .unfused = e.parallelism.unfused};
-}
-
 void check_routing(const MoeLayer& layer, const Routing& routing) {
     if (routing.ranks != layer.ranks || routing.experts != layer.experts)
-        throw ConfigError("routing: holds " + std::to_string(routing.ranks) + " ranks and " +
-                          std::to_string(routing.experts) + " experts; expected " + std::to_string(layer.ranks) +
-                          " ranks and " + std::to_string(layer.experts) + " experts");
+        refuse("routing: holds {} ranks and {} experts; expected {} ranks and {} experts", routing.ranks, routing.experts, layer.ranks,
+               layer.experts);
 }
 
 // A routing file must hold the slots of this experiment: tokens x top_k of every source rank; block totals at least
@@ -43,17 +27,15 @@ void check_slots(const MoeLayer& layer, const Routing& routing, const std::strin
         long found = 0;
         for (int e = 0; e < routing.experts; ++e) found += routing.count(r, e);
         if (found != slots)
-            throw ConfigError("routing.file: " + file + ": source " + std::to_string(r) + " has " +
-                              std::to_string(found) + " slots; expected tokens x top_k = " + std::to_string(slots));
+            refuse("routing.file: {}: source {} has {} slots; expected tokens x top_k = {}", file, r, found, slots);
     }
     if (routing.totals.empty()) return;
     long blocks = 0;
     for (const BlockTotals& t : routing.totals) blocks += t.blocks;
     const long least = (slots * layer.ranks + 63) / 64, most = least + static_cast<long>(layer.ranks) * layer.experts;
     if (blocks < least || blocks > most)
-        throw ConfigError("routing.file: " + file + ": holds " + std::to_string(blocks) +
-                          " blocks of 64 rows; expected " + std::to_string(least) + " to " + std::to_string(most) +
-                          " for tokens x top_k = " + std::to_string(slots) + " slots of each rank");
+        refuse("routing.file: {}: holds {} blocks of 64 rows; expected {} to {} for tokens x top_k = {} slots of each rank", file, blocks,
+               least, most, slots);
 }
 
 // What a run's gates make of its activations is not known before: all layers of a draw share one skew.
@@ -92,16 +74,14 @@ TaskGraph write_step(const Experiment& e, const Routing& routing, Folding foldin
     if (e.workload.kind == Workload::Kind::transformer)
         return e.parallelism.eager_script ? build_eager_transformer_step(e)
                                           : build_transformer_step(e, routing, folding);
-    const MoeLayer layer = layer_of(e);
+    const MoeLayer layer = moe_layer_of(e);
     check_routing(layer, routing);
     if (e.parallelism.eager_script) return build_eager_moe_step(e, routing);
     TaskGraph graph(layer.ranks, e.cluster.launch_blocking);
     Program program(graph);
-    const MoeSystemTraits& system = traits(e.parallelism.moe_system);
-    for (int micro_batch = 0; micro_batch < micro_batches(e.parallelism); ++micro_batch) {
-        for (int l = 0; l < e.workload.layers; ++l) system.forward(program, layer, routing);
-        for (int l = 0; l < e.workload.layers; ++l) system.backward(program, layer, routing);
-    }
+    for (int micro_batch = 0; micro_batch < micro_batches(e.parallelism); ++micro_batch)
+        for (const Phase phase : {Phase::forward, Phase::backward})
+            for (int l = 0; l < e.workload.layers; ++l) traits(e.parallelism.moe_system).add(program, layer, routing, phase);
     return graph;
 }
 
@@ -118,9 +98,9 @@ void check_size(const Experiment& e, const Routing& routing, Folding folding) {
     };
     const double first = tasks(few), each = (tasks(2 * few) - first) / few, needed = first + each * (all - few);
     if (needed > static_cast<double>(most_tasks))
-        throw ConfigError(fmt::format("parallelism.global_batch: {} micro-batches are a step of {:.0f} tasks; expected at most {}: "
-                                      "a larger micro_batch, or more replicas",
-                                      all, needed, most_tasks));
+        refuse("parallelism.global_batch: {} micro-batches are a step of {:.0f} tasks; expected at most {}: a larger micro_batch, or more "
+               "replicas",
+               all, needed, most_tasks);
 }
 
 }  // namespace
@@ -128,7 +108,7 @@ void check_size(const Experiment& e, const Routing& routing, Folding folding) {
 Routing routing_of(const Experiment& e, int draw) {
     if (e.workload.kind == Workload::Kind::mlp || e.workload.kind == Workload::Kind::coca) return {};
     if (e.workload.kind == Workload::Kind::transformer) return transformer_routing(e, draw);
-    const MoeLayer layer = layer_of(e);
+    const MoeLayer layer = moe_layer_of(e);
     Routing routing = make_routing(e.routing, layer.ranks, layer.experts, layer.tokens, layer.top_k, draw);
     check_routing(layer, routing);
     if (e.routing.kind == RoutingSpec::Kind::file) check_slots(layer, routing, e.routing.file);

@@ -50,8 +50,6 @@ public:
           from_below_(cells()),
           from_above_(cells()),
           done_(count(shape.stages)) {
-        const std::size_t slots = 2 * cells(), sends = slots - 2 * count(shape.micro_batches);
-        graph_.reserve(slots + sends, slots + 2 * sends, 2 * slots + sends);
         forward_name_ = graph_.name_id("forward");
         backward_name_ = graph_.name_id("backward");
         send_name_ = graph_.name_id("send");

@@ -23,20 +23,11 @@ void add_projections(Block& b, const Workload& w, const RankShape& s) {
     const Width queries = heads_of(w, s) * s.qk_dim, keys = kv_heads_of(w, s) * s.qk_dim;
     const auto linear = [&](std::string_view name, Width out, Split split) {
         return Linear{.name = name, .tokens = s.tokens, .out = out, .in = w.hidden, .dtype = s.matrix, .split = split,
-                      .bias = w.qkv_bias};
+                      .bias = w.qkv_bias, .after_norm = name != "query", .adapter_rank = w.fused_projections ? w.adapter_rank : 0};
     };
-    if (w.fused_projections) {
-        b.push_back(linear("qkv", queries + keys * 2, Split::column));
-        std::get<Linear>(b.back()).after_norm = true;
-        std::get<Linear>(b.back()).adapter_rank = w.adapter_rank;
-        return;
-    }
+    if (w.fused_projections) return b.push_back(linear("qkv", queries + keys * 2, Split::column));
     b.push_back(Fork{"input_gradient_sum", number(s.tokens * s.hidden), 3});
-    b.push_back(linear("query", queries, Split::column));
-    for (const std::string_view name : {"key", "value"}) {
-        b.push_back(linear(name, keys, Split::none));
-        std::get<Linear>(b.back()).after_norm = true;
-    }
+    b.insert(b.end(), {linear("query", queries, Split::column), linear("key", keys, Split::none), linear("value", keys, Split::none)});
 }
 
 // Queries, keys and values from low-rank latents, and one rotary key for all heads (DeepSeek-V2, arXiv 2405.04434, section

@@ -3,7 +3,7 @@
 // dispatch_once (DeepEP's kernels): a token that k of E experts want crosses to each of N places once. Of L experts in one
 // place a token wants at least one with P(L) = 1 - prod_{i<k} (1 - L / (E - i)); so a place receives P(E/N) N / k of the
 // slots' bytes.
-#include "model/block/fused.h"
+#include "model/block/expert_rows.h"
 
 #include <algorithm>
 #include <cmath>

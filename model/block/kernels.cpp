@@ -1,31 +1,38 @@
 #include "model/block/kernels.h"
 
+#include "model/block/ends.h"
 #include "model/block/fused.h"
+#include "model/block/fused_attention.h"
+#include "model/block/fused_experts.h"
 #include "model/block/unfused.h"
 
 namespace stepcast {
 namespace {
 
-template <typename Style>
-void forward(Planner& planner, Style style, std::span<const Operator> operators) {
-    for (const Operator& op : operators) std::visit([&](const auto& of) { style.forward(planner, of); }, op);
-}
+template <typename... Rules>
+struct Style : Rules... {
+    using Rules::operator()...;
+};
 
-template <typename Style>
-void backward(BackwardPlanners planners, Style style, std::span<const Operator> operators) {
-    for (std::size_t i = operators.size(); i-- > 0;)
-        std::visit([&](const auto& of) { style.backward(planners, of); }, operators[i]);
+void write(const BlockPass& pass, std::span<const Operator> operators, KernelStyle style) {
+    const ExpertRows rows = pass.workload().moe.experts > 0 ? expert_rows(pass.c) : ExpertRows{};
+    const FusedExperts experts{pass, rows};
+    const Style fused{Fused{pass, rows}, FusedAttention{pass}, SharedPasses{pass}, experts, Ends{pass}};
+    const Style unfused{Unfused{pass}, SharedPasses{pass}, experts, Ends{pass}};
+    for (std::size_t i = 0; i < operators.size(); ++i) {
+        const Operator& op = operators[pass.ahead != nullptr ? i : operators.size() - 1 - i];
+        style == KernelStyle::fused ? std::visit(fused, op) : std::visit(unfused, op);
+    }
 }
 
 }  // namespace
 
 void plan_forward(Planner& planner, const LayerContext& c, std::span<const Operator> operators, KernelStyle style) {
-    style == KernelStyle::fused ? forward(planner, Fused(c), operators) : forward(planner, Unfused(c), operators);
+    write({{&planner, nullptr}, c}, operators, style);
 }
 
-void plan_backward(BackwardPlanners planners, const LayerContext& c, std::span<const Operator> operators,
-                   KernelStyle style) {
-    style == KernelStyle::fused ? backward(planners, Fused(c), operators) : backward(planners, Unfused(c), operators);
+void plan_backward(BackwardPlanners planners, const LayerContext& c, std::span<const Operator> operators, KernelStyle style) {
+    write({{nullptr, &planners}, c}, operators, style);
 }
 
 }  // namespace stepcast

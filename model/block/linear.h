@@ -14,10 +14,6 @@ void plan_weight_gradient(Planner& planner, const Linear& linear, const Experime
 // Operands of narrow products: read in 16 bits, written twice, by rows and by columns. Nothing for wider ones.
 void plan_cast(Planner& planner, double elements, Dtype dtype);
 
-// With the collectives of its split and the adapters next to it.
-void plan_split_linear(Planner& planner, const LayerContext& context, const Linear& linear);
-void plan_split_linear_backward(BackwardPlanners planners, const LayerContext& context, const Linear& linear);
-
 // With `overlapped`, what `work` writes runs during the collective.
 template <typename Work>
 void overlap(Planner& planner, bool overlapped, std::string_view name, const Op& op, const Group& group, Work work) {

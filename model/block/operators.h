@@ -26,7 +26,6 @@ struct Width {
     Width(long of_model, long of_rank) : whole(of_model), rank(of_rank) {}
     friend Width operator+(Width a, Width b) { return {a.whole + b.whole, a.rank + b.rank}; }
     friend Width operator*(Width a, long n) { return {a.whole * n, a.rank * n}; }
-    friend bool operator==(const Width&, const Width&) = default;
 };
 
 // How tensor parallelism splits a linear layer: not at all, by what it makes, or by what it reads.
@@ -43,7 +42,6 @@ struct Linear {
     bool after_norm = false;      // its input comes in the narrow type: from a norm (Transformer Engine), or cast for another
     bool constant_input = false;  // that needs no gradient
     int adapter_rank = 0;         // of the LoRA matrices next to it (arXiv 2106.09685); 0 = none
-    friend bool operator==(const Linear&, const Linear&) = default;
 };
 
 // A tensor that several operators read, of `elements` on a rank: the backward adds their gradients up.
@@ -51,7 +49,6 @@ struct Fork {
     std::string_view sum;  // the name of that
     double elements = 0;
     int readers = 2;
-    friend bool operator==(const Fork&, const Fork&) = default;
 };
 
 // Of `rows` rows, `kernels` side by side; products of this type read its result.
@@ -61,20 +58,17 @@ struct Normalize {
     Dtype product = Dtype::fp16;
     int kernels = 1;
     bool inner = false;  // within a block: its input is another operator's result
-    friend bool operator==(const Normalize&, const Normalize&) = default;
 };
 
 // From the type of norms and residuals to that of matrix products, where automatic casting makes them differ.
 struct Cast {
     double elements = 0;
-    friend bool operator==(const Cast&, const Cast&) = default;
 };
 
 // Between projections and attention: rotary positions, heads laid out. `bias`: of the projections.
 struct HeadLayout {
     long heads = 0, kv_heads = 0;
     bool bias = false;
-    friend bool operator==(const HeadLayout&, const HeadLayout&) = default;
 };
 
 // Scores, softmax, values of `heads` heads, or one kernel for all three.
@@ -85,12 +79,8 @@ struct Attend {
 
 // What is before the sequence is put in front of it; and attention over both, with scores of relative positions as well as
 // those of contents (Transformer-XL).
-struct WithMemory {
-    friend bool operator==(const WithMemory&, const WithMemory&) = default;
-};
-struct AttendRelative {
-    friend bool operator==(const AttendRelative&, const AttendRelative&) = default;
-};
+struct WithMemory {};
+struct AttendRelative {};
 
 // Of `rows` vectors of a width: `inputs` are read for each that is written (two of a gated activation in one kernel).
 // `bias`: of the projection before it. `into_product`: a product reads its result next.
@@ -101,7 +91,6 @@ struct Activate {
     int inputs = 1;
     bool bias = false;
     bool into_product = true;
-    friend bool operator==(const Activate&, const Activate&) = default;
 };
 
 // An element-wise pass that reads and writes so many elements. Its backward reads what it read and the gradient of what it
@@ -112,7 +101,6 @@ struct Elementwise {
     double kept = 0;  // of what it reads; the rest can be made again from what others keep
     bool into_product = false;
     double weights = 0;  // of the rank
-    friend bool operator==(const Elementwise&, const Elementwise&) = default;
 };
 
 // The scan of a Mamba-2 block (arXiv 2405.21060, sections 6 and 7): this rank's heads and groups.
@@ -121,47 +109,30 @@ struct Scan {
     long width = 0, state = 0;
     [[nodiscard]] Width inner() const { return heads * width; }
     [[nodiscard]] Width around() const { return inner() + groups * (2 * state); }  // x, B, C
-    friend bool operator==(const Scan&, const Scan&) = default;
 };
 
 // A block's result and what came into it, with dropout between. `bias`: of the block's last product.
 struct Residual {
     bool bias = false;
-    friend bool operator==(const Residual&, const Residual&) = default;
 };
 
 // Mixture of experts: scores to a choice; slots to where their experts are; one product of all local experts; back, weighted
 // and summed; what shared experts made added.
-struct Route {
-    friend bool operator==(const Route&, const Route&) = default;
-};
-struct ToExperts {
-    friend bool operator==(const ToExperts&, const ToExperts&) = default;
-};
+struct Route {};
+struct ToExperts {};
 struct GroupedLinear {
     std::string_view name, weight_gradient;
     Width out, in;
     Split split = Split::column;  // where tensor parallelism splits an expert
     bool bias = false;
-    friend bool operator==(const GroupedLinear&, const GroupedLinear&) = default;
 };
-struct FromExperts {
-    friend bool operator==(const FromExperts&, const FromExperts&) = default;
-};
-struct AddShared {
-    friend bool operator==(const AddShared&, const AddShared&) = default;
-};
+struct FromExperts {};
+struct AddShared {};
 
 // The ends of the model: rows of the table, positions, dropout; the loss over the logits, or over two scores a token.
-struct Embed {
-    friend bool operator==(const Embed&, const Embed&) = default;
-};
-struct Loss {
-    friend bool operator==(const Loss&, const Loss&) = default;
-};
-struct SpanLoss {
-    friend bool operator==(const SpanLoss&, const SpanLoss&) = default;
-};
+struct Embed {};
+struct Loss {};
+struct SpanLoss {};
 
 using Operator =
     std::variant<Linear, Fork, Normalize, Cast, HeadLayout, Attend, WithMemory, AttendRelative, Activate, Elementwise, Scan, Residual,

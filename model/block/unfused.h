@@ -2,74 +2,198 @@
 // writes. `matrix` is the width of what goes into and out of matrix products, `wide` that of norms, residuals and softmax,
 // which automatic casting keeps in fp32. Counted from the operators that PyTorch's automatic differentiation calls
 // (torch.cuda.amp's lists say which of them run in fp32). Not tensor parallel.
+//   causal (GPT-2): mask by choosing between score and a constant; softmax reads narrow and writes wide scores, which are cast
+//   back before dropout. Not causal (BERT): the mask is added, which makes the scores wide until after dropout.
+// Queries, keys and values are copied head by head, as batched products want them.
+// Transformer-XL over L = memory + sequence keys (arXiv 1901.02860, section 3.3 and appendix B): memory and input are put one
+// after the other; scores of contents (q + u) k and of positions (q + v) r are two batched products; the positions' are
+// shifted row by row (a padded copy); then sum, scale, mask, softmax. Memory has no gradient of its own, but its rows go
+// through the projection's backward.
 #pragma once
 
-#include "model/block/fused.h"
-#include "model/graph/op_kinds.h"
+#include "model/block/block_pass.h"
 
 namespace stepcast {
 
-class Unfused {
-public:
-    explicit Unfused(const LayerContext& context);
+struct Unfused {
+    const BlockPass& b;
+    const RankShape& s = b.c.shape;
+    const Workload& w = b.workload();
+    const Bytes matrix = s.element(), wide = w.autocast ? size_of(Dtype::fp32) : s.element(), mask = b.mask(1);
 
-    void forward(Planner& planner, const Linear& op) const;
-    void backward(BackwardPlanners planners, const Linear& op) const;
-    void forward(Planner&, const Fork&) const {}
-    void backward(BackwardPlanners planners, const Fork& op) const;
-    void forward(Planner& planner, const Normalize& op) const;
-    void backward(BackwardPlanners planners, const Normalize& op) const;
-    void forward(Planner& planner, const Cast& op) const { narrow(planner, op.elements); }
-    void backward(BackwardPlanners planners, const Cast& op) const { widen(planners.inputs, op.elements); }
-    void forward(Planner& planner, const Activate& op) const;
-    void backward(BackwardPlanners planners, const Activate& op) const;
-    void forward(Planner& planner, const Residual& op) const;
-    void backward(BackwardPlanners planners, const Residual& op) const;
-    void forward(Planner& planner, const SpanLoss& op) const;
-    void backward(BackwardPlanners planners, const SpanLoss& op) const;
-
-    // unfused_attention.cpp
-    void forward(Planner& planner, const HeadLayout& op) const;
-    void backward(BackwardPlanners planners, const HeadLayout& op) const;
-    void forward(Planner& planner, const Attend& op) const;
-    void backward(BackwardPlanners planners, const Attend& op) const;
-    void forward(Planner& planner, const WithMemory& op) const;
-    void backward(BackwardPlanners planners, const WithMemory& op) const;
-    void forward(Planner& planner, const AttendRelative& op) const;
-    void backward(BackwardPlanners planners, const AttendRelative& op) const;
-
-    // The same in both styles.
-    void forward(Planner& planner, const OneOf<Elementwise, Scan, Route, ToExperts, GroupedLinear, FromExperts, AddShared, Embed,
-                                               Loss> auto& op) const {
-        fused_.forward(planner, op);
+    // With automatic casting the weight is cast once a step, and its gradient back. A bias is a sum over tokens.
+    void operator()(const Linear& op) const {
+        const double weights = number(op.in.rank * op.out.rank);
+        cast(weights, wide, matrix);
+        if (b.ahead != nullptr) return plan_linear(*b.ahead, op);
+        if (!op.constant_input) plan_input_gradient(b.back->inputs, op);
+        plan_weight_gradient(b.back->weights, op, b.c.experiment);
+        if (op.constant_input) return;
+        if (wide != matrix) b.back->weights.compute("cast", MemoryPass{weights * matrix, weights * wide});
+        const double results = number(op.tokens * op.out.rank);
+        if (op.bias) b.back->weights.compute("bias_gradient", MemoryPass{results * matrix, Bytes(0)});
     }
-    void backward(BackwardPlanners planners, const OneOf<Elementwise, Scan, Route, ToExperts, GroupedLinear, FromExperts,
-                                                         AddShared, Embed, Loss> auto& op) const {
-        fused_.backward(planners, op);
+
+    void operator()(const Fork& op) const {
+        const auto further = static_cast<float>(op.readers - 1);
+        backward(op.sum, further * op.elements, 2.0 * wide, wide, further);
+    }
+
+    void operator()(const Cast& op) const {
+        cast(op.elements, wide, matrix);
+        cast_back(op.elements, matrix, wide);
+    }
+
+    // Backward: one kernel for dx, one for the gradients of scale and shift.
+    void operator()(const Normalize& op) const {
+        forward(op.name, number(op.rows * op.width), wide, wide);
+        backward(backward_name(op.name), number(op.rows * op.width), 4.0 * wide, wide, 2);
+    }
+
+    // Dropout of a block's result, then the sum.
+    void operator()(const Residual&) const {
+        if (b.drops()) forward("dropout", b.outer(), matrix, matrix + mask);
+        forward("residual", b.outer(), matrix + wide, wide);
+        cast_back(b.outer(), wide, matrix);
+        if (b.drops()) backward("dropout_backward", b.outer(), matrix + mask, matrix);
+    }
+
+    void operator()(const Activate& op) const {
+        const double inner = number(s.tokens * op.width.rank);
+        if (w.activation != Activation::gelu_steps) forward("activation", inner, matrix, matrix);
+        if (w.activation == Activation::gelu_steps) gelu_steps(inner);
+        if (w.inner_dropout) forward("dropout", inner, matrix, matrix + mask);
+        if (w.inner_dropout) backward("dropout_backward", inner, matrix + mask, matrix);
+        if (w.activation == Activation::gelu_steps) gelu_steps_backward(inner);
+        if (w.activation != Activation::gelu_steps) backward("activation_backward", inner, 2.0 * matrix, matrix);
+    }
+
+    // Two scores a token, where an answer begins and ends; the loss is over positions.
+    void operator()(const SpanLoss&) const {
+        forward("loss", number(2 * s.tokens), wide, wide, 12);
+        backward("loss_backward", number(2 * s.tokens), 2.0 * wide, wide, 12);
+    }
+
+    void operator()(const HeadLayout& op) const {
+        const double projected = number(s.tokens * ((op.heads + 2 * op.kv_heads) * s.qk_dim));
+        forward("head_layout", projected, matrix, matrix, 3);
+        backward("head_layout_backward", projected, 2.0 * matrix, 2.0 * matrix, 4);
+    }
+
+    void operator()(const Attend&) const {
+        b.forward("scores", to_scores(s.qk_dim));
+        softmax(w.causal);
+        b.forward("values", to_queries(s.value_dim));
+        forward("head_layout", b.outer(), matrix, matrix);
+
+        backward("head_layout_backward", b.outer(), matrix, matrix);
+        b.backward("values", to_scores(s.value_dim));
+        b.backward("values", to_keys(s.value_dim));
+        softmax_backward(w.causal);
+        b.backward("scores", to_queries(s.qk_dim));
+        b.backward("scores", to_keys(s.qk_dim));
+    }
+
+    void operator()(const WithMemory&) const {
+        forward("memory", key_elements(), wide, wide);
+        backward("memory_backward", b.outer(), wide, wide);
+    }
+
+    void operator()(const AttendRelative&) const {
+        const double all = scores();
+        const long width = s.qk_dim;
+        forward("position_bias", 2 * b.outer(), matrix, matrix, 2);
+        forward("head_layout", 2 * key_elements(), matrix, matrix, 2);
+        b.forward("scores", to_scores(width));
+        b.forward("position_scores", to_scores(width));
+        forward("shift", all, matrix, matrix);
+        forward("sum", all, 2.0 * matrix, matrix);
+        softmax(true);
+        b.forward("values", to_queries(width));
+        forward("head_layout", b.outer(), matrix, matrix);
+
+        backward("head_layout_backward", b.outer(), matrix, matrix);
+        b.backward("values", to_scores(width));
+        b.backward("values", to_keys(width));
+        softmax_backward(true);
+        backward("shift_backward", all, 2.0 * matrix, 3.0 * matrix, 3);
+        for (const char* name : {"scores", "position_scores"}) {
+            b.backward(name, to_queries(width));
+            b.backward(name, to_keys(width));
+        }
+        backward("position_bias_backward", b.outer(), 4.0 * matrix, matrix, 3);
+        backward("head_layout_backward", 3 * key_elements(), 2.0 * matrix, 2.0 * matrix, 4);
     }
 
 private:
-    [[nodiscard]] const Workload& workload() const { return c_.experiment.workload; }
-    void pass(Planner& planner, std::string_view name, double elements, Bytes read, Bytes written,
-              float kernels = 1) const {
-        planner.compute(name, MemoryPass{elements * read, elements * written}, kernels);
+    static double number(long count) { return static_cast<double>(count); }
+    void forward(std::string_view name, double elements, Bytes read, Bytes written, float kernels = 1) const {
+        b.forward(name, MemoryPass{elements * read, elements * written}, kernels);
     }
-    void narrow(Planner& planner, double elements) const;  // from wide to matrix; nothing where they are the same
-    void widen(Planner& planner, double elements) const;
-    [[nodiscard]] double outer() const;  // elements of a tensor tokens x hidden
-    [[nodiscard]] bool drops() const { return mask_ > Bytes(0); }
-    [[nodiscard]] bool drops_scores() const { return drops() && workload().score_dropout; }
+    void backward(std::string_view name, double elements, Bytes read, Bytes written, float kernels = 1) const {
+        b.backward(name, MemoryPass{elements * read, elements * written}, kernels);
+    }
+    // Nothing where both are the same.
+    void cast(double elements, Bytes from, Bytes to) const {
+        if (from != to) forward("cast", elements, from, to);
+    }
+    void cast_back(double elements, Bytes from, Bytes to) const {
+        if (from != to) backward("cast", elements, from, to);
+    }
 
-    void gelu_steps(Planner& planner, double inner) const;
-    void gelu_steps_backward(Planner& planner, double inner) const;
+    // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): half of x, cube, factor, sum, factor, tanh, one more, product.
+    void gelu_steps(double inner) const {
+        forward("activation", inner, matrix, matrix);
+        cast(inner, matrix, wide);
+        forward("activation", inner, 2.0 * wide, 2.0 * wide, 2);
+        forward("activation", inner, matrix + wide, wide);
+        forward("activation", inner, 3.0 * wide, 3.0 * wide, 3);
+        forward("activation", inner, matrix + wide, wide);
+        cast(inner, wide, matrix);
+    }
+    // Product: gradients of half x and of the rest; tanh; factor; the sum's branch to x; factor; cube (power, factor,
+    // product); half; and x's three gradients summed.
+    void gelu_steps_backward(double inner) const {
+        cast_back(inner, matrix, wide);
+        backward("activation_backward", inner, 3.0 * wide + matrix, 2.0 * wide, 2);
+        cast_back(inner, wide, matrix);
+        backward("activation_backward", inner, 2.0 * wide, wide);
+        backward("activation_backward", inner, wide, wide);
+        cast_back(inner, wide, matrix);
+        backward("activation_backward", inner, 5.0 * wide, 4.0 * wide, 4);
+        cast_back(inner, wide, matrix);
+        backward("activation_backward", inner, 5.0 * matrix, 3.0 * matrix, 3);
+    }
 
-    // unfused_attention.cpp
-    void softmax(Planner& planner, double scores) const;
-    void softmax_backward(Planner& planner, double scores) const;
+    [[nodiscard]] long keys() const { return s.seq + w.memory; }
+    [[nodiscard]] double key_elements() const { return number(s.batch * keys() * s.hidden); }
+    [[nodiscard]] double scores() const { return number(s.batch * s.heads * s.seq_q) * number(keys()); }
+    // Products of every head: rows of scores from queries and keys, or of queries or keys from scores.
+    [[nodiscard]] Gemm to_scores(long width) const { return {s.seq_q, keys(), width, s.batch * s.heads, s.storage}; }
+    [[nodiscard]] Gemm to_queries(long width) const { return {s.seq_q, width, keys(), s.batch * s.heads, s.storage}; }
+    [[nodiscard]] Gemm to_keys(long width) const { return {keys(), width, s.seq_q, s.batch * s.heads, s.storage}; }
 
-    const LayerContext& c_;
-    Fused fused_;
-    const Bytes matrix_, wide_, mask_;
+    void softmax(bool causal) const {
+        const double all = scores();
+        const Bytes width = causal ? matrix : wide;
+        forward("scale", all, matrix, matrix);
+        forward("mask", all, matrix, width);
+        forward("softmax", all, width, wide);
+        if (causal) cast(all, wide, matrix);
+        if (b.drops_scores()) forward("score_dropout", all, width, width + mask);
+        if (!causal) cast(all, wide, matrix);
+    }
+    void softmax_backward(bool causal) const {
+        const double all = scores();
+        const Bytes width = causal ? matrix : wide;
+        if (!causal) cast_back(all, matrix, wide);
+        if (b.drops_scores()) backward("score_dropout_backward", all, width + mask, width);
+        if (causal) cast_back(all, matrix, wide);
+        backward("softmax_backward", all, 2.0 * wide, width);
+        if (causal) backward("mask_backward", all, matrix, matrix);
+        if (!causal) cast_back(all, wide, matrix);
+        backward("scale_backward", all, matrix, matrix);
+    }
 };
 
 }  // namespace stepcast

@@ -57,22 +57,18 @@ private:
         const Bytes e = script_.element(), wide(4);
         script_.linear(gate());
         script_.host(3 * issue::function);
-        if (e != wide) script_.pass("scores", scores(), e, wide);
-        script_.pass("scores", scores(), wide, wide, Access::rows);
-        script_.small("top_k", 2, scores());
+        if (e != wide) script_.pass(0, "scores", scores(), e, wide);
+        script_.pass(0, "scores", scores(), wide, wide, Access::rows);
+        script_.small(0, "top_k", 2, scores());
         for (int i = 0; i < 2; ++i) {
-            script_.host(issue::function);
-            script_.small("histogram", 1, slots());
+            script_.small(issue::function, "histogram", 1, slots());
             script_.read("histogram");
         }
-        script_.host(issue::function);
-        script_.small("histogram", 2, slots());
-        script_.host(issue::function);
-        script_.small("sort", 8, slots());
+        script_.small(issue::function, "histogram", 2, slots());
+        script_.small(issue::function, "sort", 8, slots());
         script_.read("counts");
-        script_.host(2 * issue::function);
-        script_.small("gather", 1, slots());
-        script_.pass("gather", routed(), e, e, Access::rows);
+        script_.small(2 * issue::function, "gather", 1, slots());
+        script_.pass(0, "gather", routed(), e, e, Access::rows);
     }
 
     void expert(long rows) {
@@ -85,51 +81,39 @@ private:
     // Concatenated; a tensor of zeros, copied and filled; weighted in the parameters' type and summed over k.
     void combine() {
         const Bytes e = script_.element();
-        script_.host(issue::function);
-        script_.pass("concatenate", routed(), e, e);
-        script_.host(issue::function);
-        script_.pass("scatter", routed(), Bytes(0), e);
-        script_.host(issue::function);
-        script_.pass("scatter", routed(), e, e);
-        script_.pass("scatter", routed(), e, e, Access::rows);
-        script_.host(issue::views);
-        script_.small("weigh", 1, slots());
-        script_.host(issue::operation);
-        script_.pass("weigh", routed(), e, e);
-        script_.host(issue::operation);
-        script_.kernel("sum_slots", MemoryPass{routed() * e, outer() * e});
+        script_.pass(issue::function, "concatenate", routed(), e, e);
+        script_.pass(issue::function, "scatter", routed(), Bytes(0), e);
+        script_.pass(issue::function, "scatter", routed(), e, e);
+        script_.pass(0, "scatter", routed(), e, e, Access::rows);
+        script_.small(issue::views, "weigh", 1, slots());
+        script_.pass(issue::operation, "weigh", routed(), e, e);
+        script_.kernel(issue::operation, "sum_slots", MemoryPass{routed() * e, outer() * e});
     }
 
     // Cast to fp32, squared, its mean; backward: the mean's share, the square's factor (a copy and two products), the cast.
     void loss() {
         const Bytes e = script_.element(), wide(4);
         script_.host(issue::event + 3 * issue::operation);
-        if (e != wide) script_.pass("loss", outer(), e, wide);
-        script_.pass("loss", outer(), wide, wide);
-        script_.pass("loss", outer(), wide, Bytes(0), Access::rows);
-        script_.host(issue::backward_start);
-        script_.small("ones", 1);
+        if (e != wide) script_.pass(0, "loss", outer(), e, wide);
+        script_.pass(0, "loss", outer(), wide, wide);
+        script_.pass(0, "loss", outer(), wide, Bytes(0), Access::rows);
+        script_.small(issue::backward_start, "ones", 1);
+        script_.pass(issue::node, "loss_backward", outer(), Bytes(0), wide);
+        script_.pass(issue::node + 2 * issue::operation, "loss_backward", outer(), wide, wide);
+        script_.pass(0, "loss_backward", outer(), wide, wide);
+        script_.pass(0, "loss_backward", outer(), 2.0 * wide, wide);
         script_.host(issue::node);
-        script_.pass("loss_backward", outer(), Bytes(0), wide);
-        script_.host(issue::node + 2 * issue::operation);
-        script_.pass("loss_backward", outer(), wide, wide);
-        script_.pass("loss_backward", outer(), wide, wide);
-        script_.pass("loss_backward", outer(), 2.0 * wide, wide);
-        script_.host(issue::node);
-        if (e != wide) script_.pass("loss_backward", outer(), wide, e);
+        if (e != wide) script_.pass(0, "loss_backward", outer(), wide, e);
     }
 
     // Gradients of the experts' results, and of the weights: a product of the slots' size, summed over their width.
     void combine_backward() {
         const Bytes e = script_.element();
-        script_.host(2 * issue::node);
-        script_.kernel("weigh_backward", MemoryPass{outer() * e, routed() * e});
-        script_.kernel("weigh_backward", MemoryPass{(outer() + routed()) * e, routed() * e});
-        script_.pass("weigh_backward", routed(), e, Bytes(0), Access::rows);
-        script_.host(issue::node);
-        script_.small("weigh_backward", 1, slots());
-        script_.host(issue::node);
-        script_.pass("scatter_backward", routed(), e, e, Access::rows);
+        script_.kernel(2 * issue::node, "weigh_backward", MemoryPass{outer() * e, routed() * e});
+        script_.kernel(0, "weigh_backward", MemoryPass{(outer() + routed()) * e, routed() * e});
+        script_.pass(0, "weigh_backward", routed(), e, Bytes(0), Access::rows);
+        script_.small(issue::node, "weigh_backward", 1, slots());
+        script_.pass(issue::node, "scatter_backward", routed(), e, e, Access::rows);
         script_.host(issue::node);
     }
 
@@ -143,16 +127,13 @@ private:
 
     void route_backward() {
         const Bytes e = script_.element(), wide(4);
+        script_.pass(issue::node, "top_k_backward", scores(), Bytes(0), wide);
+        script_.small(0, "top_k_backward", 1, slots());
+        script_.pass(issue::node, "scores_backward", scores(), 2.0 * wide, wide, Access::rows);
         script_.host(issue::node);
-        script_.pass("top_k_backward", scores(), Bytes(0), wide);
-        script_.small("top_k_backward", 1, slots());
-        script_.host(issue::node);
-        script_.pass("scores_backward", scores(), 2.0 * wide, wide, Access::rows);
-        script_.host(issue::node);
-        if (e != wide) script_.pass("scores_backward", scores(), wide, e);
+        if (e != wide) script_.pass(0, "scores_backward", scores(), wide, e);
         script_.linear_backward(gate(), false);
-        script_.host(issue::event);
-        script_.small("end_of_step", 1);
+        script_.small(issue::event, "end_of_step", 1);
     }
 
     long tokens_, slots_, hidden_, ffn_, experts_;

@@ -3,6 +3,7 @@
 // (docs/pytorch.md lists them with shapes); which kernels an operator is made of is said at each.
 #pragma once
 
+#include <cmath>
 #include <string_view>
 
 #include "model/block/operators.h"
@@ -27,41 +28,78 @@ inline constexpr double optimizer = 12, parameter = 1, zero_gradient = 0.1;  // 
 
 class EagerScript {
 public:
+    using Access = MemoryPass::Access;
     EagerScript(TaskGraph& graph, Dtype dtype) : graph_(graph), dtype_(dtype), element_(size_of(dtype)) {}
 
     void begin(Phase phase) { phase_ = phase; }
     // The host works this long before it issues the next kernel.
     void host(double calls) { pending_ += calls; }
-    void kernel(std::string_view name, Op op);
+    // `calls`: what the operator costs the host on top of its launches; 0 for its further kernels.
+    void kernel(double calls, std::string_view name, Op op) {
+        add_task(name, std::move(op), Lane::compute, pending_ + calls + issue::launch);
+        pending_ = 0;
+    }
     // An element-wise operator over `elements`, of so many bytes each.
-    void pass(std::string_view name, double elements, Bytes read, Bytes written,
-              MemoryPass::Access access = MemoryPass::Access::stream);
+    void pass(double calls, std::string_view name, double elements, Bytes read, Bytes written, Access access = Access::stream) {
+        kernel(calls, name, MemoryPass{elements * read, elements * written, access});
+    }
     // Kernels whose bytes are nothing next to their launch: scalars, indices.
-    void small(std::string_view name, int kernels, double elements = 0);
+    void small(double calls, std::string_view name, int kernels, double elements = 0) {
+        const Bytes moved = Bytes(512) + elements * Bytes(8);
+        for (int i = 0; i < kernels; ++i) kernel(i == 0 ? calls : 0, name, MemoryPass{moved, moved});
+    }
     // The host waits for the device and reads a value.
-    void read(std::string_view name);
+    void read(std::string_view name) { add_task(name, HostWork{HostWork::Kind::read, 1}, Lane::host, 0); }
 
     // x and y of `elements`, rows of any width. Backward: one kernel for dx, one that sums over rows for scale and shift.
-    void norm(std::string_view name, double elements);
-    void norm_backward(std::string_view name, double elements);
+    void norm(std::string_view name, double elements) {
+        pass(issue::module, name, elements, element_, element_, Access::rows);
+    }
+    void norm_backward(std::string_view name, double elements) {
+        pass(3 * issue::node, name, elements, 2.0 * element_, element_, Access::rows);
+        pass(0, "norm_weight_gradient", elements, 2.0 * element_, Bytes(0), Access::strided);
+    }
     // addmm with the bias in its epilogue.
-    void linear(const Linear& l);
+    void linear(const Linear& l) {
+        kernel(issue::linear, l.name, Gemm{.m = l.tokens, .n = l.out.rank, .k = l.in.rank, .dtype = dtype_});
+    }
     // dx unless the input needs none, dW, and a sum over tokens for the bias; without bias dW comes first.
-    void linear_backward(const Linear& l, bool input_gradient = true);
-    void gelu(double elements);
-    void gelu_backward(double elements);
-    void add(std::string_view name, double elements);
+    void linear_backward(const Linear& l, bool input_gradient = true) {
+        host(issue::linear_node);
+        const Gemm dx{.m = l.tokens, .n = l.in.rank, .k = l.out.rank, .dtype = dtype_, .layout = Gemm::Layout::nn};
+        const Gemm dw{.m = l.out.rank, .n = l.in.rank, .k = l.tokens, .dtype = dtype_, .layout = Gemm::Layout::tn};
+        if (!l.bias) kernel(0, l.name, dw);
+        if (input_gradient) kernel(0, l.name, dx);
+        if (!l.bias) return;
+        kernel(0, l.name, dw);
+        pass(0, "bias_gradient", static_cast<double>(l.tokens * l.out.rank), element_, Bytes(0), Access::strided);
+    }
+    void gelu(double elements) { pass(issue::function, "gelu", elements, element_, element_); }
+    void gelu_backward(double elements) { pass(issue::node, "gelu_backward", elements, 2.0 * element_, element_); }
+    void add(std::string_view name, double elements) { pass(issue::operation, name, elements, 2.0 * element_, element_); }
     // The sum of the two gradients of a tensor that is read twice.
-    void accumulate(double elements);
+    void accumulate(double elements) { pass(issue::node, "gradient_sum", elements, 2.0 * element_, element_); }
     // Fused AdamW: gradients, weights and two moments in, weights and moments out, all of the parameters' type; kernels of
     // 320 pieces of 65536 elements.
-    void adam(double parameters, int tensors);
+    void adam(double parameters, int tensors) {
+        constexpr double piece = 65536, pieces = 320;
+        small(issue::optimizer + issue::parameter * tensors, "step_count", 1 + tensors / 110, tensors);
+        const double kernels = std::ceil(parameters / (piece * pieces));
+        for (double i = 0; i < kernels; ++i)
+            pass(0, "adam", parameters / kernels, 4.0 * element_, 3.0 * element_, Access::optimizer);
+        small(issue::zero_gradient * tensors + issue::event, "end_of_step", 1);
+    }
 
+    [[nodiscard]] bool ahead() const { return phase_ == Phase::forward; }
     [[nodiscard]] Bytes element() const { return element_; }
-    [[nodiscard]] Dtype dtype() const { return dtype_; }
 
 private:
-    void add_task(std::string_view name, Op op, Lane lane, double calls);
+    // A kernel follows the one before in its stream; only a read of the host waits for the device.
+    void add_task(std::string_view name, Op op, Lane lane, double calls) {
+        const Place place(0, lane);
+        const TaskId before = graph_.size() > 0 ? static_cast<TaskId>(graph_.size() - 1) : 0;
+        graph_.add(name, phase_, std::move(op), {&place, 1}, {&before, graph_.size() > 0 ? 1U : 0U}, static_cast<float>(calls));
+    }
 
     TaskGraph& graph_;
     Dtype dtype_;

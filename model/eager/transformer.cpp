@@ -17,93 +17,82 @@ using Access = MemoryPass::Access;
 
 double number(long count) { return static_cast<double>(count); }
 
-template <class T>
-concept Unwritten = OneOf<T, Cast, WithMemory, AttendRelative, Elementwise, Scan, Route, ToExperts, GroupedLinear, FromExperts,
-                          AddShared, SpanLoss>;
-
-// The kernels of one operator, forward and backward.
+// One rule an operator: the kernels of its forward, and of its backward.
 class Eager {
 public:
     Eager(const Workload& w, long batch, EagerScript& script)
         : w_(w), batch_(batch), tokens_(batch * w.seq), head_(head_dim(w)), script_(script) {}
 
-    void forward(const Linear& op) { script_.linear(op); }
-    void backward(const Linear& op) { script_.linear_backward(op); }
-    void forward(const Fork&) {}
-    void backward(const Fork& op) {
-        for (int i = 1; i < op.readers; ++i) script_.accumulate(op.elements);
+    void run(std::span<const Operator> block) {
+        for (std::size_t i = 0; i < block.size(); ++i) std::visit(*this, block[ahead() ? i : block.size() - 1 - i]);
     }
-    void forward(const Normalize& op) { script_.norm(op.name, outer()); }
-    void backward(const Normalize& op) { script_.norm_backward(backward_name(op.name), outer()); }
-    void forward(const Activate&) { script_.gelu(inner()); }
-    void backward(const Activate&) { script_.gelu_backward(inner()); }
-    void forward(const Residual&) { script_.add("residual", outer()); }
-    void backward(const Residual&) {}
+
+    void operator()(const Linear& op) { ahead() ? script_.linear(op) : script_.linear_backward(op); }
+    void operator()(const Fork& op) {
+        for (int i = 1; i < op.readers && !ahead(); ++i) script_.accumulate(op.elements);
+    }
+    void operator()(const Normalize& op) {
+        ahead() ? script_.norm(op.name, outer()) : script_.norm_backward(backward_name(op.name), outer());
+    }
+    void operator()(const Activate&) { ahead() ? script_.gelu(inner()) : script_.gelu_backward(inner()); }
+    void operator()(const Residual&) {
+        if (ahead()) script_.add("residual", outer());
+    }
 
     // Views of queries, keys and values; backward: their gradients, stacked, then permuted into the order of the
     // projection's columns.
-    void forward(const HeadLayout&) { script_.host(issue::views); }
-    void backward(const HeadLayout&) {
+    void operator()(const HeadLayout&) {
         const Bytes e = script_.element();
-        for (const char* name : {"stack_gradients", "head_layout_backward"}) {
-            script_.host(2 * issue::node);
-            script_.pass(name, 3 * outer(), e, e, Access::strided);
-        }
+        if (ahead()) return script_.host(issue::views);
+        for (const char* name : {"stack_gradients", "head_layout_backward"})
+            script_.pass(2 * issue::node, name, 3 * outer(), e, e, Access::strided);
     }
 
-    void forward(const Attend&) { plain() ? plain_attention() : flash_attention(false); }
-    void backward(const Attend&) { plain() ? plain_attention_backward() : flash_attention(true); }
+    void operator()(const Attend&) {
+        if (!plain()) return flash_attention();
+        ahead() ? plain_attention() : plain_attention_backward();
+    }
 
     // Rows of the table gathered; positions counted, gathered and added to every sequence.
-    void forward(const Embed&) {
+    void operator()(const Embed&) {
         const Bytes e = script_.element();
-        script_.host(2 * issue::module);
-        script_.pass("embedding", outer(), e, e);
-        script_.host(issue::function);
-        script_.small("positions", 1, w_.seq);
-        script_.host(issue::module);
-        script_.pass("positions", positions(), e, e);
-        script_.host(issue::operation);
-        script_.kernel("positions", MemoryPass{(outer() + positions()) * e, outer() * e});
-    }
-    void backward(const Embed&) {
-        const Bytes e = script_.element();
-        script_.host(2 * issue::node);
-        script_.kernel("positions_backward", MemoryPass{outer() * e, positions() * e});
-        table_gradient("positions_backward", w_.max_positions > 0 ? w_.max_positions : w_.seq, w_.seq);
-        table_gradient("embedding_backward", w_.vocab, number(tokens_));
+        if (!ahead()) {
+            script_.kernel(2 * issue::node, "positions_backward", MemoryPass{outer() * e, positions() * e});
+            table_gradient("positions_backward", w_.max_positions > 0 ? w_.max_positions : w_.seq, w_.seq);
+            return table_gradient("embedding_backward", w_.vocab, number(tokens_));
+        }
+        script_.pass(2 * issue::module, "embedding", outer(), e, e);
+        script_.small(issue::function, "positions", 1, w_.seq);
+        script_.pass(issue::module, "positions", positions(), e, e);
+        script_.kernel(issue::operation, "positions", MemoryPass{(outer() + positions()) * e, outer() * e});
     }
 
     // Logits cast to fp32 unless they are; a softmax kernel goes through each row three times (largest, sum, result). The rows
     // in work (two of 200 kB a multiprocessor) are about what the L2 holds: three in ten of the repeats are taken to hit it.
-    // The loss picks one value a token.
-    void forward(const Loss&) {
+    // The loss picks one value a token. The gradient of the picked values is a tensor of zeros with one value a token; the
+    // softmax's reads it twice (see above) and the result once; cast back.
+    void operator()(const Loss&) {
         const Bytes e = script_.element(), wide(4);
+        if (!ahead()) {
+            script_.small(0, "ones", 1);
+            script_.pass(issue::node, "loss_backward", logits(), Bytes(0), wide);
+            script_.small(0, "loss_backward", 1, number(tokens_) * 4);
+            script_.pass(issue::node, "log_softmax_backward", logits(), 2.7 * wide, wide, Access::rows);
+            script_.host(issue::node);
+            if (e != wide) script_.pass(0, "cast_logits_backward", logits(), wide, e);
+            return;
+        }
         script_.host(2 * issue::operation);
-        if (e != wide) script_.pass("cast_logits", logits(), e, wide);
-        script_.host(2 * issue::function);
-        script_.pass("log_softmax", logits(), 2.4 * wide, wide, Access::rows);
-        script_.small("loss", 1, number(tokens_) * 4);
+        if (e != wide) script_.pass(0, "cast_logits", logits(), e, wide);
+        script_.pass(2 * issue::function, "log_softmax", logits(), 2.4 * wide, wide, Access::rows);
+        script_.small(0, "loss", 1, number(tokens_) * 4);
     }
-    // The gradient of the picked values is a tensor of zeros with one value a token; the softmax's reads it twice (see above)
-    // and the result once; cast back.
-    void backward(const Loss&) {
-        const Bytes e = script_.element(), wide(4);
-        script_.small("ones", 1);
-        script_.host(issue::node);
-        script_.pass("loss_backward", logits(), Bytes(0), wide);
-        script_.small("loss_backward", 1, number(tokens_) * 4);
-        script_.host(issue::node);
-        script_.pass("log_softmax_backward", logits(), 2.7 * wide, wide, Access::rows);
-        script_.host(issue::node);
-        if (e != wide) script_.pass("cast_logits_backward", logits(), wide, e);
-    }
-
     // All is of one type; check_eager() lets nothing else through.
-    void forward(const Unwritten auto&) {}
-    void backward(const Unwritten auto&) {}
+    void operator()(const OneOf<Cast, WithMemory, AttendRelative, Elementwise, Scan, Route, ToExperts, GroupedLinear, FromExperts,
+                                AddShared, SpanLoss> auto&) {}
 
 private:
+    [[nodiscard]] bool ahead() const { return script_.ahead(); }
     [[nodiscard]] double outer() const { return number(tokens_ * w_.hidden); }
     [[nodiscard]] double inner() const { return number(tokens_ * w_.ffn); }
     [[nodiscard]] double positions() const { return number(static_cast<long>(w_.seq) * w_.hidden); }
@@ -113,12 +102,12 @@ private:
 
     // One kernel that reads the permuted views where they lie; fp32 operands are multiplied as such, whatever the products'
     // mode. Backward: dO * O summed, the kernel, dQ cast.
-    void flash_attention(bool backward) {
+    void flash_attention() {
+        const bool backward = !ahead();
         Attention op{batch_, w_.heads, w_.seq, w_.seq, head_, w_.causal, backward, w_.dtype, true};
         if (w_.dtype == Dtype::tf32) op.dtype = Dtype::fp32;
         op.generation = flash_generation(w_.attention);
-        script_.host(backward ? issue::attention_node + 2 * issue::launch : issue::attention);
-        script_.kernel(backward ? "attention_backward" : "attention", op);
+        script_.kernel(backward ? issue::attention_node + 2 * issue::launch : issue::attention, backward ? "attention_backward" : "attention", op);
     }
 
     [[nodiscard]] Gemm product(long m, long n, long k) const {
@@ -131,35 +120,27 @@ private:
         const Bytes e = script_.element();
         script_.host(issue::product);
         if (batch_ > 1) {
-            script_.pass("head_layout", outer(), e, e, Access::strided);
-            script_.pass("head_layout", outer(), e, e, Access::transpose);
+            script_.pass(0, "head_layout", outer(), e, e, Access::strided);
+            script_.pass(0, "head_layout", outer(), e, e, Access::transpose);
         }
-        script_.kernel("scores", product(w_.seq, w_.seq, head_));
-        script_.host(issue::operation);
-        script_.pass("scale", scores(), e, e);
-        script_.host(issue::function);
-        script_.pass("softmax", scores(), e, e, Access::rows);
+        script_.kernel(0, "scores", product(w_.seq, w_.seq, head_));
+        script_.pass(issue::operation, "scale", scores(), e, e);
+        script_.pass(issue::function, "softmax", scores(), e, e, Access::rows);
         script_.host(issue::product);
-        if (batch_ > 1) script_.pass("head_layout", outer(), e, e, Access::strided);
-        script_.kernel("values", product(w_.seq, head_, w_.seq));
-        script_.host(issue::function);
-        script_.pass("head_layout", outer(), e, e, Access::strided);
+        if (batch_ > 1) script_.pass(0, "head_layout", outer(), e, e, Access::strided);
+        script_.kernel(0, "values", product(w_.seq, head_, w_.seq));
+        script_.pass(issue::function, "head_layout", outer(), e, e, Access::strided);
     }
 
     void plain_attention_backward() {
         const Bytes e = script_.element();
-        script_.host(2 * issue::node);
-        script_.pass("head_layout_backward", outer(), e, e, Access::strided);
-        script_.host(3 * issue::node);
-        script_.kernel("values", product(w_.seq, head_, w_.seq));
-        script_.kernel("values", product(w_.seq, w_.seq, head_));
-        script_.host(2 * issue::node);
-        script_.pass("softmax_backward", scores(), 2.0 * e, e, Access::rows);
-        script_.host(issue::node);
-        script_.pass("scale_backward", scores(), e, e);
-        script_.host(3 * issue::node);
-        script_.kernel("scores", product(head_, w_.seq, w_.seq));
-        script_.kernel("scores", product(w_.seq, head_, w_.seq));
+        script_.pass(2 * issue::node, "head_layout_backward", outer(), e, e, Access::strided);
+        script_.kernel(3 * issue::node, "values", product(w_.seq, head_, w_.seq));
+        script_.kernel(0, "values", product(w_.seq, w_.seq, head_));
+        script_.pass(2 * issue::node, "softmax_backward", scores(), 2.0 * e, e, Access::rows);
+        script_.pass(issue::node, "scale_backward", scores(), e, e);
+        script_.kernel(3 * issue::node, "scores", product(head_, w_.seq, w_.seq));
+        script_.kernel(0, "scores", product(w_.seq, head_, w_.seq));
     }
 
     // Few rows are added one by one; for more than 3072 the indices are sorted and counted (a dozen small kernels), then rows of
@@ -167,13 +148,11 @@ private:
     void table_gradient(std::string_view name, double rows, double gathered) {
         constexpr double sorted_from = 3072;
         const Bytes e = script_.element(), wide(4);
-        script_.host(2 * issue::node);
-        script_.pass(name, rows * w_.hidden, Bytes(0), e);
-        if (gathered <= sorted_from) return script_.pass(name, gathered * w_.hidden, 2.0 * e, e, Access::rows);
-        script_.host(4 * issue::node);
-        script_.small(name, 12, gathered);
-        script_.pass(name, gathered * w_.hidden, e, wide, Access::rows);
-        script_.pass(name, gathered * w_.hidden, wide, e, Access::rows);
+        script_.pass(2 * issue::node, name, rows * w_.hidden, Bytes(0), e);
+        if (gathered <= sorted_from) return script_.pass(0, name, gathered * w_.hidden, 2.0 * e, e, Access::rows);
+        script_.small(4 * issue::node, name, 12, gathered);
+        script_.pass(0, name, gathered * w_.hidden, e, wide, Access::rows);
+        script_.pass(0, name, gathered * w_.hidden, wide, e, Access::rows);
     }
 
     const Workload& w_;
@@ -226,30 +205,24 @@ TaskGraph build_eager_transformer_step(const Experiment& e) {
     TaskGraph graph(1, e.cluster.launch_blocking);
     EagerScript script(graph, w.dtype);
     Eager eager(w, e.parallelism.micro_batch, script);
-    const auto forward = [&](std::span<const Operator> block) {
-        for (const Operator& op : block) std::visit([&](const auto& of) { eager.forward(of); }, op);
-    };
-    const auto backward = [&](std::span<const Operator> block) {
-        for (std::size_t i = block.size(); i-- > 0;) std::visit([&](const auto& of) { eager.backward(of); }, block[i]);
-    };
     const Block attention = attention_block(w, shape), feed_forward = feed_forward_block(w, shape), end = head_block(w, shape);
     const auto head = std::span(end).subspan(1);  // nothing but the final norm reads what the last layer makes
     script.begin(Phase::forward);
-    forward(embedding_block());
+    eager.run(embedding_block());
     for (int l = 0; l < w.layers; ++l) {
         script.host(issue::module);
-        forward(attention);
-        forward(feed_forward);
+        eager.run(attention);
+        eager.run(feed_forward);
     }
-    forward(head);
+    eager.run(head);
     script.begin(Phase::backward);
     script.host(issue::event + issue::backward_start);
-    backward(head);
+    eager.run(head);
     for (int l = 0; l < w.layers; ++l) {
-        backward(feed_forward);
-        backward(attention);
+        eager.run(feed_forward);
+        eager.run(attention);
     }
-    backward(embedding_block());
+    eager.run(embedding_block());
     if (w.optimizer == Optimizer::adam) {
         script.begin(Phase::optimizer);
         script.host(issue::event);

@@ -108,18 +108,6 @@ TaskId TaskGraph::add(std::string_view name, Phase phase, Op op, std::initialize
                std::span(after.begin(), after.size()), host_calls);
 }
 
-void TaskGraph::reserve(std::size_t tasks, std::size_t places, std::size_t edges) {
-    place_begin_.reserve(tasks + 1);
-    predecessor_begin_.reserve(tasks + 1);
-    op_.reserve(tasks);
-    name_.reserve(tasks);
-    phase_.reserve(tasks);
-    group_.reserve(tasks);
-    host_calls_.reserve(tasks);
-    places_.reserve(places);
-    predecessors_.reserve(edges);
-}
-
 void TaskGraph::set_multiplicity(std::vector<int> multiplicity) {
     if (multiplicity.size() != static_cast<std::size_t>(rank_count_))
         throw std::logic_error("task_graph: " + std::to_string(multiplicity.size()) + " multiplicities for " +

@@ -79,7 +79,6 @@ public:
                std::initializer_list<TaskId> after, float host_calls = 1);
     TaskId add(std::string_view name, Phase phase, Op op, std::span<const Place> places, std::span<const TaskId> after,
                float host_calls = 1);
-    void reserve(std::size_t tasks, std::size_t places, std::size_t edges);
 
     [[nodiscard]] std::size_t size() const { return op_.size(); }
     [[nodiscard]] int rank_count() const { return rank_count_; }
@@ -97,7 +96,6 @@ public:
     [[nodiscard]] std::span<const Op> ops() const { return ops_; }
     [[nodiscard]] GroupId group_id(TaskId t) const { return group_[t]; }
     [[nodiscard]] const Group& group(GroupId id) const { return groups_[id]; }
-    [[nodiscard]] std::size_t group_count() const { return groups_.size(); }
     [[nodiscard]] float host_calls(TaskId t) const { return host_calls_[t]; }
     [[nodiscard]] std::span<const Place> places(TaskId t) const {
         return {places_.data() + place_begin_[t], places_.data() + place_begin_[t + 1]};

@@ -23,6 +23,10 @@ struct Trace {
     std::vector<Span> spans;  // by task id, then in the order of the task's places
     friend bool operator==(const Trace&, const Trace&) = default;
 };
+constexpr auto names_of(Trace::Origin) {
+    using enum Trace::Origin;
+    return name_table<Trace::Origin>("an origin", {{simulated, "simulated"}, {executed, "executed"}, {imported, "imported"}});
+}
 
 Seconds step_end(const Trace& trace);  // latest finish; 0 for an empty trace
 
@@ -31,9 +35,7 @@ Seconds step_end(const Trace& trace);  // latest finish; 0 for an empty trace
 // overlapping or out of id order.
 void check_trace(const TaskGraph& graph, const Trace& trace, Seconds slack = Seconds(1e-12));
 
-// Whether a trace shows a graph at all, before its times are asked about (check_trace in model/graph/trace.h).
-
-// "" when the spans are the graph's tasks in their order, each on its places and of no negative length; else the first that
+// Whether a trace shows a graph at all, before its times are asked about: "" when the spans are the graph's tasks in their order, each on its places and of no negative length; else the first that
 // is not.
 std::string span_mismatch(const TaskGraph& graph, const Trace& trace);
 

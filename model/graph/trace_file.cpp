@@ -1,4 +1,4 @@
-#include <array>
+#include <algorithm>
 
 #include <fmt/format.h>
 
@@ -9,20 +9,14 @@
 namespace stepcast {
 namespace {
 
-constexpr std::array<std::pair<Trace::Origin, const char*>, 3> origins{{{Trace::Origin::simulated, "simulated"},
-                                                                        {Trace::Origin::executed, "executed"},
-                                                                        {Trace::Origin::imported, "imported"}}};
 constexpr int most_ranks = 1 << 20;  // of a trace
 const std::vector<std::string> header{"task", "rank", "lane", "start_s", "finish_s"};
 
 }  // namespace
 
 std::string write_trace(const Trace& trace, const std::string& graph_stamp) {
-    std::string text;
-    for (const auto& [origin, name] : origins)
-        if (origin == trace.origin)
-            text = fmt::format("# stepcast trace 1, {}{}{}\n{}\n", name, graph_stamp.empty() ? "" : ", graph ", graph_stamp,
-                               fmt::join(header, ","));
+    std::string text = fmt::format("# stepcast trace 1, {}{}{}\n{}\n", to_string(trace.origin), graph_stamp.empty() ? "" : ", graph ",
+                                   graph_stamp, fmt::join(header, ","));
     for (const Span& span : trace.spans)
         text += fmt::format("{},{},{},{},{}\n", span.task, span.place.rank(), to_string(span.place.lane()),
                             span.start.si(), span.finish.si());
@@ -32,19 +26,14 @@ std::string write_trace(const Trace& trace, const std::string& graph_stamp) {
 TraceFile read_trace(const std::string& path) {
     CsvReader csv(path);
     TraceFile file;
-    Trace& trace = file.trace;
-    bool known = false;
     constexpr std::string_view stamp = " graph ";
-    const bool any = csv.next();
-    const bool stamped = any && csv.fields().size() == 3 && csv.fields()[2].starts_with(stamp);
-    if (stamped) file.graph_stamp = csv.fields()[2].substr(stamp.size());
-    if (any && (csv.fields().size() == 2 || stamped))
-        for (const auto& [origin, name] : origins)
-            if (csv.fields()[0] == "# stepcast trace 1" && csv.fields()[1] == std::string(" ") + name) {
-                trace.origin = origin;
-                known = true;
-            }
-    if (!known) csv.fail("not a trace; expected the first line \"# stepcast trace 1, executed\"");
+    const std::vector<std::string> first = csv.next() ? csv.fields() : std::vector<std::string>{};
+    const bool stamped = first.size() == 3 && first[2].starts_with(stamp);
+    const bool whole = (first.size() == 2 || stamped) && first[0] == "# stepcast trace 1" && first[1].starts_with(' ');
+    if (!whole || std::ranges::find(name_list<Trace::Origin>, first[1].substr(1)) == name_list<Trace::Origin>.end())
+        csv.fail("not a trace; expected the first line \"# stepcast trace 1, executed\"");
+    file.trace.origin = parse_name<Trace::Origin>(first[1].substr(1));
+    if (stamped) file.graph_stamp = first[2].substr(stamp.size());
     if (!csv.next() || csv.fields() != header)
         csv.fail(fmt::format("expected the header \"{}\"", fmt::join(header, ",")));
     while (csv.next()) {
@@ -53,7 +42,7 @@ TraceFile read_trace(const std::string& path) {
             const std::vector<std::string>& f = csv.fields();
             const int rank = csv_int(f[1], 0);
             if (rank >= most_ranks) throw ConfigError(fmt::format("rank {}; expected fewer than {}", rank, most_ranks));
-            trace.spans.push_back({static_cast<TaskId>(csv_int(f[0], 0)), Place(rank, parse_name<Lane>(f[2])),
+            file.trace.spans.push_back({static_cast<TaskId>(csv_int(f[0], 0)), Place(rank, parse_name<Lane>(f[2])),
                                    Seconds(csv_number(f[3])), Seconds(csv_number(f[4]))});
         } catch (const ConfigError& e) {
             csv.fail(e.what());

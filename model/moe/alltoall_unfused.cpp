@@ -54,27 +54,20 @@ void add_batched_experts(Program& program, const MoeLayer& layer, const Capacity
 
 }  // namespace
 
-void add_unfused_alltoall_forward(Program& program, const MoeLayer& layer) {
+void add_unfused_alltoall(Program& program, const MoeLayer& layer, Phase phase) {
     const Capacity c = capacity_of(layer);
-    add_gate_forward(program, layer);
-    fill_buffer(program, layer, c, "encode", Phase::forward);
-    exchange(program, layer, c, "dispatch", Phase::forward);
-    add_batched_experts(program, layer, c, Phase::forward);
-    exchange(program, layer, c, "combine", Phase::forward);
-    sum_choices(program, layer, c, "decode", Phase::forward);
-}
-
-void add_unfused_alltoall_backward(Program& program, const MoeLayer& layer) {
-    const Capacity c = capacity_of(layer);
-    fill_buffer(program, layer, c, "decode_backward", Phase::backward);
-    for (int choice = 0; choice < layer.top_k; ++choice)
-        program.on_each("gate_gradients", Phase::backward, MemoryPass{2.0 * c.tokens, Bytes(0)});
-    exchange(program, layer, c, "dispatch", Phase::backward);
-    add_batched_experts(program, layer, c, Phase::backward);
-    exchange(program, layer, c, "combine", Phase::backward);
-    sum_choices(program, layer, c, "encode_backward", Phase::backward);
+    const bool forward = phase == Phase::forward;
+    if (forward) add_gate_forward(program, layer);
+    fill_buffer(program, layer, c, forward ? "encode" : "decode_backward", phase);
+    for (int choice = 0; choice < layer.top_k && !forward; ++choice)
+        program.on_each("gate_gradients", phase, MemoryPass{2.0 * c.tokens, Bytes(0)});
+    exchange(program, layer, c, "dispatch", phase);
+    add_batched_experts(program, layer, c, phase);
+    exchange(program, layer, c, "combine", phase);
+    sum_choices(program, layer, c, forward ? "decode" : "encode_backward", phase);
+    if (forward) return;
     add_gate_backward(program, layer);
-    program.on_each("sum", Phase::backward, MemoryPass{2.0 * c.tokens, c.tokens});  // the experts' and the gate's
+    program.on_each("sum", phase, MemoryPass{2.0 * c.tokens, c.tokens});  // the experts' and the gate's
 }
 
 }  // namespace stepcast

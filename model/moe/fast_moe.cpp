@@ -27,34 +27,26 @@ void add_experts(Program& program, const MoeLayer& layer, const Routing& routing
     const std::vector<int> load = world_load(routing);
     add_all_to_all_groups(program, layer, routing, phase, Direction::dispatch, none);
     program.synchronise(phase);
-    for (int r = 0; r < layer.ranks; ++r)
-        for (const long rows : rows_of_rank(layer, load, r)) {
-            program.ahead(r, "module", phase, HostWork{HostWork::Kind::module, 1});
-            if (rows > 0) add_expert(program, layer, r, rows, phase);
-        }
+    for (int r = 0; r < layer.ranks; ++r) add_modules(program, layer, r, rows_of_rank(layer, load, r), phase);
     add_all_to_all_groups(program, layer, routing, phase, Direction::combine, none);
     program.synchronise(phase);
 }
 
 }  // namespace
 
-void add_fast_moe_forward(Program& program, const MoeLayer& layer, const Routing& routing) {
+void add_fast_moe(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase) {
     need_counts(routing, "fast_moe");
-    program.ahead("framework", Phase::forward, HostWork{HostWork::Kind::framework, framework_calls});
-    add_gate_forward(program, layer);
-    program.on_all("counts", Phase::forward, counts_all_to_all(layer));
-    program.synchronise(Phase::forward);
-    add_slot_pass(program, layer, "permute", Phase::forward);
-    add_experts(program, layer, routing, Phase::forward);
-    add_slot_pass(program, layer, "weighted_sum", Phase::forward);
-}
-
-void add_fast_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing) {
-    program.ahead("framework", Phase::backward, HostWork{HostWork::Kind::framework, framework_calls});
-    add_slot_pass(program, layer, "weighted_sum_backward", Phase::backward);
-    add_experts(program, layer, routing, Phase::backward);
-    add_slot_pass(program, layer, "permute_backward", Phase::backward);
-    add_gate_backward(program, layer);
+    const bool forward = phase == Phase::forward;
+    program.ahead("framework", phase, HostWork{HostWork::Kind::framework, framework_calls});
+    if (forward) {
+        add_gate_forward(program, layer);
+        program.on_all("counts", phase, counts_all_to_all(layer));
+        program.synchronise(phase);
+    }
+    add_slot_pass(program, layer, forward ? "permute" : "weighted_sum_backward", phase);
+    add_experts(program, layer, routing, phase);
+    add_slot_pass(program, layer, forward ? "weighted_sum" : "permute_backward", phase);
+    if (!forward) add_gate_backward(program, layer);
 }
 
 }  // namespace stepcast

@@ -4,8 +4,6 @@
 // the host, unless launches block, calls modules while the device exchanges. It waits for the device where it reads the counts, before it
 // decides what is shadowed, and at the end of a pass (FastMoE's smgr->sync).
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "model/moe/layer.h"
 
@@ -32,15 +30,6 @@ std::vector<long> rows_of_rank(const MoeLayer& layer, const Routing& routing, co
     return rows;
 }
 
-void add_experts(Program& program, const MoeLayer& layer, const Routing& routing, const Shadowing& s, Phase phase) {
-    for (int r = 0; r < layer.ranks; ++r) {
-        for (const long rows : rows_of_rank(layer, routing, s, r)) {
-            program.ahead(r, "module", phase, HostWork{HostWork::Kind::module, 1});
-            add_expert(program, layer, r, rows, phase);
-        }
-    }
-}
-
 }  // namespace
 
 // The rule as the system has it, constants built in: 50 Gbit/s, 11.5 TFLOP/s, 4-byte data, inner width 2 d. With
@@ -54,9 +43,7 @@ std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing
     const double model_seconds = 2 * (2 * d * d) * element_bytes / bytes_per_second;
     const double slot_seconds = 3 * (4 * 2 * d * d / flops_per_second) + 4 * (d * element_bytes / bytes_per_second);
     const std::vector<int> load = world_load(routing);
-    std::vector<std::size_t> order(load.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t expert) { return load[expert]; });
+    const std::vector<std::size_t> order = by_load(load);
     std::vector<bool> shadowed(load.size());
     for (std::size_t i = 0; i + 1 < order.size(); ++i) {
         if ((load[order[i]] - load[order[i + 1]]) * slot_seconds <= model_seconds) break;
@@ -65,38 +52,34 @@ std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing
     return shadowed;
 }
 
-void add_faster_moe_forward(Program& program, const MoeLayer& layer, const Routing& routing) {
+void add_faster_moe(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase) {
     need_counts(routing, "faster_moe");
+    const bool forward = phase == Phase::forward;
     const Shadowing s{shadowed_experts(layer, routing), world_load(routing)};
-    program.ahead("framework", Phase::forward, HostWork{HostWork::Kind::framework, framework_calls});
-    add_gate_forward(program, layer);
-    program.on_all("counts", Phase::forward, AllGather{Bytes(8.0 * layer.experts * layer.ranks)});
-    program.on_each("schedule", Phase::forward, HostWork{HostWork::Kind::schedule, 1}, Lane::host);  // reads the counts
-    add_slot_pass(program, layer, "permute", Phase::forward);
-    for (int e = 0; e < layer.experts; ++e)
-        if (s.shadowed[static_cast<std::size_t>(e)])
-            program.on_all("shadow_broadcast", Phase::forward, Broadcast{layer.expert_weights(), layer.owner(e)});
-    add_all_to_all_groups(program, layer, routing, Phase::forward, Direction::dispatch, s.shadowed);
-    add_experts(program, layer, routing, s, Phase::forward);
-    add_all_to_all_groups(program, layer, routing, Phase::forward, Direction::combine, s.shadowed);
-    program.synchronise(Phase::forward);
-    add_slot_pass(program, layer, "weighted_sum", Phase::forward);
-}
-
-void add_faster_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing) {
-    const Shadowing s{shadowed_experts(layer, routing), world_load(routing)};
-    program.ahead("framework", Phase::backward, HostWork{HostWork::Kind::framework, framework_calls});
-    program.ahead("schedule", Phase::backward, HostWork{HostWork::Kind::schedule, 1});
-    add_slot_pass(program, layer, "weighted_sum_backward", Phase::backward);
-    add_all_to_all_groups(program, layer, routing, Phase::backward, Direction::dispatch, s.shadowed);
-    add_experts(program, layer, routing, s, Phase::backward);
-    for (int e = 0; e < layer.experts; ++e)
-        if (s.shadowed[static_cast<std::size_t>(e)])
-            program.on_all("shadow_reduce", Phase::backward, Reduce{layer.expert_weights(), layer.owner(e)});
-    add_all_to_all_groups(program, layer, routing, Phase::backward, Direction::combine, s.shadowed);
-    program.synchronise(Phase::backward);
-    add_slot_pass(program, layer, "permute_backward", Phase::backward);
-    add_gate_backward(program, layer);
+    const auto for_shadowed = [&](auto add) {
+        for (int e = 0; e < layer.experts; ++e)
+            if (s.shadowed[static_cast<std::size_t>(e)]) add(e);
+    };
+    const HostWork schedule{HostWork::Kind::schedule, 1};
+    program.ahead("framework", phase, HostWork{HostWork::Kind::framework, framework_calls});
+    if (forward) {
+        add_gate_forward(program, layer);
+        program.on_all("counts", phase, AllGather{Bytes(8.0 * layer.experts * layer.ranks)});
+        program.on_each("schedule", phase, schedule, Lane::host);  // reads the counts
+        add_slot_pass(program, layer, "permute", phase);
+        for_shadowed([&](int e) { program.on_all("shadow_broadcast", phase, Broadcast{layer.expert_weights(), layer.owner(e)}); });
+    } else {
+        program.ahead("schedule", phase, schedule);
+        add_slot_pass(program, layer, "weighted_sum_backward", phase);
+    }
+    add_all_to_all_groups(program, layer, routing, phase, Direction::dispatch, s.shadowed);
+    for (int r = 0; r < layer.ranks; ++r) add_modules(program, layer, r, rows_of_rank(layer, routing, s, r), phase);
+    if (!forward)
+        for_shadowed([&](int e) { program.on_all("shadow_reduce", phase, Reduce{layer.expert_weights(), layer.owner(e)}); });
+    add_all_to_all_groups(program, layer, routing, phase, Direction::combine, s.shadowed);
+    program.synchronise(phase);
+    add_slot_pass(program, layer, forward ? "weighted_sum" : "permute_backward", phase);
+    if (!forward) add_gate_backward(program, layer);
 }
 
 }  // namespace stepcast

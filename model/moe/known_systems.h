@@ -10,30 +10,28 @@
 namespace stepcast {
 
 class Program;
+enum class Phase : std::uint8_t;
 struct MoeLayer;
 struct Routing;
 
 // Appends the forward or the backward of one layer; the routing must hold what the system needs (slots of every source and
 // expert, or totals of blocks where it takes them), else ConfigError.
-using AddMoeLayer = void(Program& program, const MoeLayer& layer, const Routing& routing);
-AddMoeLayer add_fast_moe_forward, add_fast_moe_backward;
-AddMoeLayer add_faster_moe_forward, add_faster_moe_backward;
-AddMoeLayer add_mix_moe_forward, add_mix_moe_backward;
-AddMoeLayer add_alltoall_forward, add_alltoall_backward;
+using AddMoeLayer = void(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase);
+AddMoeLayer add_fast_moe, add_faster_moe, add_mix_moe, add_alltoall;
 
 enum class MoeSystem : std::uint8_t { fast_moe, faster_moe, mix_moe, alltoall };
 
 struct MoeSystemTraits {
     MoeSystem system;
     std::string_view name;  // in files
-    AddMoeLayer *forward, *backward;
+    AddMoeLayer* add;
 };
 
 inline constexpr MoeSystemTraits known_systems[] = {
-    {MoeSystem::fast_moe, "fast_moe", add_fast_moe_forward, add_fast_moe_backward},
-    {MoeSystem::faster_moe, "faster_moe", add_faster_moe_forward, add_faster_moe_backward},
-    {MoeSystem::mix_moe, "mix_moe", add_mix_moe_forward, add_mix_moe_backward},
-    {MoeSystem::alltoall, "alltoall", add_alltoall_forward, add_alltoall_backward},
+    {MoeSystem::fast_moe, "fast_moe", add_fast_moe},
+    {MoeSystem::faster_moe, "faster_moe", add_faster_moe},
+    {MoeSystem::mix_moe, "mix_moe", add_mix_moe},
+    {MoeSystem::alltoall, "alltoall", add_alltoall},
 };
 
 constexpr const MoeSystemTraits& traits(MoeSystem system) { return known_systems[static_cast<std::size_t>(system)]; }

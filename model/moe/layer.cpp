@@ -1,10 +1,28 @@
 #include "model/moe/layer.h"
 
-#include <string>
+#include <algorithm>
+#include <numeric>
 
-#include "model/errors.h"
+#include "model/checks/checks.h"
+#include "model/transformer/counts.h"
 
 namespace stepcast {
+
+MoeLayer moe_layer_of(const Experiment& e) {
+    const Workload& w = e.workload;
+    const bool whole_model = w.kind == Workload::Kind::transformer;
+    return {.ranks = whole_model ? e.parallelism.ep : rank_count(e.cluster),
+            .experts = w.moe.experts,
+            .tokens = e.parallelism.micro_batch * w.seq,
+            .top_k = w.moe.top_k,
+            .hidden = w.hidden,
+            .ffn = expert_ffn(w),
+            .dtype = w.dtype,
+            .overlap_chunks = e.parallelism.overlap_chunks,
+            .weight_dtype = whole_model && w.autocast ? Dtype::fp32 : w.dtype,
+            .behind_attention = whole_model,
+            .unfused = e.parallelism.unfused};
+}
 
 void add_gate_forward(Program& program, const MoeLayer& layer) {
     const Bytes scores = static_cast<double>(layer.tokens) * layer.experts * size_of(layer.dtype);
@@ -23,13 +41,18 @@ void add_slot_pass(Program& program, const MoeLayer& layer, std::string_view nam
 
 void need_counts(const Routing& routing, std::string_view system) {
     if (routing.counts.empty())
-        throw ConfigError("routing.file: holds block totals per rank, but parallelism.moe_system \"" +
-                          std::string(system) + "\" needs slots per source rank and expert; expected a file of counts");
+        refuse("routing.file: holds block totals per rank, but parallelism.moe_system \"{}\" needs slots per source rank and expert; "
+               "expected a file of counts",
+               system);
 }
 
-void add_expert(Program& program, const MoeLayer& layer, int rank, long rows, Phase phase) {
-    for (const NamedOp& kernel : perceptron_kernels(layer.expert(), phase, {rows}, "expert_"))
-        program.on_rank(rank, kernel.name, phase, kernel.op);
+void add_modules(Program& program, const MoeLayer& layer, int rank, const std::vector<long>& rows, Phase phase) {
+    for (const long of_expert : rows) {
+        program.ahead(rank, "module", phase, HostWork{HostWork::Kind::module, 1});
+        if (of_expert == 0) continue;
+        for (const NamedOp& kernel : perceptron_kernels(layer.expert(), phase, {of_expert}, "expert_"))
+            program.on_rank(rank, kernel.name, phase, kernel.op);
+    }
 }
 
 void add_all_to_all_groups(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase,
@@ -61,6 +84,13 @@ std::vector<int> world_load(const Routing& routing) {
     for (int r = 0; r < routing.ranks; ++r)
         for (int e = 0; e < routing.experts; ++e) load[static_cast<std::size_t>(e)] += routing.count(r, e);
     return load;
+}
+
+std::vector<std::size_t> by_load(const std::vector<int>& load) {
+    std::vector<std::size_t> order(load.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t expert) { return load[expert]; });
+    return order;
 }
 
 std::vector<double> computed_slots(MoeSystem system, long hidden, const Routing& routing) {

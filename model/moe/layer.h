@@ -32,6 +32,9 @@ struct MoeLayer {
     }
 };
 
+// Of a step that is such layers alone, or of a whole model's.
+MoeLayer moe_layer_of(const Experiment& experiment);
+
 // faster_moe's choice, true per shadowed expert (exposed for its test and for --explain).
 std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing);
 // mix_moe's: those that every rank computes for its own tokens.
@@ -45,13 +48,12 @@ void add_gate_backward(Program& program, const MoeLayer& layer);
 // Reads and writes all slots of a rank once: permute, un-permute, and their backward.
 void add_slot_pass(Program& program, const MoeLayer& layer, std::string_view name, Phase phase);
 // alltoall_unfused.cpp; slots beyond an expert's capacity are dropped, so routing is no matter.
-void add_unfused_alltoall_forward(Program& program, const MoeLayer& layer);
-void add_unfused_alltoall_backward(Program& program, const MoeLayer& layer);
+void add_unfused_alltoall(Program& program, const MoeLayer& layer, Phase phase);
 // Throws ConfigError when the routing holds block totals only, naming the system.
 void need_counts(const Routing& routing, std::string_view system);
 
-// One expert over `rows` slots on one rank, forward or backward.
-void add_expert(Program& program, const MoeLayer& layer, int rank, long rows, Phase phase);
+// Experts of one rank in a host loop, over so many slots each, forward or backward: every module is called.
+void add_modules(Program& program, const MoeLayer& layer, int rank, const std::vector<long>& rows, Phase phase);
 
 enum class Direction { dispatch, combine };
 
@@ -61,7 +63,8 @@ enum class Direction { dispatch, combine };
 void add_all_to_all_groups(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase,
                          Direction direction, const std::vector<bool>& skip);
 
-// Slots of every expert over all source ranks.
+// Slots of every expert over all source ranks; experts by falling load.
 std::vector<int> world_load(const Routing& routing);
+std::vector<std::size_t> by_load(const std::vector<int>& load);
 
 }  // namespace stepcast

@@ -7,8 +7,6 @@
 // the recorded totals (1064 and 1032 blocks for 1024 full ones) show that rows of one expert share blocks across source
 // ranks.
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "model/moe/layer.h"
 
@@ -26,17 +24,14 @@ struct RankBlocks {
 
 long blocks_of(long rows) { return (rows + block_rows - 1) / block_rows; }
 
-std::vector<RankBlocks> blocks_from_totals(const MoeLayer& layer, const Routing& routing) {
+std::vector<RankBlocks> rank_blocks(const MoeLayer& layer, const Routing& routing) {
     std::vector<RankBlocks> ranks;
     for (const BlockTotals& t : routing.totals)
         ranks.push_back({t.blocks, t.remote, t.remote * (static_cast<double>(block_rows) * layer.row())});
-    return ranks;
-}
-
-std::vector<RankBlocks> blocks_from_counts(const MoeLayer& layer, const Routing& routing) {
+    if (!ranks.empty()) return ranks;
     const std::vector<int> load = world_load(routing);
     const std::vector<bool> popular = popular_experts(routing);
-    std::vector<RankBlocks> ranks(static_cast<std::size_t>(layer.ranks));
+    ranks.resize(static_cast<std::size_t>(layer.ranks));
     for (std::size_t i = 0; i < load.size(); ++i) {
         const int expert = static_cast<int>(i);
         if (popular[i]) {
@@ -53,10 +48,6 @@ std::vector<RankBlocks> blocks_from_counts(const MoeLayer& layer, const Routing&
     return ranks;
 }
 
-std::vector<RankBlocks> rank_blocks(const MoeLayer& layer, const Routing& routing) {
-    return routing.totals.empty() ? blocks_from_counts(layer, routing) : blocks_from_totals(layer, routing);
-}
-
 FusedGemm fused(const MoeLayer& layer, const RankBlocks& rank, FusedGemm::Transfer transfer, long n, long k) {
     FusedGemm op{.blocks = rank.blocks,
                  .remote_blocks = rank.remote_blocks,
@@ -71,13 +62,39 @@ FusedGemm fused(const MoeLayer& layer, const RankBlocks& rank, FusedGemm::Transf
     return op;
 }
 
-// AG on every rank, then `between` per rank, a barrier, GA on every rank and another barrier.
-void add_fused_pair(Program& program, const MoeLayer& layer, const std::vector<RankBlocks>& ranks, Phase phase,
-                    const std::function<void(int rank, long rows)>& between) {
+GroupedGemm weight_gradient(const MoeLayer& layer, const RankBlocks& rank) {
+    return {.rows = {rank.blocks * block_rows}, .n = layer.ffn, .k = layer.hidden, .dtype = layer.dtype, .weight_gradient = true};
+}
+
+}  // namespace
+
+std::vector<bool> popular_experts(const Routing& routing) {
+    const std::vector<int> load = world_load(routing);
+    const std::vector<std::size_t> order = by_load(load);
+    std::vector<bool> popular(load.size());
+    for (std::size_t i = 0; i < order.size() && i < popular_count; ++i) popular[order[i]] = true;
+    return popular;
+}
+
+void add_mix_moe(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase) {
+    const std::vector<RankBlocks> ranks = rank_blocks(layer, routing);
+    const bool forward = phase == Phase::forward;
+    const double copies = layer.experts_per_rank() + std::min(popular_count, layer.experts);
+    const Bytes transposed = copies * layer.expert_weights();
+    if (forward) program.on_all("barrier", phase, Barrier{});
+    if (forward && !layer.behind_attention)
+        program.on_each("assignment", phase, HostWork{HostWork::Kind::assignment, 1}, Lane::host);
+    program.ahead("schedule", phase, HostWork{HostWork::Kind::schedule, 1});
+    if (forward)
+        program.on_each("weight_transpose", phase, MemoryPass{transposed, transposed, MemoryPass::Access::transpose});
+    else
+        add_slot_pass(program, layer, "weighted_sum_backward", phase);
     for (int r = 0; r < layer.ranks; ++r) {
         const RankBlocks& rank = ranks[static_cast<std::size_t>(r)];
+        const Bytes inner = static_cast<double>(rank.blocks * block_rows) * layer.ffn_row();
         program.on_rank(r, "AG", phase, fused(layer, rank, FusedGemm::Transfer::gather, layer.ffn, layer.hidden));
-        between(r, rank.blocks * block_rows);
+        if (!forward) program.on_rank(r, "wgrad2", phase, weight_gradient(layer, rank));
+        program.on_rank(r, forward ? "gelu" : "gelu_backward", phase, MemoryPass{(forward ? 1.0 : 2.0) * inner, inner});
     }
     program.on_all("barrier", phase, Barrier{});
     for (int r = 0; r < layer.ranks; ++r)
@@ -85,54 +102,10 @@ void add_fused_pair(Program& program, const MoeLayer& layer, const std::vector<R
             r, "GA", phase,
             fused(layer, ranks[static_cast<std::size_t>(r)], FusedGemm::Transfer::scatter, layer.hidden, layer.ffn));
     program.on_all("barrier", phase, Barrier{});
-}
-
-GroupedGemm weight_gradient(const MoeLayer& layer, long rows) {
-    return {.rows = {rows}, .n = layer.ffn, .k = layer.hidden, .dtype = layer.dtype, .weight_gradient = true};
-}
-
-}  // namespace
-
-std::vector<bool> popular_experts(const Routing& routing) {
-    const std::vector<int> load = world_load(routing);
-    std::vector<std::size_t> order(load.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t expert) { return load[expert]; });
-    std::vector<bool> popular(load.size());
-    for (std::size_t i = 0; i < order.size() && i < popular_count; ++i) popular[order[i]] = true;
-    return popular;
-}
-
-void add_mix_moe_forward(Program& program, const MoeLayer& layer, const Routing& routing) {
-    const std::vector<RankBlocks> ranks = rank_blocks(layer, routing);
-    const double copies = layer.experts_per_rank() + std::min(popular_count, layer.experts);
-    const MemoryPass transpose{copies * layer.expert_weights(), copies * layer.expert_weights(),
-                               MemoryPass::Access::transpose};
-    program.on_all("barrier", Phase::forward, Barrier{});
-    if (!layer.behind_attention)
-        program.on_each("assignment", Phase::forward, HostWork{HostWork::Kind::assignment, 1}, Lane::host);
-    program.ahead("schedule", Phase::forward, HostWork{HostWork::Kind::schedule, 1});
-    program.on_each("weight_transpose", Phase::forward, transpose);
-    add_fused_pair(program, layer, ranks, Phase::forward, [&](int rank, long rows) {
-        const Bytes inner = static_cast<double>(rows) * layer.ffn_row();
-        program.on_rank(rank, "gelu", Phase::forward, MemoryPass{inner, inner});
-    });
-    add_slot_pass(program, layer, "weighted_sum", Phase::forward);
-}
-
-void add_mix_moe_backward(Program& program, const MoeLayer& layer, const Routing& routing) {
-    const std::vector<RankBlocks> ranks = rank_blocks(layer, routing);
-    program.ahead("schedule", Phase::backward, HostWork{HostWork::Kind::schedule, 1});
-    add_slot_pass(program, layer, "weighted_sum_backward", Phase::backward);
-    add_fused_pair(program, layer, ranks, Phase::backward, [&](int rank, long rows) {
-        const Bytes inner = static_cast<double>(rows) * layer.ffn_row();
-        program.on_rank(rank, "wgrad2", Phase::backward, weight_gradient(layer, rows));
-        program.on_rank(rank, "gelu_backward", Phase::backward, MemoryPass{2.0 * inner, inner});
-    });
+    if (forward) return add_slot_pass(program, layer, "weighted_sum", phase);
     for (int r = 0; r < layer.ranks; ++r)
-        program.on_rank(r, "wgrad1", Phase::backward,
-                        weight_gradient(layer, ranks[static_cast<std::size_t>(r)].blocks * block_rows));
-    add_slot_pass(program, layer, "index_add", Phase::backward);
+        program.on_rank(r, "wgrad1", phase, weight_gradient(layer, ranks[static_cast<std::size_t>(r)]));
+    add_slot_pass(program, layer, "index_add", phase);
     add_gate_backward(program, layer);
 }
 

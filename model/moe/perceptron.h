@@ -20,6 +20,6 @@ struct NamedOp {
 // The kernels of its forward or backward as a script runs them, one for each product and for the activation, in order.
 // `prefix`: of the forward products' names. Several `rows`: of several experts, whose products are one kernel.
 std::vector<NamedOp> perceptron_kernels(const Perceptron& layers, Phase phase, const std::vector<long>& rows,
-                                        std::string_view prefix = "", bool grouped = false);
+                                        const std::string& prefix = "", bool grouped = false);
 
 }  // namespace stepcast

@@ -1,6 +1,7 @@
 // Appends tasks the way a training script issues them: each one after the last task of every rank it occupies.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -17,27 +18,49 @@ public:
     Program(TaskGraph& graph, std::vector<std::optional<TaskId>> last) : graph_(graph), last_(std::move(last)) {}
 
     // One task on one rank's lane, or on the same lane of all ranks.
-    TaskId on_rank(int rank, std::string_view name, Phase phase, Op op, Lane lane = Lane::compute);
-    TaskId on_all(std::string_view name, Phase phase, Op op, Lane lane = Lane::collective);
+    TaskId on_rank(int rank, std::string_view name, Phase phase, Op op, Lane lane = Lane::compute) {
+        const Place place(rank, lane);
+        return append(name, phase, std::move(op), {&place, 1});
+    }
+    TaskId on_all(std::string_view name, Phase phase, Op op, Lane lane = Lane::collective) {
+        std::vector<Place> places;
+        for (int r = 0; r < graph_.rank_count(); ++r) places.emplace_back(r, lane);
+        return append(name, phase, std::move(op), places);
+    }
     // The same single-rank op on every rank.
-    void on_each(std::string_view name, Phase phase, const Op& op, Lane lane = Lane::compute);
+    void on_each(std::string_view name, Phase phase, const Op& op, Lane lane = Lane::compute) {
+        for (int r = 0; r < graph_.rank_count(); ++r) on_rank(r, name, phase, op, lane);
+    }
 
     // Work of one host, or of every host, that waits for no device: without launch blocking the host runs ahead.
-    void ahead(int rank, std::string_view name, Phase phase, const HostWork& work);
-    void ahead(std::string_view name, Phase phase, const HostWork& work);
+    void ahead(int rank, std::string_view name, Phase phase, const HostWork& work) {
+        const Place place(rank, Lane::host);
+        graph_.add(name, phase, work, {&place, 1}, {}, 0);
+    }
+    void ahead(std::string_view name, Phase phase, const HostWork& work) {
+        for (int r = 0; r < graph_.rank_count(); ++r) ahead(r, name, phase, work);
+    }
 
     // Every host waits for its device.
-    void synchronise(Phase phase);
+    void synchronise(Phase phase) { on_each("synchronise", phase, HostWork{HostWork::Kind::read, 0}, Lane::host); }
 
-    // What comes next on every rank follows `task`, which was added to the graph directly.
-    void follow_all(TaskId task);
+    // What comes next on every rank follows `task`, which another program of this graph has added.
+    void follow_all(TaskId task) { std::ranges::fill(last_, task); }
 
     [[nodiscard]] const std::vector<std::optional<TaskId>>& last() const { return last_; }
-    [[nodiscard]] TaskGraph& graph() { return graph_; }
-    [[nodiscard]] int rank_count() const { return graph_.rank_count(); }
 
 private:
-    TaskId append(std::string_view name, Phase phase, Op op, std::span<const Place> places);
+    TaskId append(std::string_view name, Phase phase, Op op, std::span<const Place> places) {
+        std::vector<TaskId> after;
+        for (const Place& place : places) {
+            const auto& last = last_[static_cast<std::size_t>(place.rank())];
+            if (last && std::ranges::find(after, *last) == after.end()) after.push_back(*last);
+        }
+        const bool on_host = places.front().lane() == Lane::host;
+        const TaskId task = graph_.add(name, phase, std::move(op), places, after, on_host ? 0.0F : 1.0F);
+        for (const Place& place : places) last_[static_cast<std::size_t>(place.rank())] = task;
+        return task;
+    }
 
     TaskGraph& graph_;
     std::vector<std::optional<TaskId>> last_;

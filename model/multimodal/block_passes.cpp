@@ -10,112 +10,87 @@
 //   the product; the backward lays three gradients out as rows
 //   GELU r1 w1, backward r2 w1; gated: SiLU r1 w1, product r2 w1; backward: two products r2 w1, SiLU r2 w1
 // Reading every second 16-bit element moves all bytes. Ignores launch gaps.
-#include "model/graph/op_kinds.h"
+#include <algorithm>
+
 #include "model/multimodal/parts.h"
 
 namespace stepcast {
 namespace {
 
-// No tower has these.
-template <class T>
-concept Foreign = OneOf<T, Cast, WithMemory, AttendRelative, Scan, Route, ToExperts, GroupedLinear, FromExperts, AddShared, Embed,
-                        Loss, SpanLoss>;
+// One rule an operator; names begin with the block's.
+struct TowerRules {
+    const PassWriter& out;
+    const TowerBlock& b;
+    const TowerContext& c;
+    const BlockSizes s = sizes_of(b, c);
 
-// The kernels of one operator, forward and backward; names begin with the block's.
-class Kernels {
-public:
-    Kernels(Planner& planner, const TowerBlock& block, const TowerContext& context)
-        : planner_(planner), b_(block), c_(context), s_(sizes_of(block, context)) {}
-
-    void forward(Linear op) const {
+    void operator()(Linear op) const {
         const std::string name = named(op.name);
         op.name = name;
-        plan_linear(planner_, op);
+        plan_tower_linear(out, op, c);
+        if (op.bias) backward("bias_gradient", 1, 0, elements(op.tokens, op.out.rank));
     }
-    void backward(Linear op) const {
-        const std::string name = named(op.name);
-        op.name = name;
-        plan_input_gradient(planner_, op);
-        plan_weight_gradient(planner_, op, c_.experiment);
-        if (op.bias) pass("bias_gradient", 1, 0, elements(op.tokens, op.out.rank));
-    }
-    void forward(const Fork&) const {}
-    void backward(const Fork& op) const {
+    void operator()(const Fork& op) const {
         const double further = op.readers - 1;
-        pass(op.sum, 2 * further, further, op.elements * c_.element(), static_cast<float>(further));
+        backward(op.sum, 2 * further, further, op.elements * c.element(), static_cast<float>(further));
     }
-    void forward(const Normalize& op) const {
-        plan_tower_norm(planner_, named(op.name), elements(op.rows, op.width), op.inner || b_.fused_norms, c_);
+    void operator()(const Normalize& op) const {
+        plan_tower_norm(out, named(op.name), elements(op.rows, op.width), op.inner || b.fused_norms, c);
     }
-    void backward(const Normalize& op) const {
-        plan_tower_norm_backward(planner_, named(backward_name(op.name)), elements(op.rows, op.width),
-                                 op.inner || b_.fused_norms, c_);
+    void operator()(const HeadLayout&) const {
+        if (b.rotary) forward("rotary", 15, 11, s.rows, 12);
+        if (b.rotary) forward("head_layout", 1, 1, s.rows);
+        if (!b.rotary && !b.cross) forward("head_layout", 3, 3, s.rows, 3);
+        if (b.rotary) backward("rotary_backward", 19, 17, s.rows, 24);
+        if (!b.cross) backward("head_layout_backward", 3, 3, s.rows, b.rotary ? 3 : 1);
     }
-    void forward(const HeadLayout&) const {
-        if (b_.rotary) {
-            pass("rotary", 15, 11, s_.rows, 12);
-            pass("head_layout", 1, 1, s_.rows);
-        } else if (!b_.cross) {
-            pass("head_layout", 3, 3, s_.rows, 3);
-        }
-    }
-    void backward(const HeadLayout&) const {
-        if (b_.rotary) pass("rotary_backward", 19, 17, s_.rows, 24);
-        if (!b_.cross) pass("head_layout_backward", 3, 3, s_.rows, b_.rotary ? 3 : 1);
-    }
-    void forward(const Attend&) const {
-        pass("scale", 1, 1, s_.rows);
-        gemm("scores", b_.seq, b_.keys, head_width());
-        if (b_.causal) pass("mask", 1, 1, s_.scores);
-        if (c_.casts())
-            pass("softmax", 1 + 2, 2 + 1, s_.scores, 2);
-        else
-            pass("softmax", 1, 1, s_.scores);
-        gemm("values", b_.seq, head_width(), b_.keys);
-        pass("rows", 1, 1, s_.rows);
-    }
-    void backward(const Attend&) const {
-        pass("rows_backward", 1, 1, s_.rows);
-        gemm("values", b_.seq, b_.keys, head_width());
-        gemm("values", b_.keys, head_width(), b_.seq);
-        if (c_.casts())
-            pass("softmax_backward", 1 + 4, 2 + 1, s_.scores, 2);
-        else
-            pass("softmax_backward", 2, 1, s_.scores);
-        gemm("scores", b_.seq, head_width(), b_.keys);
-        gemm("scores", b_.keys, head_width(), b_.seq);
-        pass("scale_backward", 1, 1, s_.rows);
-    }
-    void forward(const Activate&) const { pass("activation", 1, 1, s_.inner); }
-    void backward(const Activate&) const { pass("activation_backward", 2, 1, s_.inner); }
-    // Its backward is one product for each of the two.
-    void forward(const Elementwise& op) const { pass(op.name, 2, 1, s_.inner); }
-    void backward(const Elementwise& op) const { pass(backward_name(op.name), 4, 2, s_.inner, 2); }
-    void forward(const Residual&) const { pass("residual", 2, 1, s_.rows); }
-    void backward(const Residual&) const {}
+    void operator()(const Attend&) const {
+        const long width = b.hidden / b.heads;
+        const bool casts = c.casts();
+        forward("scale", 1, 1, s.rows);
+        out.forward(named("scores"), product(b.seq, b.keys, width));
+        if (b.causal) forward("mask", 1, 1, s.scores);
+        forward("softmax", casts ? 1 + 2 : 1, casts ? 2 + 1 : 1, s.scores, casts ? 2 : 1);
+        out.forward(named("values"), product(b.seq, width, b.keys));
+        forward("rows", 1, 1, s.rows);
 
-    void forward(const Foreign auto&) const {}
-    void backward(const Foreign auto&) const {}
+        backward("rows_backward", 1, 1, s.rows);
+        out.backward(named("values"), product(b.seq, b.keys, width));
+        out.backward(named("values"), product(b.keys, width, b.seq));
+        backward("softmax_backward", casts ? 1 + 4 : 2, casts ? 2 + 1 : 1, s.scores, casts ? 2 : 1);
+        out.backward(named("scores"), product(b.seq, width, b.keys));
+        out.backward(named("scores"), product(b.keys, width, b.seq));
+        backward("scale_backward", 1, 1, s.rows);
+    }
+    void operator()(const Activate&) const {
+        forward("activation", 1, 1, s.inner);
+        backward("activation_backward", 2, 1, s.inner);
+    }
+    // Its backward is one product for each of the two.
+    void operator()(const Elementwise& op) const {
+        forward(op.name, 2, 1, s.inner);
+        backward(backward_name(op.name), 4, 2, s.inner, 2);
+    }
+    void operator()(const Residual&) const { forward("residual", 2, 1, s.rows); }
+    // No tower has these.
+    void operator()(const OneOf<Cast, WithMemory, AttendRelative, Scan, Route, ToExperts, GroupedLinear, FromExperts, AddShared, Embed,
+                                Loss, SpanLoss> auto&) const {}
 
 private:
-    [[nodiscard]] std::string named(std::string_view part) const { return b_.name + "_" + std::string(part); }
-    [[nodiscard]] long head_width() const { return b_.hidden / b_.heads; }
+    [[nodiscard]] std::string named(std::string_view part) const { return b.name + "_" + std::string(part); }
     [[nodiscard]] Bytes elements(long rows, long width) const {
-        return static_cast<double>(rows) * static_cast<double>(width) * c_.element();
+        return static_cast<double>(rows) * static_cast<double>(width) * c.element();
     }
-    void pass(std::string_view part, double read, double written, Bytes tensor, float calls = 1) const {
-        planner_.compute(named(part), MemoryPass{read * tensor, written * tensor}, calls);
+    void forward(std::string_view part, double read, double written, Bytes tensor, float calls = 1) const {
+        out.forward(named(part), MemoryPass{read * tensor, written * tensor}, calls);
     }
-    // A product with the scores, whose rows hold a number for each key.
-    void gemm(std::string_view part, long m, long n, long k) const {
-        const bool unaligned = b_.keys % 8 != 0;
-        planner_.compute(named(part), Gemm{m, n, k, c_.batch() * b_.heads, c_.workload().dtype, false, unaligned});
+    void backward(std::string_view part, double read, double written, Bytes tensor, float calls = 1) const {
+        out.backward(named(part), MemoryPass{read * tensor, written * tensor}, calls);
     }
-
-    Planner& planner_;
-    const TowerBlock& b_;
-    const TowerContext& c_;
-    BlockSizes s_;
+    // With the scores, whose rows hold a number for each key.
+    [[nodiscard]] Gemm product(long m, long n, long k) const {
+        return {m, n, k, c.batch() * b.heads, c.workload().dtype, false, b.keys % 8 != 0};
+    }
 };
 
 }  // namespace
@@ -127,26 +102,23 @@ BlockSizes sizes_of(const TowerBlock& b, const TowerContext& c) {
             static_cast<double>(b.seq * b.ffn) * position, static_cast<double>(b.heads * b.seq * b.keys) * position};
 }
 
-void plan_block_forward(Planner& planner, const TowerBlock& b, const TowerContext& c) {
-    const Kernels kernels(planner, b, c);
-    for (const Operator& op : operators_of(b, c.batch(), c.workload().dtype))
-        std::visit([&](const auto& of) { kernels.forward(of); }, op);
+void plan_tower_block(const PassWriter& out, const TowerBlock& b, const TowerContext& c) {
+    const TowerRules rules{out, b, c};
+    Block block = operators_of(b, c.batch(), c.workload().dtype);
+    if (out.back != nullptr) std::ranges::reverse(block);
+    for (const Operator& op : block) std::visit(rules, op);
 }
 
-void plan_block_backward(Planner& planner, const TowerBlock& b, const TowerContext& c) {
-    const Kernels kernels(planner, b, c);
-    const Block block = operators_of(b, c.batch(), c.workload().dtype);
-    for (std::size_t i = block.size(); i-- > 0;) std::visit([&](const auto& of) { kernels.backward(of); }, block[i]);
+void plan_tower_linear(const PassWriter& out, const Linear& l, const TowerContext& c) {
+    if (out.ahead != nullptr) return plan_linear(*out.ahead, l);
+    if (!l.constant_input) plan_input_gradient(out.back->inputs, l);
+    plan_weight_gradient(out.back->weights, l, c.experiment);
 }
 
-void plan_tower_norm(Planner& planner, const std::string& name, Bytes x, bool fused, const TowerContext& c) {
-    if (fused || !c.casts()) return planner.compute(name, MemoryPass{x, x});
-    planner.compute(name, MemoryPass{(1 + 2 + 2) * x, (2 + 2 + 1) * x}, 3);
-}
-
-void plan_tower_norm_backward(Planner& planner, const std::string& name, Bytes x, bool fused, const TowerContext& c) {
-    if (fused || !c.casts()) return planner.compute(name, MemoryPass{4 * x, x}, 2);
-    planner.compute(name, MemoryPass{(1 + 8 + 2) * x, (2 + 2 + 1) * x}, 4);
+void plan_tower_norm(const PassWriter& out, const std::string& name, Bytes x, bool fused, const TowerContext& c) {
+    const bool casts = !fused && c.casts();
+    out.forward(name, casts ? MemoryPass{(1 + 2 + 2) * x, (2 + 2 + 1) * x} : MemoryPass{x, x}, casts ? 3 : 1);
+    out.backward(backward_name(name), casts ? MemoryPass{(1 + 8 + 2) * x, (2 + 2 + 1) * x} : MemoryPass{4 * x, x}, casts ? 4 : 2);
 }
 
 }  // namespace stepcast

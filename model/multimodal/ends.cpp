@@ -12,136 +12,95 @@ Bytes tensor(const TowerContext& c, long positions, long width) {
     return static_cast<double>(c.batch() * positions) * static_cast<double>(width) * c.element();
 }
 
-Linear patch_linear(const TowerContext& c) {
-    const Workload& w = c.workload();
-    return {"patches", c.batch() * patches(w), w.vision.hidden, patch_width(w), w.dtype};
+// A norm and what a linear layer makes of its result; backward the other way round, `between` them.
+struct NormThenLinear {
+    std::string norm;
+    Bytes x;
+    bool fused_norm;
+    Linear linear;
+};
+template <typename Between>
+void plan(const PassWriter& out, const TowerContext& c, const NormThenLinear& end, Between between) {
+    if (out.ahead != nullptr) plan_tower_norm(out, end.norm, end.x, end.fused_norm, c);
+    plan_tower_linear(out, end.linear, c);
+    between();
+    if (out.back != nullptr) plan_tower_norm(out, end.norm, end.x, end.fused_norm, c);
 }
-Linear logits_linear(const TowerContext& c) {
-    const Workload& w = c.workload();
-    return {"caption_logits", c.batch() * w.decoder.seq, w.vocab, w.decoder.hidden, w.dtype};
-}
+void nothing() {}
+
 // One position of each sample.
 Linear projection(const TowerContext& c, std::string_view name) {
     const Workload& w = c.workload();
     return {name, c.batch(), w.hidden, w.hidden, w.dtype};
 }
-// Own features against everybody's, image to text and text to image.
-Linear similarity(const TowerContext& c) {
-    const Workload& w = c.workload();
-    return {"similarity", c.batch(), c.batch() * c.data.size(), w.hidden, w.dtype};
-}
-Bytes features(const TowerContext& c) { return tensor(c, c.data.size(), c.workload().hidden); }
-
-void both_gradients(Planner& planner, const Linear& linear, const TowerContext& c) {
-    plan_input_gradient(planner, linear);
-    plan_weight_gradient(planner, linear, c.experiment);
-}
-
-// Elements of the caption logits.
-double logit_count(const TowerContext& c) {
-    const Linear l = logits_linear(c);
-    return static_cast<double>(l.tokens) * static_cast<double>(l.out.rank);
-}
 
 }  // namespace
 
-void plan_patches_forward(Planner& planner, const TowerContext& c) {
+// Images need no gradient.
+void plan_patches(const PassWriter& out, const TowerContext& c) {
     const Workload& w = c.workload();
     const Bytes image = tensor(c, patches(w), patch_width(w)), x = tensor(c, w.vision.seq, w.vision.hidden);
-    planner.compute("patch_layout", MemoryPass{image, image});
-    plan_linear(planner, patch_linear(c));
-    planner.compute("class_token", MemoryPass{x, x});
-    planner.compute("positions", MemoryPass{x, x});
-}
-
-// Images need no gradient.
-void plan_patches_backward(Planner& planner, const TowerContext& c) {
-    const Workload& w = c.workload();
-    const Bytes x = tensor(c, w.vision.seq, w.vision.hidden);
-    planner.compute("positions_gradient", MemoryPass{x, Bytes(0)});
-    planner.compute("class_token_backward", MemoryPass{x, x});
-    plan_weight_gradient(planner, patch_linear(c), c.experiment);
-    planner.compute("bias_gradient", MemoryPass{x, Bytes(0)});
-}
-
-void plan_tokens_forward(Planner& planner, const TowerContext& c) {
-    const Workload& w = c.workload();
-    const Bytes x = tensor(c, w.seq, w.hidden);
-    planner.compute("embedding", MemoryPass{x, x});
-    planner.compute("positions", MemoryPass{x, x});
+    out.forward("patch_layout", MemoryPass{image, image});
+    out.backward("positions_gradient", MemoryPass{x, Bytes(0)});
+    out.backward("class_token_backward", MemoryPass{x, x});
+    plan_tower_linear(out, {.name = "patches", .tokens = c.batch() * patches(w), .out = w.vision.hidden, .in = patch_width(w),
+                            .dtype = w.dtype, .constant_input = true}, c);
+    out.forward("class_token", MemoryPass{x, x});
+    out.forward("positions", MemoryPass{x, x});
+    out.backward("bias_gradient", MemoryPass{x, Bytes(0)});
 }
 
 // A dense gradient of the table: set to zero, rows added.
-void plan_tokens_backward(Planner& planner, const TowerContext& c) {
+void plan_tokens(const PassWriter& out, const TowerContext& c) {
     const Workload& w = c.workload();
     const Bytes x = tensor(c, w.seq, w.hidden), table = static_cast<double>(w.vocab) * w.hidden * c.element();
-    planner.compute("positions_gradient", MemoryPass{x, Bytes(0)});
-    planner.compute("embedding_gradient", MemoryPass{2 * x, table + x}, 2);
-}
-
-void plan_text_end_forward(Planner& planner, const TowerContext& c) {
-    const Workload& w = c.workload();
-    plan_tower_norm(planner, "text_final_norm", tensor(c, w.seq, w.hidden), true, c);
-    plan_linear(planner, projection(c, "text_projection"));
+    out.forward("embedding", MemoryPass{x, x});
+    out.forward("positions", MemoryPass{x, x});
+    out.backward("positions_gradient", MemoryPass{x, Bytes(0)});
+    out.backward("embedding_gradient", MemoryPass{2 * x, table + x}, 2);
 }
 
 // The decoder's gradient of the text meets that of its one projected position.
-void plan_text_end_backward(Planner& planner, const TowerContext& c) {
+void plan_text_end(const PassWriter& out, const TowerContext& c) {
+    const Bytes x = tensor(c, c.workload().seq, c.workload().hidden);
+    plan(out, c, {"text_final_norm", x, true, projection(c, "text_projection")},
+         [&] { out.backward("text_sum", MemoryPass{2 * x, 2 * x}, 2); });
+}
+
+void plan_image_end(const PassWriter& out, const TowerContext& c) {
+    plan(out, c, {"image_final_norm", tensor(c, 1, c.workload().hidden), true, projection(c, "image_projection")}, nothing);
+}
+
+void plan_caption_head(const PassWriter& out, const TowerContext& c) {
     const Workload& w = c.workload();
-    const Bytes x = tensor(c, w.seq, w.hidden);
-    both_gradients(planner, projection(c, "text_projection"), c);
-    planner.compute("text_sum", MemoryPass{2 * x, 2 * x}, 2);
-    plan_tower_norm_backward(planner, "text_final_norm_backward", x, true, c);
+    const Tower& t = w.decoder;
+    plan(out, c, {"decoder_final_norm", tensor(c, t.seq, t.hidden), t.fused_norms,
+                  {"caption_logits", c.batch() * t.seq, w.vocab, t.hidden, w.dtype}}, nothing);
 }
 
-void plan_image_end_forward(Planner& planner, const TowerContext& c) {
-    plan_tower_norm(planner, "image_final_norm", tensor(c, 1, c.workload().hidden), true, c);
-    plan_linear(planner, projection(c, "image_projection"));
-}
-
-void plan_image_end_backward(Planner& planner, const TowerContext& c) {
-    both_gradients(planner, projection(c, "image_projection"), c);
-    plan_tower_norm_backward(planner, "image_final_norm_backward", tensor(c, 1, c.workload().hidden), true, c);
-}
-
-void plan_caption_head_forward(Planner& planner, const TowerContext& c) {
-    const Tower& t = c.workload().decoder;
-    plan_tower_norm(planner, "decoder_final_norm", tensor(c, t.seq, t.hidden), t.fused_norms, c);
-    plan_linear(planner, logits_linear(c));
-}
-
-void plan_caption_head_backward(Planner& planner, const TowerContext& c) {
-    const Tower& t = c.workload().decoder;
-    both_gradients(planner, logits_linear(c), c);
-    plan_tower_norm_backward(planner, "decoder_final_norm_backward", tensor(c, t.seq, t.hidden), t.fused_norms, c);
-}
-
-void plan_losses_forward(Planner& planner, const TowerContext& c) {
-    planner.host("input", HostWork{HostWork::Kind::input, 1}, true);
-    const Bytes scores = tensor(c, c.batch() * c.data.size(), 1);
-    for (const char* name : {"gather_images", "gather_texts"}) planner.collective(name, AllGather{features(c)}, c.data);
-    for (int i = 0; i < 2; ++i) plan_linear(planner, similarity(c));
-    planner.compute("contrastive_loss", MemoryPass{6 * scores, 6 * scores}, 8);
-    const double n = logit_count(c);
+void plan_losses(const PassWriter& out, const TowerContext& c) {
+    const Workload& w = c.workload();
+    const Bytes scores = tensor(c, c.batch() * c.data.size(), 1), features = tensor(c, c.data.size(), w.hidden);
     const Bytes e = c.element();
+    const double n = static_cast<double>(c.batch() * w.decoder.seq) * w.vocab;  // caption logits
+    if (out.ahead != nullptr) {
+        out.ahead->host("input", HostWork{HostWork::Kind::input, 1}, true);
+        for (const char* name : {"gather_images", "gather_texts"}) out.ahead->collective(name, AllGather{features}, c.data);
+    }
     if (c.casts())
-        planner.compute("caption_loss", MemoryPass{n * (e + Bytes(4)), n * Bytes(4 + 4)}, 3);
+        out.backward("caption_loss_backward", MemoryPass{n * Bytes(8 + 4), n * (Bytes(4 + 4) + e)}, 3);
     else
-        planner.compute("caption_loss", MemoryPass{n * e, n * e}, 2);
-}
-
-void plan_losses_backward(Planner& planner, const TowerContext& c) {
-    const Bytes scores = tensor(c, c.batch() * c.data.size(), 1);
-    const double n = logit_count(c);
-    const Bytes e = c.element();
+        out.backward("caption_loss_backward", MemoryPass{n * 2 * e, n * 2 * e}, 2);
+    out.backward("contrastive_loss_backward", MemoryPass{4 * scores, 4 * scores}, 8);
+    // Own features against everybody's, image to text and text to image.
+    for (int i = 0; i < 2; ++i) plan_tower_linear(out, {"similarity", c.batch(), c.batch() * c.data.size(), w.hidden, w.dtype}, c);
+    out.forward("contrastive_loss", MemoryPass{6 * scores, 6 * scores}, 8);
     if (c.casts())
-        planner.compute("caption_loss_backward", MemoryPass{n * Bytes(8 + 4), n * (Bytes(4 + 4) + e)}, 3);
+        out.forward("caption_loss", MemoryPass{n * (e + Bytes(4)), n * Bytes(4 + 4)}, 3);
     else
-        planner.compute("caption_loss_backward", MemoryPass{n * 2 * e, n * 2 * e}, 2);
-    planner.compute("contrastive_loss_backward", MemoryPass{4 * scores, 4 * scores}, 8);
-    for (int i = 0; i < 2; ++i) both_gradients(planner, similarity(c), c);
-    for (const char* name : {"scatter_images", "scatter_texts"})
-        planner.collective(name, ReduceScatter{features(c)}, c.data);
+        out.forward("caption_loss", MemoryPass{n * e, n * e}, 2);
+    if (out.back == nullptr) return;
+    for (const char* name : {"scatter_images", "scatter_texts"}) out.back->inputs.collective(name, ReduceScatter{features}, c.data);
 }
 
 }  // namespace stepcast

@@ -3,19 +3,17 @@
 #include <functional>
 #include <numeric>
 
-#include "model/multimodal/parts.h"
+#include "model/multimodal/zero_one.h"
 #include "model/rank_groups.h"
 
 namespace stepcast {
 namespace {
 
-using Write = std::function<void(Planner&)>;
-
-// A layer or an end: its passes, and whose gradients are complete after its backward ("" = a later unit's).
+// A layer, an end or the losses: its passes, and whose gradients are complete after its backward ("" = a later unit's).
 struct Unit {
     Plan forward, backward;
-    bool recomputed = false;
     std::string gradients;
+    bool recomputed = false;
 };
 
 class CocaStep {
@@ -28,16 +26,23 @@ public:
                  std::vector<int>(static_cast<std::size_t>(graph_.rank_count()))),
           zero_(graph_, context_, stage_) {
         if (folded) graph_.set_multiplicity({e.parallelism.dp});
-        add_vision();
-        add_text();
-        add_decoder();
+        const Workload& w = e.workload;
+        add(plan_patches, "vision.start");
+        add_layers("vision", {vision_block(w)});
+        add_block(pooler(w), "vision.end");
+        add_block(contrastive_pooler(w), "");
+        add(plan_image_end, "");
+        add(plan_tokens, "text.start");
+        add_layers("text", {text_block(w)});
+        add(plan_text_end, "text.end");
+        add_layers("decoder", {decoder_block(w), cross_block(w)});
+        add(plan_caption_head, "decoder.end");
+        add(plan_losses, "scale");
     }
 
     TaskGraph write() {
-        for (const Unit& unit : units_) stage_.stamp(unit.forward, Phase::forward);
-        stage_.stamp(plan([&](Planner& p) { plan_losses_forward(p, context_); }), Phase::between);
-        stage_.stamp(plan([&](Planner& p) { plan_losses_backward(p, context_); }), Phase::backward);
-        zero_.gradients_ready("scale");
+        for (const Unit& unit : units_)
+            stage_.stamp(unit.forward, &unit == &units_.back() ? Phase::between : Phase::forward);  // last: the losses
         for (std::size_t i = units_.size(); i-- > 0;) {
             const Unit& unit = units_[i];
             if (unit.recomputed) stage_.stamp(unit.forward, Phase::backward);
@@ -55,51 +60,26 @@ private:
         std::iota(ranks.begin(), ranks.end(), 0);
         return ranks;
     }
-    Plan plan(const Write& write) {
-        Planner planner(graph_);
-        write(planner);
-        return planner.take();
+    void add(const std::function<void(const PassWriter&, const TowerContext&)>& write, const std::string& gradients) {
+        Planner ahead(graph_), behind(graph_);
+        const BackwardPlanners back{behind, behind};
+        write({&ahead, nullptr}, context_);
+        write({nullptr, &back}, context_);
+        units_.push_back({ahead.take(), behind.take(), gradients});
     }
     // The modules' own code costs the host once a pass.
-    Plan block_plan(const Write& write) {
-        return plan([&](Planner& p) {
-            p.host("layer", HostWork{HostWork::Kind::layer, 1}, false);
-            write(p);
-        });
-    }
-    Unit block_unit(const TowerBlock& block, const std::string& gradients) {
-        return {block_plan([&](Planner& p) { plan_block_forward(p, block, context_); }),
-                block_plan([&](Planner& p) { plan_block_backward(p, block, context_); }),
-                !block.pools() && e_.parallelism.recompute == Recompute::full, gradients};
-    }
-    using EndPlan = void (*)(Planner&, const TowerContext&);
-    void add_end(EndPlan forward, EndPlan backward, const std::string& gradients) {
-        units_.push_back({plan([&](Planner& p) { forward(p, context_); }),
-                          plan([&](Planner& p) { backward(p, context_); }), false, gradients});
+    void add_block(const TowerBlock& block, const std::string& gradients) {
+        add([&](const PassWriter& out, const TowerContext& c) {
+            out.planner().host("layer", HostWork{HostWork::Kind::layer, 1}, false);
+            plan_tower_block(out, block, c);
+        }, gradients);
+        units_.back().recomputed = !block.pools() && e_.parallelism.recompute == Recompute::full;
     }
     // The blocks of a layer in order; its gradients are complete after the backward of the first.
     void add_layers(const std::string& tower, const std::vector<TowerBlock>& blocks) {
         for (int layer = 0; layer < blocks.front().layers; ++layer)
             for (const TowerBlock& block : blocks)
-                units_.push_back(
-                    block_unit(block, &block == &blocks.front() ? tower + ".layer" + std::to_string(layer) : ""));
-    }
-
-    void add_vision() {
-        add_end(plan_patches_forward, plan_patches_backward, "vision.start");
-        add_layers("vision", {vision_block(e_.workload)});
-        units_.push_back(block_unit(pooler(e_.workload), "vision.end"));
-        units_.push_back(block_unit(contrastive_pooler(e_.workload), ""));
-        add_end(plan_image_end_forward, plan_image_end_backward, "");
-    }
-    void add_text() {
-        add_end(plan_tokens_forward, plan_tokens_backward, "text.start");
-        add_layers("text", {text_block(e_.workload)});
-        add_end(plan_text_end_forward, plan_text_end_backward, "text.end");
-    }
-    void add_decoder() {
-        add_layers("decoder", {decoder_block(e_.workload), cross_block(e_.workload)});
-        add_end(plan_caption_head_forward, plan_caption_head_backward, "decoder.end");
+                add_block(block, &block == &blocks.front() ? tower + ".layer" + std::to_string(layer) : "");
     }
 
     const Experiment& e_;

@@ -13,39 +13,34 @@ namespace stepcast::pipeline_orders {
 namespace {
 
 // The slots of one rank; direction "near" enters at the end of the pipeline that is nearer to the rank.
-class DualRank {
-public:
-    DualRank(int near_chunk, int half) : near_(near_chunk), half_(half) {}
-    void forward(bool near) { add(near, forwards_, Pass::forward); }
-    void backward(bool near) { add(near, backwards_, Pass::backward); }
-    void input_backward(bool near) {
-        const Slot slot = add(near, backwards_, Pass::input_backward);
-        waiting_.push_back({slot.micro_batch, slot.chunk, Pass::weight_backward});
-    }
-    // The oldest weight gradient that was put off.
-    void weight_backward() {
-        order_.push_back(waiting_.front());
-        waiting_.erase(waiting_.begin());
-    }
-    [[nodiscard]] bool has_waiting() const { return !waiting_.empty(); }
-    [[nodiscard]] const Order& order() const { return order_; }
+struct DualRank {
+    int near_chunk, half;
+    int forwards[2] = {}, backwards[2] = {};
+    Order waiting{}, order{};  // waiting: weight gradients that are put off
 
-private:
-    Slot add(bool near, int (&next)[2], Pass pass) {
-        const int chunk = near ? near_ : 1 - near_;
-        order_.push_back({chunk * half_ + next[chunk]++, chunk, pass});
-        return order_.back();
+    void forward(bool near) { add(near, forwards, Pass::forward); }
+    void backward(bool near) { add(near, backwards, Pass::backward); }
+    void input_backward(bool near) {
+        const Slot slot = add(near, backwards, Pass::input_backward);
+        waiting.push_back({slot.micro_batch, slot.chunk, Pass::weight_backward});
     }
-    int near_, half_;
-    int forwards_[2] = {}, backwards_[2] = {};
-    Order waiting_, order_;
+    // The oldest that was put off.
+    void weight_backward() {
+        order.push_back(waiting.front());
+        waiting.erase(waiting.begin());
+    }
+    Slot add(bool near, int (&next)[2], Pass pass) {
+        const int chunk = near ? near_chunk : 1 - near_chunk;
+        order.push_back({chunk * half + next[chunk]++, chunk, pass});
+        return order.back();
+    }
 };
 
 // `depth` is the distance to the nearer end, 0 .. p/2 - 1; both directions have `half` micro-batches.
 Order order_of(int rank, int stages, int half) {
     const int depth = std::min(rank, stages - 1 - rank), middle = stages / 2 - 1 - depth;
     constexpr bool near = true, far = false;
-    DualRank r(rank < stages / 2 ? 0 : 1, half);
+    DualRank r{rank < stages / 2 ? 0 : 1, half};
     for (int i = 0; i < 2 * middle; ++i) r.forward(near);
     for (int i = 0; i <= depth; ++i) {
         r.forward(near);
@@ -77,27 +72,23 @@ Order order_of(int rank, int stages, int half) {
         r.weight_backward();
         r.input_backward(near);
     }
-    while (r.has_waiting()) r.weight_backward();
-    return r.order();
+    while (!r.waiting.empty()) r.weight_backward();
+    return std::move(r.order);
 }
 
 }  // namespace
 
 // The pattern needs p micro-batches in each direction to unfold; with fewer, those above are left out of it.
-std::vector<Order> dualpipe(int stages, int /*chunks*/, int micro_batches) {
+Order dualpipe(int rank, int stages, int /*chunks*/, int micro_batches) {
     const int first = (micro_batches + 1) / 2, second = micro_batches / 2, half = std::max(first, stages);
-    std::vector<Order> orders;
-    for (int rank = 0; rank < stages; ++rank) {
-        Order order;
-        for (Slot slot : order_of(rank, stages, half)) {
-            const int of_direction = slot.micro_batch - slot.chunk * half;
-            if (of_direction >= (slot.chunk == 0 ? first : second)) continue;
-            slot.micro_batch = slot.chunk * first + of_direction;
-            order.push_back(slot);
-        }
-        orders.push_back(std::move(order));
+    Order order;
+    for (Slot slot : order_of(rank, stages, half)) {
+        const int of_direction = slot.micro_batch - slot.chunk * half;
+        if (of_direction >= (slot.chunk == 0 ? first : second)) continue;
+        slot.micro_batch = slot.chunk * first + of_direction;
+        order.push_back(slot);
     }
-    return orders;
+    return order;
 }
 
 }  // namespace stepcast::pipeline_orders

@@ -3,11 +3,11 @@
 
 namespace stepcast::pipeline_orders {
 
-std::vector<Order> gpipe(int stages, int /*chunks*/, int micro_batches) {
+Order gpipe(int /*stage*/, int /*stages*/, int /*chunks*/, int micro_batches) {
     Order order;
     for (int m = 0; m < micro_batches; ++m) order.push_back({m, 0, Pass::forward});
     for (int m = 0; m < micro_batches; ++m) order.push_back({m, 0, Pass::backward});
-    return std::vector<Order>(static_cast<std::size_t>(stages), order);
+    return order;
 }
 
 }  // namespace stepcast::pipeline_orders

@@ -24,10 +24,10 @@ struct Slot {
 };
 using Order = std::vector<Slot>;
 
-// The order of each stage, for numbers that check_schedule() accepts.
-using Orders = std::vector<Order>(int stages, int chunks, int micro_batches);
+// The order of one stage, for numbers that check_schedule() accepts.
+using StageOrder = Order(int stage, int stages, int chunks, int micro_batches);
 namespace pipeline_orders {
-Orders gpipe, one_f_one_b, zb_h1, zb_v, dualpipe;
+StageOrder gpipe, one_f_one_b, zb_h1, zb_v, dualpipe;
 }
 
 // one_f_one_b with vp > 1 is interleaved 1F1B (arXiv 2104.04473). zb_h1: weight gradients fill the drain (arXiv
@@ -42,7 +42,7 @@ enum class StageChunks : std::uint8_t { one, rounds, there_and_back };
 struct ScheduleTraits {
     Schedule schedule;
     std::string_view name;  // in files
-    Orders* orders;
+    StageOrder* order;
     StageChunks chunks = StageChunks::one;
     bool splits_backward = false;  // into gradients of inputs and of weights
     bool forwards_first = false;   // all of them before the first backward: nothing repeats from round to round

@@ -18,38 +18,19 @@ Slot slot_of(int k, int stages, int chunks, Pass pass) {
     return {k / round * stages + k % stages, pass == Pass::forward ? chunk : chunks - 1 - chunk, pass};
 }
 
-std::vector<Order> interleaved(int stages, int chunks, int micro_batches) {
-    const int passes = micro_batches * chunks;
-    std::vector<Order> orders;
-    for (int stage = 0; stage < stages; ++stage) {
-        const int ahead = std::min(2 * (stages - stage - 1) + (chunks - 1) * stages, passes);
-        Order order;
-        for (int k = 0; k < ahead; ++k) order.push_back(slot_of(k, stages, chunks, Pass::forward));
-        for (int k = 0; k < passes; ++k) {
-            if (ahead + k < passes) order.push_back(slot_of(ahead + k, stages, chunks, Pass::forward));
-            order.push_back(slot_of(k, stages, chunks, Pass::backward));
-        }
-        orders.push_back(std::move(order));
-    }
-    return orders;
-}
-
 }  // namespace
 
-std::vector<Order> one_f_one_b(int stages, int chunks, int micro_batches) {
-    if (chunks > 1) return interleaved(stages, chunks, micro_batches);
-    std::vector<Order> orders;
-    for (int stage = 0; stage < stages; ++stage) {
-        const int ahead = std::min(stages - 1 - stage, micro_batches);
-        Order order;
-        for (int m = 0; m < ahead; ++m) order.push_back({m, 0, Pass::forward});
-        for (int m = 0; m < micro_batches; ++m) {
-            if (ahead + m < micro_batches) order.push_back({ahead + m, 0, Pass::forward});
-            order.push_back({m, 0, Pass::backward});
-        }
-        orders.push_back(std::move(order));
+Order one_f_one_b(int stage, int stages, int chunks, int micro_batches) {
+    const int passes = micro_batches * chunks;
+    const int wanted = chunks > 1 ? 2 * (stages - stage - 1) + (chunks - 1) * stages : stages - 1 - stage;
+    const int ahead = std::min(wanted, passes);
+    Order order;
+    for (int k = 0; k < ahead; ++k) order.push_back(slot_of(k, stages, chunks, Pass::forward));
+    for (int k = 0; k < passes; ++k) {
+        if (ahead + k < passes) order.push_back(slot_of(ahead + k, stages, chunks, Pass::forward));
+        order.push_back(slot_of(k, stages, chunks, Pass::backward));
     }
-    return orders;
+    return order;
 }
 
 }  // namespace stepcast::pipeline_orders

@@ -1,10 +1,8 @@
 #include "model/pipeline/schedule.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "model/errors.h"
+#include "model/checks/checks.h"
 
 namespace stepcast {
 
@@ -15,31 +13,27 @@ int chunks_per_stage(const Parallelism& p) {
 void check_schedule(Schedule schedule, int stages, int chunks, int micro_batches) {
     const ScheduleTraits& s = traits(schedule);
     if (s.chunks == StageChunks::one && chunks != 1)
-        throw ConfigError(
-            fmt::format("parallelism.schedule: {} has one chunk a stage, but parallelism.vp is {}; expected 1f1b or "
-                        "parallelism.vp = 1",
-                        s.name, chunks));
+        refuse("parallelism.schedule: {} has one chunk a stage, but parallelism.vp is {}; expected 1f1b or parallelism.vp = 1",
+               s.name, chunks);
     if (s.chunks == StageChunks::there_and_back && chunks != 2)
-        throw ConfigError(
-            fmt::format("parallelism.schedule: {} has two chunks a stage, but parallelism.vp is {}; expected "
-                        "parallelism.vp = 1 or 2",
-                        s.name, chunks));
+        refuse("parallelism.schedule: {} has two chunks a stage, but parallelism.vp is {}; expected parallelism.vp = 1 or 2",
+               s.name, chunks);
     if (stages % s.copies != 0)
-        throw ConfigError(fmt::format(
-            "parallelism.schedule: {} pairs the stages, but parallelism.pp is {}; expected an even number", s.name, stages));
+        refuse("parallelism.schedule: {} pairs the stages, but parallelism.pp is {}; expected an even number", s.name, stages);
     if (micro_batches < 1)
-        throw ConfigError(fmt::format(
-            "parallelism.global_batch: makes {} micro-batches; expected at least one for each replica", micro_batches));
+        refuse("parallelism.global_batch: makes {} micro-batches; expected at least one for each replica", micro_batches);
     if (s.chunks == StageChunks::rounds && chunks > 1 && micro_batches % stages != 0)
-        throw ConfigError(
-            fmt::format("parallelism.global_batch: makes {} micro-batches, but interleaved {} (parallelism.vp = {}) "
-                        "runs them in rounds of parallelism.pp = {}; expected a multiple",
-                        micro_batches, s.name, chunks, stages));
+        refuse(
+            "parallelism.global_batch: makes {} micro-batches, but interleaved {} (parallelism.vp = {}) runs them in rounds of "
+            "parallelism.pp = {}; expected a multiple",
+            micro_batches, s.name, chunks, stages);
 }
 
 std::vector<Order> schedule_orders(Schedule schedule, int stages, int chunks, int micro_batches) {
     check_schedule(schedule, stages, chunks, micro_batches);
-    return traits(schedule).orders(stages, chunks, micro_batches);
+    std::vector<Order> orders;
+    for (int stage = 0; stage < stages; ++stage) orders.push_back(traits(schedule).order(stage, stages, chunks, micro_batches));
+    return orders;
 }
 
 namespace {
@@ -81,13 +75,10 @@ bool begins_pair(const Parallelism& p, const Order& order, std::size_t i) {
            (traits(p.schedule).copies == 1 || order[i].chunk != order[i + 1].chunk);
 }
 
-int chunk_of(Schedule, int stages, int global_chunk) { return global_chunk / stages; }
-
 // Except when interleaved, the second chunk of a stage lies on the way back from the last rank to the first.
 int stage_of(Schedule schedule, int stages, int global_chunk) {
     const int along = global_chunk % stages;
-    const bool back =
-        traits(schedule).chunks == StageChunks::there_and_back && chunk_of(schedule, stages, global_chunk) == 1;
+    const bool back = traits(schedule).chunks == StageChunks::there_and_back && global_chunk / stages == 1;
     return back ? stages - 1 - along : along;
 }
 

@@ -31,8 +31,8 @@ bool begins_pair(const Parallelism& parallelism, const Order& order, std::size_t
 // g % stages. zb-v: down the stages, then up again. dualpipe: 0 .. stages - 1 is one copy of the model from the first
 // rank to the last, stages .. 2 * stages - 1 the other copy from the last rank to the first; the first half of the
 // micro-batches (with the odd one) goes through the first copy, the others through the second.
+// Of its stage it is chunk g / stages.
 int stage_of(Schedule schedule, int stages, int global_chunk);
-int chunk_of(Schedule schedule, int stages, int global_chunk);
 
 // Chunks of one copy of the model, hence the chunks into which its layers are divided: dualpipe has two copies.
 int model_chunks(Schedule schedule, int stages, int chunks);

@@ -7,20 +7,16 @@
 
 namespace stepcast::pipeline_orders {
 
-std::vector<Order> zb_h1(int stages, int /*chunks*/, int micro_batches) {
-    std::vector<Order> orders;
-    for (int stage = 0; stage < stages; ++stage) {
-        const int ahead = std::min(stages - 1 - stage, micro_batches);
-        Order order;
-        for (int m = 0; m < ahead; ++m) order.push_back({m, 0, Pass::forward});
-        for (int m = 0; m < micro_batches + stage; ++m) {
-            if (ahead + m < micro_batches) order.push_back({ahead + m, 0, Pass::forward});
-            if (m < micro_batches) order.push_back({m, 0, Pass::input_backward});
-            if (m >= stage) order.push_back({m - stage, 0, Pass::weight_backward});
-        }
-        orders.push_back(std::move(order));
+Order zb_h1(int stage, int stages, int /*chunks*/, int micro_batches) {
+    const int ahead = std::min(stages - 1 - stage, micro_batches);
+    Order order;
+    for (int m = 0; m < ahead; ++m) order.push_back({m, 0, Pass::forward});
+    for (int m = 0; m < micro_batches + stage; ++m) {
+        if (ahead + m < micro_batches) order.push_back({ahead + m, 0, Pass::forward});
+        if (m < micro_batches) order.push_back({m, 0, Pass::input_backward});
+        if (m >= stage) order.push_back({m - stage, 0, Pass::weight_backward});
     }
-    return orders;
+    return order;
 }
 
 }  // namespace stepcast::pipeline_orders

@@ -9,8 +9,10 @@ namespace stepcast::pipeline_orders {
 namespace {
 
 // Appends slots of chunk 0 (down) and 1 (up), each pass with its own next micro-batch.
-class Stage {
-public:
+struct Stage {
+    Order order;
+    int next[2][4] = {};
+    void add(int chunk, Pass pass) { order.push_back({next[chunk][static_cast<int>(pass)]++, chunk, pass}); }
     void forward(int chunk) { add(chunk, Pass::forward); }
     void input_backward(int chunk) { add(chunk, Pass::input_backward); }
     void weight_backward(int chunk) { add(chunk, Pass::weight_backward); }
@@ -18,16 +20,14 @@ public:
         input_backward(chunk);
         weight_backward(chunk);
     }
-    [[nodiscard]] int done(int chunk, Pass pass) const { return next_[chunk][static_cast<int>(pass)]; }
-    [[nodiscard]] const Order& order() const { return order_; }
-
-private:
-    void add(int chunk, Pass pass) { order_.push_back({next_[chunk][static_cast<int>(pass)]++, chunk, pass}); }
-    Order order_;
-    int next_[2][4] = {};
+    [[nodiscard]] int done(int chunk, Pass pass) const { return next[chunk][static_cast<int>(pass)]; }
 };
 
-Order order_of(int stage, int stages, int micro_batches) {
+}  // namespace
+
+// The pattern needs 2p - 1 micro-batches to unfold; with fewer, those above are left out of it.
+Order zb_v(int stage, int stages, int /*chunks*/, int asked) {
+    const int micro_batches = std::max(asked, 2 * stages - 1);
     Stage s;
     // Fill until the first micro-batch has come down and up again.
     for (int i = 0; i < 2 * (stages - stage) - 1; ++i) s.forward(0);
@@ -57,20 +57,8 @@ Order order_of(int stage, int stages, int micro_batches) {
     }
     while (s.done(1, Pass::weight_backward) < micro_batches) s.weight_backward(1);
     while (s.done(0, Pass::weight_backward) < micro_batches) s.weight_backward(0);
-    return s.order();
-}
-
-}  // namespace
-
-// The pattern needs 2p - 1 micro-batches to unfold; with fewer, those above are left out of it.
-std::vector<Order> zb_v(int stages, int /*chunks*/, int micro_batches) {
-    std::vector<Order> orders;
-    for (int stage = 0; stage < stages; ++stage) {
-        Order order = order_of(stage, stages, std::max(micro_batches, 2 * stages - 1));
-        std::erase_if(order, [&](const Slot& slot) { return slot.micro_batch >= micro_batches; });
-        orders.push_back(std::move(order));
-    }
-    return orders;
+    std::erase_if(s.order, [&](const Slot& slot) { return slot.micro_batch >= asked; });
+    return std::move(s.order);
 }
 
 }  // namespace stepcast::pipeline_orders

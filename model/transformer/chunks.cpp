@@ -54,7 +54,7 @@ std::vector<Chunk> chunks_of(const Workload& w, const Parallelism& p, int direct
     for (int g = 0; g < count; ++g) {
         Chunk& chunk = chunks[static_cast<std::size_t>(g)];
         chunk.stage = stage_of(p.schedule, p.pp, direction * count + g);
-        chunk.index = chunk_of(p.schedule, p.pp, direction * count + g);
+        chunk.index = (direction * count + g) / p.pp;
     }
     chunks.front().embedding = chunks.back().head = true;
     if (p.cut == StageCut::modules)

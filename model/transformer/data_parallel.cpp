@@ -12,12 +12,9 @@ bool keeps_masters(const Experiment& e) { return !e.parallelism.unfused || e.wor
 
 // Adam operation by operation in fp32, nine of them: first moment (scale, add), second (scale, add product), root, add, divide
 // and add to the weight, decay or clip. In tensors of four bytes.
-struct Traffic {
-    double read, written;
-};
-constexpr Traffic unfused_adam{4.0 * 12, 4.0 * 8};
+constexpr StateBytes unfused_adam{12 * Bytes(4), 8 * Bytes(4)};
 // LAMB besides: norms of weight and update, the update scaled and applied.
-constexpr Traffic unfused_lamb{unfused_adam.read + 4.0 * 5, unfused_adam.written + 4.0 * 2};
+constexpr StateBytes unfused_lamb{(12 + 5) * Bytes(4), (8 + 2) * Bytes(4)};
 
 // Of one parameter: fp32 gradient, master weight and two moments in; master, moments and the weight out. In fp32
 // training the weight is its own master. LAMB also writes, reads and applies the update for the layer's norms.
@@ -28,9 +25,8 @@ StateBytes state_bytes(const Experiment& e) {
     if (!keeps_masters(e) && w.optimizer == Optimizer::sgd) return {2.0 * size_of(w.dtype), size_of(w.dtype)};
     const Bytes weight = size_of(stored) < Bytes(4) ? size_of(stored) : Bytes(0);
     if ((e.parallelism.unfused || !w.fused_optimizer) && w.optimizer == Optimizer::adam)
-        return {Bytes(unfused_adam.read), Bytes(unfused_adam.written)};
-    if (e.parallelism.unfused && w.optimizer == Optimizer::lamb)
-        return {Bytes(unfused_lamb.read), Bytes(unfused_lamb.written)};
+        return unfused_adam;
+    if (e.parallelism.unfused && w.optimizer == Optimizer::lamb) return unfused_lamb;
     switch (w.optimizer) {
         case Optimizer::none: return {};
         case Optimizer::sgd: return {gradient + Bytes(4), Bytes(4) + weight};

@@ -6,6 +6,7 @@
 // messages; blocking_p2p: one task that holds the hosts of both ends, written once the receiver has come to it.
 #pragma once
 
+#include <algorithm>
 #include <map>
 
 #include "model/transformer/stages.h"
@@ -23,46 +24,139 @@ struct At {
 struct HopLoad {
     int tensors = 0, tuples = 0;
     Bytes bytes;
+    HopLoad& operator+=(const HopLoad& o) {
+        tensors += o.tensors;
+        tuples += o.tuples;
+        bytes += o.bytes;
+        return *this;
+    }
     friend bool operator==(const HopLoad&, const HopLoad&) = default;
 };
+inline HopLoad tensors_of_cut(const LayerContext& c, const Chunk& chunk) {
+    if (chunk.ends_inside) return {3, 1, c.shape.outer() + 2.0 * c.shape.inner(c.shape.ffn)};
+    return {1, 1, c.shape.outer()};
+}
+
+// Mask [seq, seq], cosine and sine [seq, width of a head]: of all sequences of a micro-batch the same shape.
+inline HopLoad shared_tensors(const LayerContext& c) {
+    if (c.experiment.parallelism.cut != StageCut::modules) return {};
+    const double elements = static_cast<double>(c.shape.seq * c.shape.seq + 2 * c.shape.seq * c.shape.qk_dim);
+    return {3, 0, elements * c.shape.element()};
+}
+
 // From chunk `position` of the path to the next, or (`back`) from the next to it.
-HopLoad hop_load(const LayerContext& context, const Path& path, int position, bool back);
-int messages_of(const HopLoad& load, const Parallelism& parallelism);
+inline HopLoad hop_load(const LayerContext& c, const Path& path, int position, bool back) {
+    const Parallelism& p = c.experiment.parallelism;
+    HopLoad load = tensors_of_cut(c, path[static_cast<std::size_t>(position)]);
+    if (back) return {p.gradient_tensors > 0 ? p.gradient_tensors : load.tensors, 0, load.bytes};
+    if (position > 0 && p.resend_first_stage) load += tensors_of_cut(c, path.front());
+    return load += shared_tensors(c);
+}
+
+inline int messages_of(const HopLoad& load, const Parallelism& p) {
+    return load.tuples * p.messages_per_tuple + load.tensors * p.messages_per_tensor;
+}
 
 class Hops {
 public:
-    Hops(TaskGraph& graph, const LayerContext& context, const Stages& stages, const std::vector<Path>& paths);
+    Hops(TaskGraph& graph, const LayerContext& context, const Stages& stages, const std::vector<Path>& paths)
+        : graph_(graph), context_(context), stages_(stages), paths_(paths) {}
 
     // From where the micro-batch is to the next chunk of its path, or back to the one before.
-    void send(StageState& state, const At& at);
+    void send(StageState& state, const At& at) {
+        const Path& path = paths_[static_cast<std::size_t>(at.direction)];
+        const int step = at.back ? -1 : +1;
+        const int target = path[static_cast<std::size_t>(at.position + step)].stage;
+        const At arrival{at.micro_batch, at.direction, at.position + step, at.back};
+        if (target == state.index) {
+            arrived_[arrival] = {};
+            return;
+        }
+        if (p_.blocking_p2p) {
+            waiting_.push_back({state.index, target, at, arrival});
+            return;
+        }
+        TasksByRank sent = write(state, *stages_[static_cast<std::size_t>(target)], at);
+        if (!p_.overlap_p2p) state.stage.follow(sent);
+        arrived_[arrival] = std::move(sent);
+    }
+
     // Whether the arrival is written.
     [[nodiscard]] bool has_arrived(const At& at) const { return arrived_.contains(at); }
     // What comes next on the stage follows the arrival; false while it is not written yet.
-    bool take_arrived(StageState& state, const At& at);
+    bool take_arrived(StageState& state, const At& at) {
+        const auto found = arrived_.find(at);
+        if (found == arrived_.end()) return false;
+        if (!found->second.empty()) state.stage.follow(scatters() ? gathered(state, at, found->second) : found->second);
+        arrived_.erase(found);
+        return true;
+    }
 
     // blocking_p2p: whether the stage waits in a send; meet() writes the sends whose receivers have come to the slot that
     // takes them, and says whether there were any.
-    [[nodiscard]] bool holds(const StageState& state) const;
-    bool meet(const std::vector<Order>& orders);
+    [[nodiscard]] bool holds(const StageState& state) const {
+        return std::ranges::any_of(waiting_, [&](const Waiting& w) { return w.from == state.index; });
+    }
+    bool meet(const std::vector<Order>& orders) {
+        const auto met = [&](const Waiting& w) {
+            StageState& to = *stages_[static_cast<std::size_t>(w.to)];
+            const Slot& next = orders[static_cast<std::size_t>(w.to)][to.next];
+            if (next.micro_batch != w.arrival.micro_batch || (next.pass != Pass::forward) != w.arrival.back) return false;
+            arrived_[w.arrival] = write(*stages_[static_cast<std::size_t>(w.from)], to, w.at);
+            return true;
+        };
+        return std::erase_if(waiting_, met) > 0;
+    }
 
 private:
     struct Waiting {
         int from, to;
         At at, arrival;
     };
-    TasksByRank write(StageState& from, StageState& to, const At& at);
-    TasksByRank gathered(StageState& state, const At& at, const TasksByRank& parts);
-    [[nodiscard]] bool scatters() const;
-    TasksByRank write_blocking(StageState& from, StageState& to, const At& at);
-    OpId send_op(const At& at);
+
+    // Blocking, nothing overlaps it on either end: it holds both hosts and follows what both devices did before.
+    TasksByRank write(StageState& from, StageState& to, const At& at) {
+        const bool up = at.back == (at.direction == 1), blocking = p_.blocking_p2p;
+        const Lane out = blocking ? Lane::host : up ? Lane::send_up : Lane::send_down;
+        const Lane in = blocking ? Lane::host : up ? Lane::receive_up : Lane::receive_down;
+        const GroupId group = graph_.add_group(between_stages(context_, from.index, to.index));
+        const OpId op = send_op(at);
+        TasksByRank sent;
+        for (std::size_t r = 0; r < from.stage.size(); ++r) {
+            const Place places[2] = {{from.stage.graph_rank(r), out}, {to.stage.graph_rank(r), in}};
+            const TaskId after[2] = {from.stage.last()[r], to.stage.last()[r]};
+            const std::size_t waits = blocking && after[1] != no_task ? 2 : 1;
+            sent.push_back(graph_.add(at.back ? backward_name_ : forward_name_, at.back ? Phase::backward : Phase::forward,
+                                      op, places, {after, waits}, blocking ? 0 : 1, group));
+        }
+        return sent;
+    }
+
+    // Tensor-parallel ranks hold the same activations: each sends its part, the receivers gather (arXiv 2104.04473, 4.1).
+    [[nodiscard]] bool scatters() const { return p_.scatter_p2p && !p_.sequence_parallel && p_.tp > 1; }
+
+    TasksByRank gathered(StageState& state, const At& at, const TasksByRank& parts) {
+        if (gather_op_ == 0) gather_op_ = graph_.add_op(AllGather{context_.shape.outer()});
+        return state.stage.collective(graph_.name_id("gather_activations"), at.back ? Phase::backward : Phase::forward,
+                                    gather_op_, graph_.add_group(context_.groups.tensor), Lane::collective, parts);
+    }
+
+    OpId send_op(const At& at) {
+        const auto [known, fresh] = ops_.try_emplace(At{0, at.direction, at.position, at.back});
+        if (!fresh) return known->second;
+        const int position = at.back ? at.position - 1 : at.position;
+        const HopLoad load = hop_load(context_, paths_[static_cast<std::size_t>(at.direction)], position, at.back);
+        const Bytes bytes = load.bytes / (scatters() ? static_cast<double>(p_.tp) : 1.0);
+        return known->second = graph_.add_op(SendRecv{bytes, messages_of(load, p_), p_.blocking_p2p});
+    }
 
     TaskGraph& graph_;
     const LayerContext& context_;
-    const Parallelism& p_;
+    const Parallelism& p_ = context_.experiment.parallelism;
     const Stages& stages_;
     const std::vector<Path>& paths_;
     std::map<At, TasksByRank> arrived_;
-    NameId forward_name_, backward_name_;
+    NameId forward_name_ = graph_.name_id("send_activations"), backward_name_ = graph_.name_id("send_gradients");
     std::vector<Waiting> waiting_;
     std::map<At, OpId> ops_;  // by direction, position and way
     OpId gather_op_ = 0;

@@ -6,8 +6,9 @@ namespace {
 int all_ranks(const Parallelism& p) { return p.pp * ranks_of_stage(p); }
 
 // One all-reduce for each rank of the stages, or (group of everybody) one over all of them.
-void across(TaskGraph& graph, const Stages& stages, const std::vector<std::size_t>& of, std::string_view name,
-            Bytes bytes, const Group& group, bool everybody, Phase phase) {
+void across(TaskGraph& graph, const LayerContext& c, const Stages& stages, const std::vector<std::size_t>& of, std::string_view name,
+            Bytes bytes, const Group& group, Phase phase) {
+    const bool everybody = group.size() == all_ranks(c.experiment.parallelism);
     const NameId id = graph.name_id(name);
     const OpId op = graph.add_op(AllReduce{bytes});
     const GroupId group_id = graph.add_group(group);
@@ -36,9 +37,8 @@ void join_copies(TaskGraph& graph, const LayerContext& c, const Stages& stages) 
         const int mirror = p.pp - 1 - s;
         const double elements = stages[static_cast<std::size_t>(s)]->data.updated();
         const Group group = between_stages(c, s, mirror);
-        across(graph, stages, {static_cast<std::size_t>(s), static_cast<std::size_t>(mirror)}, "copy_all_reduce",
-               elements * size_of(p.gradient_dtype), group, group.size() == all_ranks(p),
-               Phase::gradient_sync);
+        across(graph, c, stages, {static_cast<std::size_t>(s), static_cast<std::size_t>(mirror)}, "copy_all_reduce",
+               elements * size_of(p.gradient_dtype), group, Phase::gradient_sync);
     }
 }
 
@@ -49,8 +49,8 @@ void join_embeddings(TaskGraph& graph, const LayerContext& c, const Stages& stag
     if (!w.tied || w.adapter_rank > 0 || !p.join_tied || p.pp == 1 || first == last) return;
     const Bytes bytes =
         static_cast<double>(c.shape.vocab) * static_cast<double>(c.shape.hidden) * size_of(p.gradient_dtype);
-    across(graph, stages, {static_cast<std::size_t>(first), static_cast<std::size_t>(last)}, "embedding_all_reduce",
-           bytes, c.groups.embedding, c.groups.embedding.size() == all_ranks(p), Phase::gradient_sync);
+    across(graph, c, stages, {static_cast<std::size_t>(first), static_cast<std::size_t>(last)}, "embedding_all_reduce",
+           bytes, c.groups.embedding, Phase::gradient_sync);
 }
 
 void update_weights(TaskGraph& graph, const LayerContext& c, const Stages& stages) {
@@ -59,7 +59,7 @@ void update_weights(TaskGraph& graph, const LayerContext& c, const Stages& stage
     std::vector<std::size_t> all;
     for (std::size_t s = 0; s < stages.size(); ++s) all.push_back(s);
     if (everybody > 1 && !c.experiment.parallelism.clip_per_rank)
-        across(graph, stages, all, "norm_all_reduce", Bytes(8), Group{everybody, 1}, true, Phase::optimizer);
+        across(graph, c, stages, all, "norm_all_reduce", Bytes(8), Group{everybody, 1}, Phase::optimizer);
     for (const auto& state : stages) state->data.add_optimizer();
 }
 

@@ -95,25 +95,14 @@ Plan alternate_plan(const Maker& m, std::span<const Operator> mixing, std::span<
     return m.forward(part, plan_module);
 }
 
-PassPlans dense_plans(const Maker& m, std::span<const Operator> mixing, std::span<const Operator> feed_forward,
-                      KernelStyle style) {
-    const Part parts[] = {{mixing, style}, {feed_forward, style}};
+// A layer: what mixes positions, then a dense block or experts, of which a full recompute runs the first `again` operators.
+PassPlans passes_of(const Maker& m, const Part& mixing, const Part& second, std::size_t again) {
+    const Part parts[] = {mixing, second}, first[] = {mixing, {second.operators.first(again), second.style}};
     PassPlans plans = m.make(parts, plan_module, plan_module);
-    const bool early = style == KernelStyle::fused && m.c.experiment.parallelism.recompute_stops_early;
-    const Part again[] = {{mixing, style}, {early ? feed_forward.first(opening(feed_forward)) : feed_forward, style}};
-    plans.recompute = m.c.experiment.parallelism.recompute == Recompute::alternate
-                          ? alternate_plan(m, mixing, feed_forward, style)
-                          : m.forward(again, plan_module);
-    return plans;
-}
-
-PassPlans expert_plans(const Maker& m, std::span<const Operator> mixing, KernelStyle style) {
-    const Block experts = expert_block(m.c.experiment.workload, m.c.shape);
-    const Part parts[] = {{mixing, style}, {experts, KernelStyle::fused}};
-    PassPlans plans = m.make(parts, plan_module, plan_module);
-    plans.recompute = m.c.experiment.parallelism.recompute == Recompute::alternate
-                          ? alternate_plan(m, mixing, experts, style)
-                          : plans.forward;
+    if (m.c.experiment.parallelism.recompute == Recompute::alternate)
+        plans.recompute = alternate_plan(m, mixing.operators, second.operators, mixing.style);
+    else
+        plans.recompute = again == second.operators.size() ? plans.forward : m.forward(first, plan_module);
     return plans;
 }
 
@@ -128,8 +117,12 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     const Block mixing = mixing_block(w, c.shape), block = feed_forward_block(w, c.shape);
     const std::span<const Operator> feed_forward(block);
     LayerPlans plans;
-    plans.dense = dense_plans(m, mixing, feed_forward, style);
-    if (w.moe.experts > 0 && p.moe_system == MoeSystem::alltoall) plans.experts = expert_plans(m, mixing, style);
+    const bool early = style == KernelStyle::fused && p.recompute_stops_early;
+    plans.dense = passes_of(m, {mixing, style}, {feed_forward, style}, early ? opening(feed_forward) : feed_forward.size());
+    if (w.moe.experts > 0 && p.moe_system == MoeSystem::alltoall) {
+        const Block experts = expert_block(w, c.shape);
+        plans.experts = passes_of(m, {mixing, style}, {experts, KernelStyle::fused}, experts.size());
+    }
     if (w.moe.experts > 0 && p.moe_system != MoeSystem::alltoall) {
         const Block before = before_experts(w, c.shape), after = after_experts(w);
         const Part first[] = {{mixing, style}, {before, style}}, second[] = {{after, style}};
@@ -149,7 +142,7 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     std::vector<Part> last{{head, w.head == Head::span ? KernelStyle::unfused : style}};
     for (int i = 0; i < w.mtp_layers; ++i)
         last.insert(last.end(), {{prediction, style}, {mixing, style}, {last_layer, style}, {head, style}});
-    // A loss that is written as a framework does it, step by step (model/block/ends.cpp), moves nothing on top.
+    // A loss that is written as a framework does it, step by step (model/block/ends.h), moves nothing on top.
     const Maker ends{graph, c, w.fused_loss ? m.traffic : 1.0, split};
     plans.embedding = ends.make(first, plan_micro_batch, plan_micro_batch);
     plans.head = ends.make(last, nothing, nothing);

@@ -1,24 +1,12 @@
-#include "model/transformer/moe_system.h"
-
+// The junction of a transformer's step and the MoE systems of model/moe: plans end where a system's layer begins, the
+// system writes its tasks on all ranks, and the plans go on behind them. All ranks are there: one stage, expert
+// parallel over the data-parallel ranks, nothing folded.
 #include "model/moe/layer.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/stages.h"
 
 namespace stepcast {
 namespace {
-
-MoeLayer layer_of(const LayerContext& c) {
-    const Experiment& e = c.experiment;
-    return {.ranks = e.parallelism.ep,
-            .experts = e.workload.moe.experts,
-            .tokens = e.parallelism.micro_batch * e.workload.seq,
-            .top_k = e.workload.moe.top_k,
-            .hidden = e.workload.hidden,
-            .ffn = expert_ffn(e.workload),
-            .dtype = e.workload.dtype,
-            .overlap_chunks = 1,
-            .weight_dtype = e.workload.autocast ? Dtype::fp32 : e.workload.dtype,
-            .behind_attention = true};
-}
 
 // Under automatic casting the weights of a rank's experts are cast once a step, and their gradients back.
 void add_weight_casts(Program& program, const LayerContext& c, Phase phase) {
@@ -37,11 +25,7 @@ void add_system_experts(TaskGraph& graph, Stage& stage, const LayerContext& c, i
     Program program(graph, std::move(before));
     add_weight_casts(program, c, phase);
     const Routing routing = routing_of_layer(c.routing, static_cast<std::size_t>(index));
-    const MoeSystemTraits& system = traits(c.experiment.parallelism.moe_system);
-    if (phase == Phase::forward)
-        system.forward(program, layer_of(c), routing);
-    else
-        system.backward(program, layer_of(c), routing);
+    traits(c.experiment.parallelism.moe_system).add(program, moe_layer_of(c.experiment), routing, phase);
     TasksByRank last;
     for (const auto& t : program.last()) last.push_back(t.value_or(no_task));
     stage.resume(std::move(last));

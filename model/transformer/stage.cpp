@@ -5,6 +5,26 @@
 #include "model/rank_groups.h"
 
 namespace stepcast {
+namespace {
+
+// Each group of this shape in a stage of these ranks, as their indices. The lowest rank that belongs to none yet is the first
+// of the next.
+std::vector<std::vector<std::size_t>> groups_in(const std::vector<int>& ranks, const Group& shape) {
+    if (ranks.size() == 1) return {{0}};
+    std::vector<std::vector<std::size_t>> groups;
+    std::vector<bool> taken(ranks.size());
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+        if (taken[r]) continue;
+        auto& group = groups.emplace_back();
+        for (const int member : members(shape, ranks[r])) {
+            group.push_back(static_cast<std::size_t>(std::ranges::lower_bound(ranks, member) - ranks.begin()));
+            taken[group.back()] = true;
+        }
+    }
+    return groups;
+}
+
+}  // namespace
 
 Stage::Stage(TaskGraph& graph, std::vector<int> ranks, std::vector<int> expert_index)
     : graph_(graph),
@@ -12,29 +32,13 @@ Stage::Stage(TaskGraph& graph, std::vector<int> ranks, std::vector<int> expert_i
       expert_index_(std::move(expert_index)),
       chain_{TasksByRank(ranks_.size(), no_task), TasksByRank(ranks_.size(), no_task), {}} {}
 
-// Each group of this shape in the stage, as indices of its ranks. The lowest rank that belongs to none yet is the first
-// of the next.
 const std::vector<std::vector<std::size_t>>& Stage::groups_of(GroupId id) {
-    const auto [at, fresh] = groups_.try_emplace(id);
-    if (!fresh) return at->second;
-    if (ranks_.size() == 1) {
-        at->second = {{0}};
-        return at->second;
-    }
-    std::vector<bool> taken(ranks_.size());
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-        if (taken[r]) continue;
-        auto& group = at->second.emplace_back();
-        for (const int member : members(graph_.group(id), ranks_[r])) {
-            const auto found = std::lower_bound(ranks_.begin(), ranks_.end(), member) - ranks_.begin();
-            group.push_back(static_cast<std::size_t>(found));
-            taken[group.back()] = true;
-        }
-    }
-    return at->second;
+    if (groups_.size() <= id) groups_.resize(id + std::size_t{1});
+    if (groups_[id].empty()) groups_[id] = groups_in(ranks_, graph_.group(id));
+    return groups_[id];
 }
 
-void Stage::collect(std::size_t rank, const PlannedTask& task, const TasksByRank& also) {
+void Stage::collect(std::size_t rank, const PlannedTask& task) {
     const auto add = [&](TaskId id) {
         if (id != no_task && std::find(after_.begin(), after_.end(), id) == after_.end()) after_.push_back(id);
     };
@@ -48,46 +52,30 @@ void Stage::collect(std::size_t rank, const PlannedTask& task, const TasksByRank
     if (!enters) return;
     add(chain_.last[rank]);
     add(chain_.second[rank]);
-    if (!also.empty()) add(also[rank]);
     for (const TasksByRank& tasks : chain_.followed) add(tasks[rank]);
 }
 
-void Stage::stamp_compute(const Plan& plan, std::size_t index, Phase phase, const TasksByRank& also) {
-    const PlannedTask& task = plan.tasks[index];
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-        after_.clear();
-        collect(r, task, also);
-        const OpId op =
-            task.op_variants < 0
-                ? task.op
-                : plan.variants[static_cast<std::size_t>(task.op_variants)][static_cast<std::size_t>(expert_index_[r])];
-        const Place place(ranks_[r], task.lane);
-        stamped_[index * ranks_.size() + r] = graph_.add(task.name, phase, op, {&place, 1}, after_, task.host_calls);
-    }
-}
-
-void Stage::stamp_collective(const Plan& plan, std::size_t index, Phase phase, const TasksByRank& also) {
-    const PlannedTask& task = plan.tasks[index];
-    for (const auto& group : groups_of(task.group)) {
-        after_.clear();
-        places_.clear();
-        for (const std::size_t r : group) {
-            collect(r, task, also);
-            places_.emplace_back(ranks_[r], task.lane);
-        }
-        const TaskId id = graph_.add(task.name, phase, task.op, places_, after_, task.host_calls, task.group);
-        for (const std::size_t r : group) stamped_[index * ranks_.size() + r] = id;
-    }
-}
-
-void Stage::stamp(const Plan& plan, Phase phase, const TasksByRank& also) {
+// A task that is no collective has group 0, in which every rank is by itself.
+void Stage::stamp(const Plan& plan, Phase phase) {
     if (plan.tasks.empty()) return;
     stamped_.resize(plan.tasks.size() * ranks_.size());
+    GroupId known = 0;
+    const auto* groups = &groups_of(known);
     for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
-        if (plan.tasks[i].group == 0)
-            stamp_compute(plan, i, phase, also);
-        else
-            stamp_collective(plan, i, phase, also);
+        const PlannedTask& task = plan.tasks[i];
+        if (task.group != known) groups = &groups_of(known = task.group);
+        for (const auto& group : *groups) {
+            after_.clear();
+            places_.clear();
+            for (const std::size_t r : group) {
+                collect(r, task);
+                places_.emplace_back(ranks_[r], task.lane);
+            }
+            const auto variant = [&] { return static_cast<std::size_t>(expert_index_[group.front()]); };
+            const OpId op = task.op_variants < 0 ? task.op : plan.variants[static_cast<std::size_t>(task.op_variants)][variant()];
+            const TaskId id = graph_.add(task.name, phase, op, places_, after_, task.host_calls, task.group);
+            for (const std::size_t r : group) stamped_[i * ranks_.size() + r] = id;
+        }
     }
     const auto end = [&](int task, std::size_t r) {
         return task == PlannedTask::entry ? no_task : stamped_[static_cast<std::size_t>(task) * ranks_.size() + r];
@@ -127,7 +115,5 @@ void Stage::resume(TasksByRank last) {
     chain_.last = std::move(last);
     chain_.second.assign(ranks_.size(), no_task);
 }
-
-void Stage::follow(const TasksByRank& tasks) { chain_.followed.push_back(tasks); }
 
 }  // namespace stepcast

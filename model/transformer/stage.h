@@ -3,7 +3,7 @@
 // collective is one task over the members of each group.
 #pragma once
 
-#include <map>
+#include <vector>
 
 #include "model/transformer/plan.h"
 
@@ -18,8 +18,8 @@ public:
     // each is.
     Stage(TaskGraph& graph, std::vector<int> ranks, std::vector<int> expert_index);
 
-    // Writes the plan's tasks; those without a predecessor in the plan follow what each rank did last, and `also`.
-    void stamp(const Plan& plan, Phase phase, const TasksByRank& also = {});
+    // Writes the plan's tasks; those without a predecessor in the plan follow what each rank did last.
+    void stamp(const Plan& plan, Phase phase);
 
     // A collective of this stage outside plans; follows `after` only.
     TasksByRank collective(NameId name, Phase phase, OpId op, GroupId group, Lane lane, const TasksByRank& after);
@@ -27,7 +27,7 @@ public:
     // The last task of each rank; of a plan that ends in two the one that is not a collective.
     [[nodiscard]] const TasksByRank& last() const { return chain_.last; }
     // What comes next on each rank follows these as well.
-    void follow(const TasksByRank& tasks);
+    void follow(const TasksByRank& tasks) { chain_.followed.push_back(tasks); }
 
     // What comes next on each rank follows this; for passes that go by turns each has its own.
     struct Chain {
@@ -47,9 +47,7 @@ public:
 
 private:
     const std::vector<std::vector<std::size_t>>& groups_of(GroupId group);
-    void collect(std::size_t rank, const PlannedTask& task, const TasksByRank& also);
-    void stamp_compute(const Plan& plan, std::size_t index, Phase phase, const TasksByRank& also);
-    void stamp_collective(const Plan& plan, std::size_t index, Phase phase, const TasksByRank& also);
+    void collect(std::size_t rank, const PlannedTask& task);
 
     TaskGraph& graph_;
     std::vector<int> ranks_, expert_index_;
@@ -57,7 +55,7 @@ private:
     std::vector<TaskId> stamped_;        // of the plan being stamped, [task][rank]
     std::vector<TaskId> after_;
     std::vector<Place> places_;
-    std::map<GroupId, std::vector<std::vector<std::size_t>>> groups_;
+    std::vector<std::vector<std::vector<std::size_t>>> groups_;  // by id, once they are known
 };
 
 }  // namespace stepcast

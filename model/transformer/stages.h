@@ -46,6 +46,9 @@ Stages make_stages(TaskGraph& graph, const LayerContext& context, const LayerPla
 // A rank and the one with its other coordinates on another stage, wherever the rank order puts stages.
 Group between_stages(const LayerContext& context, int a, int b);
 
+// Experts of the index-th layer that has any, as a MoE system writes them, forward or backward, behind what the stage wrote last.
+void add_system_experts(TaskGraph& graph, Stage& stage, const LayerContext& context, int index, Phase phase);
+
 // What stages do together after the last backward: copies of weights on two stages sum their gradients, the norm is taken
 // over all.
 

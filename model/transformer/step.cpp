@@ -7,7 +7,6 @@
 #include "model/pipeline/schedule.h"
 #include "model/transformer/hops.h"
 #include "model/transformer/stages.h"
-#include "model/transformer/moe_system.h"
 
 namespace stepcast {
 namespace {
@@ -96,42 +95,24 @@ private:
         const int direction = directions(p_) == 2 ? slot.chunk : 0;
         return {slot.micro_batch, direction, position_of(s, slot.chunk, direction), slot.pass != Pass::forward};
     }
-    [[nodiscard]] int end_of(const At& at) const {
+    // Positions where its way begins and ends.
+    [[nodiscard]] int begin_of(const At& at) const { return at.back ? last_of(at) : 0; }
+    [[nodiscard]] int end_of(const At& at) const { return at.back ? 0 : last_of(at); }
+    [[nodiscard]] int last_of(const At& at) const {
         return static_cast<int>(paths_[static_cast<std::size_t>(at.direction)].size()) - 1;
     }
 
     // False while what the slot needs from another stage is not written yet.
     bool run_slot(std::size_t s, const Slot& slot) {
-        const auto first = static_cast<TaskId>(graph_.size());
-        if (!write_slot(s, slot)) return false;
-        slots_.push_back({static_cast<int>(s), slot, first, static_cast<TaskId>(graph_.size())});
-        pieces_.push_back(slots_.back());
-        return true;
-    }
-
-    bool write_slot(std::size_t s, const Slot& slot) {
         const At at = at_of(s, slot);
         StageState& state = *stages_[s];
-        const int end = end_of(at);
-        const auto& units = state.chunks[static_cast<std::size_t>(slot.chunk)];
-        if (slot.pass == Pass::forward) {
-            if (at.position > 0 && !hops_.take_arrived(state, at)) return false;
-            forward(state, units, slot.micro_batch == 0 || directions(p_) == 2);
-            if (at.position < end) hops_.send(state, at);
-        } else if (slot.pass == Pass::weight_backward) {
-            const bool last = --state.backwards_left[static_cast<std::size_t>(slot.chunk)] == 0;
-            for (std::size_t i = units.size(); i-- > 0;) {
-                const TaskId first = next_task();
-                stamp(state, units[i].plans->weight_backward, Phase::backward);
-                state.data.add_gradients(units[i].weights, last);
-                mark(first, units[i]);
-            }
-            if (last) state.data.flush();
-        } else {
-            if (at.position < end && !hops_.take_arrived(state, at)) return false;
-            backward(state, units, slot);
-            if (at.position > 0) hops_.send(state, at);
-        }
+        const TaskId first = next_task();
+        const bool moves = slot.pass != Pass::weight_backward;  // from stage to stage
+        if (moves && at.position != begin_of(at) && !hops_.take_arrived(state, at)) return false;
+        write_units(state, slot);
+        if (moves && at.position != end_of(at)) hops_.send(state, at);
+        slots_.push_back({static_cast<int>(s), slot, first, next_task()});
+        pieces_.push_back(slots_.back());
         return true;
     }
 
@@ -169,16 +150,17 @@ private:
     bool run_pair(std::size_t s, const Slot& forward_slot, const Slot& backward_slot) {
         StageState& state = *stages_[s];
         const At ahead = at_of(s, forward_slot), back = at_of(s, backward_slot);
-        if ((ahead.position > 0 && !hops_.has_arrived(ahead)) || (back.position < end_of(back) && !hops_.has_arrived(back))) return false;
+        const auto missing = [&](const At& at) { return at.position != begin_of(at) && !hops_.has_arrived(at); };
+        if (missing(ahead) || missing(back)) return false;
         const TaskId first = next_task();
         Turns forward{forward_slot, Phase::forward, {}}, backward{backward_slot, Phase::backward, {}};
         for (const Unit& unit : state.chunks[static_cast<std::size_t>(forward_slot.chunk)]) forward.units.push_back(&unit);
         for (const Unit& unit : state.chunks[static_cast<std::size_t>(backward_slot.chunk)]) backward.units.insert(backward.units.begin(), &unit);
         backward.last = --state.backwards_left[static_cast<std::size_t>(backward_slot.chunk)] == 0;
         Stage::Chain other = state.stage.chain();  // of the one whose turn it is not
-        if (ahead.position > 0) hops_.take_arrived(state, ahead);
+        if (ahead.position != begin_of(ahead)) hops_.take_arrived(state, ahead);
         state.stage.swap_chain(other);
-        if (back.position < end_of(back)) hops_.take_arrived(state, back);
+        if (back.position != begin_of(back)) hops_.take_arrived(state, back);
         if (backward.at_end_of_model()) write_part(s, backward);
         while (!backward.done() || !forward.done()) {
             if (!backward.done()) write_part(s, backward);
@@ -188,9 +170,9 @@ private:
             state.stage.swap_chain(other);
         }
         if (backward.last) state.data.flush();
-        if (back.position > 0) hops_.send(state, back);
+        if (back.position != end_of(back)) hops_.send(state, back);
         state.stage.swap_chain(other);
-        if (ahead.position < end_of(ahead)) hops_.send(state, ahead);
+        if (ahead.position != end_of(ahead)) hops_.send(state, ahead);
         state.stage.join(std::move(other));
         const TaskId half = first + (next_task() - first) / 2;
         slots_.push_back({static_cast<int>(s), forward_slot, first, half});
@@ -199,9 +181,8 @@ private:
     }
 
     void stamp(StageState& state, const Plan& plan, Phase phase) {
-        TasksByRank before = state.stage.last();
+        state.before_last = state.stage.last();
         state.stage.stamp(plan, phase);
-        state.before_last = std::move(before);
     }
 
     // What was written since `first` is of this unit's layer.
@@ -211,49 +192,47 @@ private:
     }
     [[nodiscard]] TaskId next_task() const { return static_cast<TaskId>(graph_.size()); }
 
-    void forward(StageState& state, const std::vector<Unit>& units, bool first_micro_batch) {
-        const bool sharded = p_.zero == 3;
+    // The pass of a slot, unit by unit; under zero 3 the weights of the next are gathered while one runs.
+    void write_units(StageState& state, const Slot& slot) {
+        const std::vector<Unit>& units = state.chunks[static_cast<std::size_t>(slot.chunk)];
+        const bool ahead = slot.pass == Pass::forward, makes_gradients = slot.pass == Pass::backward || slot.pass == Pass::weight_backward;
+        const bool sharded = p_.zero == 3 && slot.pass != Pass::weight_backward;
+        const bool last = makes_gradients && --state.backwards_left[static_cast<std::size_t>(slot.chunk)] == 0;
+        const Phase phase = ahead ? Phase::forward : Phase::backward;
+        const auto unit = [&](std::size_t i) -> const Unit& { return units[ahead ? i : units.size() - 1 - i]; };
+        const bool first_forward = ahead && (slot.micro_batch == 0 || directions(p_) == 2);
         TasksByRank gathered;
-        if (sharded) gathered = state.data.gather(units.front().gathered(), Phase::forward, state.before_last);
+        if (sharded) gathered = state.data.gather(unit(0).gathered(), phase, state.before_last);
         for (std::size_t i = 0; i < units.size(); ++i) {
             if (!gathered.empty()) state.stage.follow(gathered);
-            if (first_micro_batch)
-                if (const auto found = fetched_.find(&units[i]); found != fetched_.end() && !found->second.empty())
-                    state.stage.follow(found->second);
+            const auto updated = first_forward ? fetched_.find(&unit(i)) : fetched_.end();
+            if (updated != fetched_.end() && !updated->second.empty()) state.stage.follow(updated->second);
             gathered.clear();
-            if (sharded && i + 1 < units.size())
-                gathered = state.data.gather(units[i + 1].gathered(), Phase::forward, state.stage.last());
+            if (sharded && i + 1 < units.size()) gathered = state.data.gather(unit(i + 1).gathered(), phase, state.stage.last());
             const TaskId first = next_task();
-            stamp(state, units[i].plans->forward, Phase::forward);
-            if (units[i].system_layer >= 0) {
-                add_system_experts(graph_, state.stage, context_, units[i].system_layer, Phase::forward);
-                stamp(state, plans_.after_experts.forward, Phase::forward);
-            }
-            mark(first, units[i]);
-        }
-    }
-
-    void backward(StageState& state, const std::vector<Unit>& units, const Slot& slot) {
-        const bool sharded = p_.zero == 3, whole = slot.pass == Pass::backward;
-        const bool last = whole && --state.backwards_left[static_cast<std::size_t>(slot.chunk)] == 0;
-        TasksByRank gathered;
-        if (sharded) gathered = state.data.gather(units.back().gathered(), Phase::backward, state.before_last);
-        for (std::size_t i = units.size(); i-- > 0;) {
-            if (!gathered.empty()) state.stage.follow(gathered);
-            gathered.clear();
-            if (sharded && i > 0)
-                gathered = state.data.gather(units[i - 1].gathered(), Phase::backward, state.stage.last());
-            const TaskId first = next_task();
-            if (units[i].recomputed) stamp(state, units[i].plans->recompute, Phase::backward);
-            if (units[i].system_layer >= 0) {
-                stamp(state, plans_.after_experts.backward, Phase::backward);
-                add_system_experts(graph_, state.stage, context_, units[i].system_layer, Phase::backward);
-            }
-            stamp(state, whole ? units[i].plans->backward : units[i].plans->input_backward, Phase::backward);
-            if (whole) state.data.add_gradients(units[i].weights, last);
-            mark(first, units[i]);
+            write_unit(state, unit(i), slot.pass);
+            if (makes_gradients) state.data.add_gradients(unit(i).weights, last);
+            mark(first, unit(i));
         }
         if (last) state.data.flush();
+    }
+
+    void write_unit(StageState& state, const Unit& unit, Pass pass) {
+        const PassPlans& plans = *unit.plans;
+        const bool system = unit.system_layer >= 0;
+        if (pass == Pass::weight_backward) return stamp(state, plans.weight_backward, Phase::backward);
+        if (pass == Pass::forward) {
+            stamp(state, plans.forward, Phase::forward);
+            if (!system) return;
+            add_system_experts(graph_, state.stage, context_, unit.system_layer, Phase::forward);
+            return stamp(state, plans_.after_experts.forward, Phase::forward);
+        }
+        if (unit.recomputed) stamp(state, plans.recompute, Phase::backward);
+        if (system) {
+            stamp(state, plans_.after_experts.backward, Phase::backward);
+            add_system_experts(graph_, state.stage, context_, unit.system_layer, Phase::backward);
+        }
+        stamp(state, pass == Pass::backward ? plans.backward : plans.input_backward, Phase::backward);
     }
 
     const Experiment& e_;

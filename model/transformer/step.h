@@ -18,12 +18,10 @@ struct WrittenSlot {
     int stage = 0;
     Slot slot;
     TaskId first = 0, last = 0;
-    friend bool operator==(const WrittenSlot&, const WrittenSlot&) = default;
 };
 struct WrittenLayer {
     TaskId first = 0, last = 0;
     int layer = 0;
-    friend bool operator==(const WrittenLayer&, const WrittenLayer&) = default;
 };
 struct WrittenSlots {
     std::vector<int> stage_of_rank;  // of the graph

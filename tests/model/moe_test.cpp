@@ -74,7 +74,7 @@ TEST_CASE("the exchange has one group per local expert index and skips groups th
 TEST_CASE("fast_moe calls every module but computes only experts with slots") {
     TaskGraph graph(2, true);
     Program program(graph);
-    add_fast_moe_forward(program, small_layer(), counts({2, 0, 3, 0, 5, 0, 7, 0}));
+    add_fast_moe(program, small_layer(), counts({2, 0, 3, 0, 5, 0, 7, 0}), Phase::forward);
     CHECK(count_of(graph, "module") == 4);
     CHECK(count_of(graph, "expert_gemm1") == 2);
     for (TaskId t = 0; t < graph.size(); ++t)
@@ -87,7 +87,7 @@ TEST_CASE("fast_moe calls every module but computes only experts with slots") {
 TEST_CASE("faster_moe broadcasts a shadowed expert and computes it where its tokens are") {
     TaskGraph graph(2, true);
     Program program(graph);
-    add_faster_moe_forward(program, small_layer(), counts({3000, 10, 0, 0, 2000, 10, 0, 0}));
+    add_faster_moe(program, small_layer(), counts({3000, 10, 0, 0, 2000, 10, 0, 0}), Phase::forward);
     REQUIRE(count_of(graph, "shadow_broadcast") == 1);
     for (TaskId t = 0; t < graph.size(); ++t)
         if (graph.name(t) == "shadow_broadcast")
@@ -104,7 +104,7 @@ TEST_CASE("faster_moe broadcasts a shadowed expert and computes it where its tok
 TEST_CASE("mix_moe computes popular experts everywhere and the others where they live") {
     TaskGraph graph(2, true);
     Program program(graph);
-    add_mix_moe_forward(program, small_layer(), counts({640, 640, 65, 40, 640, 640, 65, 40}));
+    add_mix_moe(program, small_layer(), counts({640, 640, 65, 40, 640, 640, 65, 40}), Phase::forward);
     std::vector<FusedGemm> gather;
     for (TaskId t = 0; t < graph.size(); ++t)
         if (graph.name(t) == "AG") gather.push_back(std::get<FusedGemm>(graph.op(t)));
@@ -119,8 +119,8 @@ TEST_CASE("mix_moe computes popular experts everywhere and the others where they
 TEST_CASE("mix_moe takes recorded block totals as they are") {
     TaskGraph graph(2, true);
     Program program(graph);
-    add_mix_moe_forward(program, small_layer(),
-                        {.ranks = 2, .experts = 4, .counts = {}, .totals = {{288, 77}, {264, 58}}});
+    add_mix_moe(program, small_layer(),
+                        {.ranks = 2, .experts = 4, .counts = {}, .totals = {{288, 77}, {264, 58}}}, Phase::forward);
     for (TaskId t = 0; t < graph.size(); ++t) {
         if (graph.name(t) != "AG" || graph.places(t)[0].rank() != 0) continue;
         CHECK(std::get<FusedGemm>(graph.op(t)).blocks == 288);
@@ -133,10 +133,10 @@ TEST_CASE("the other systems refuse block totals by name") {
     TaskGraph graph(2, true);
     Program program(graph);
     const Routing totals{.ranks = 2, .experts = 4, .counts = {}, .totals = {{288, 77}, {264, 58}}};
-    CHECK_THROWS_WITH(add_fast_moe_forward(program, small_layer(), totals),
+    CHECK_THROWS_WITH(add_fast_moe(program, small_layer(), totals, Phase::forward),
                       Catch::Contains("fast_moe") && Catch::Contains("block totals"));
-    CHECK_THROWS_AS(add_alltoall_forward(program, small_layer(), totals), ConfigError);
-    CHECK_THROWS_WITH(add_faster_moe_forward(program, small_layer(), totals), Catch::Contains("faster_moe"));
+    CHECK_THROWS_AS(add_alltoall(program, small_layer(), totals, Phase::forward), ConfigError);
+    CHECK_THROWS_WITH(add_faster_moe(program, small_layer(), totals, Phase::forward), Catch::Contains("faster_moe"));
 }
 
 // 7 slots in 2 chunks: 3 and 4. The second dispatch is issued before the first experts, so it runs beside them.
@@ -145,7 +145,7 @@ TEST_CASE("alltoall in two chunks issues both dispatches first and loses no slot
     layer.overlap_chunks = 2;
     TaskGraph graph(2, false);
     Program program(graph);
-    add_alltoall_forward(program, layer, counts({2, 0, 7, 0, 5, 0, 7, 0}));
+    add_alltoall(program, layer, counts({2, 0, 7, 0, 5, 0, 7, 0}), Phase::forward);
     const std::vector<std::string> order = names(graph);
     CHECK(std::count(order.begin(), order.end(), "dispatch") == 2);
     CHECK(exchange(graph, 0).bytes[1] + exchange(graph, 1).bytes[1] == 7 * Bytes(2048));
@@ -158,14 +158,14 @@ TEST_CASE("alltoall in two chunks issues both dispatches first and loses no slot
 namespace {
 
 using Lines = std::vector<std::string>;
-using Add = void (*)(Program&, const MoeLayer&, const Routing&);
+using Add = AddMoeLayer*;
 
 // 6 tokens of two slots, 8 wide rows of 16 bytes, inner 24: slots are 192 bytes, an expert's weights 2 x 8 x 24 x 2 = 768.
-Lines lines_of_rank(Add add, const Routing& routing, int rank, bool unfused = false) {
+Lines lines_of_rank(Add add, Phase phase, const Routing& routing, int rank, bool unfused = false) {
     const MoeLayer layer{.ranks = 2, .experts = 4, .tokens = 6, .top_k = 2, .hidden = 8, .ffn = 24, .dtype = Dtype::fp16, .overlap_chunks = 1, .unfused = unfused};
     TaskGraph graph(2, true);
     Program program(graph);
-    add(program, layer, routing);
+    add(program, layer, routing, phase);
     return lines_of(graph, rank);
 }
 
@@ -175,11 +175,11 @@ Lines lines_of_rank(Add add, const Routing& routing, int rank, bool unfused = fa
 // wants expert 1. Rank 0 computes 7 rows.
 TEST_CASE("fast_moe: every task of a rank") {
     const Routing routing = counts({2, 0, 7, 3, 5, 0, 4, 3});
-    CHECK(lines_of_rank(add_fast_moe_forward, routing, 0) ==
+    CHECK(lines_of_rank(add_fast_moe, Phase::forward, routing, 0) ==
           Lines{"framework 12 calls", "gate 6x4x8", "top_k r48 w48", "counts all_to_all 32", "synchronise 0 calls", "permute r192 w192", "exchange_setup 1 calls", "dispatch all_to_all 192",
                 "exchange_setup 1 calls", "dispatch all_to_all 48", "synchronise 0 calls", "module 1 calls", "expert_gemm1 7x24x8", "gelu r336 w336", "expert_gemm2 7x8x24", "module 1 calls",
                 "exchange_setup 1 calls", "combine all_to_all 192", "exchange_setup 1 calls", "combine all_to_all 48", "synchronise 0 calls", "weighted_sum r192 w192"});
-    CHECK(lines_of_rank(add_fast_moe_backward, routing, 0) ==
+    CHECK(lines_of_rank(add_fast_moe, Phase::backward, routing, 0) ==
           Lines{"framework 12 calls", "weighted_sum_backward r192 w192", "exchange_setup 1 calls", "dispatch all_to_all 192", "exchange_setup 1 calls", "dispatch all_to_all 48", "synchronise 0 calls",
                 "module 1 calls", "dgrad2 7x24x8", "wgrad2 24x8x7", "gelu_backward r672 w336", "dgrad1 7x8x24", "wgrad1 8x24x7", "module 1 calls", "exchange_setup 1 calls",
                 "combine all_to_all 192", "exchange_setup 1 calls", "combine all_to_all 48", "synchronise 0 calls", "permute_backward r192 w192", "gate_dgrad 6x8x4", "gate_wgrad 8x4x6"});
@@ -187,33 +187,33 @@ TEST_CASE("fast_moe: every task of a rank") {
 
 // The host waits for the device where it reads counts and where an exchange or a pass has its end, and calls modules without waiting.
 TEST_CASE("FastMoE's host waits for its device where it synchronises alone") {
-    const auto waiting = [](Add add) {
+    const auto waiting = [](Add add, Phase phase) {
         const MoeLayer layer{.ranks = 2, .experts = 4, .tokens = 6, .top_k = 2, .hidden = 8, .ffn = 24, .dtype = Dtype::fp16, .overlap_chunks = 1};
         TaskGraph graph(2, false);
         Program program(graph);
-        add(program, layer, counts({2, 0, 17, 3, 5, 0, 4, 3}));
+        add(program, layer, counts({2, 0, 17, 3, 5, 0, 4, 3}), phase);
         Lines found;
         for (TaskId t = 0; t < graph.size(); ++t)
             if (graph.on_host(t) && graph.places(t).front().rank() == 0 && !graph.predecessors(t).empty())
                 found.push_back(std::string(graph.name(t)) + " after " + std::string(graph.name(graph.predecessors(t).front())));
         return found;
     };
-    CHECK(waiting(add_fast_moe_forward) == Lines{"synchronise after counts", "synchronise after dispatch", "synchronise after combine"});
-    CHECK(waiting(add_fast_moe_backward) == Lines{"synchronise after dispatch", "synchronise after combine"});
-    CHECK(waiting(add_faster_moe_forward) == Lines{"schedule after counts", "synchronise after combine"});
-    CHECK(waiting(add_faster_moe_backward) == Lines{"synchronise after combine"});
+    CHECK(waiting(add_fast_moe, Phase::forward) == Lines{"synchronise after counts", "synchronise after dispatch", "synchronise after combine"});
+    CHECK(waiting(add_fast_moe, Phase::backward) == Lines{"synchronise after dispatch", "synchronise after combine"});
+    CHECK(waiting(add_faster_moe, Phase::forward) == Lines{"schedule after counts", "synchronise after combine"});
+    CHECK(waiting(add_faster_moe, Phase::backward) == Lines{"synchronise after combine"});
 }
 
 // Width 8: 16 x 64 / 6.25e9 s over 3 x 8 x 64 / 11.5e12 + 4 x 32 / 6.25e9 s is 7.95 slots. Expert 2 has 21, the next 7: it is shadowed, and rank 0
 // computes its own 17 of them.
 TEST_CASE("faster_moe: every task of a rank") {
     const Routing routing = counts({2, 0, 17, 3, 5, 0, 4, 3});
-    CHECK(lines_of_rank(add_faster_moe_forward, routing, 0) ==
+    CHECK(lines_of_rank(add_faster_moe, Phase::forward, routing, 0) ==
           Lines{"framework 12 calls", "gate 6x4x8", "top_k r48 w48", "counts all_gather 64", "schedule 1 calls", "permute r192 w192", "shadow_broadcast broadcast 768",
                 "exchange_setup 1 calls", "dispatch all_to_all 80", "exchange_setup 1 calls", "dispatch all_to_all 48", "module 1 calls", "expert_gemm1 7x24x8", "gelu r336 w336",
                 "expert_gemm2 7x8x24", "module 1 calls", "expert_gemm1 17x24x8", "gelu r816 w816", "expert_gemm2 17x8x24", "exchange_setup 1 calls", "combine all_to_all 80",
                 "exchange_setup 1 calls", "combine all_to_all 48", "synchronise 0 calls", "weighted_sum r192 w192"});
-    const Lines backward = lines_of_rank(add_faster_moe_backward, routing, 1);  // 6 rows of expert 3, 4 of the shadowed one
+    const Lines backward = lines_of_rank(add_faster_moe, Phase::backward, routing, 1);  // 6 rows of expert 3, 4 of the shadowed one
     CHECK(backward == Lines{"framework 12 calls", "schedule 1 calls", "weighted_sum_backward r192 w192", "exchange_setup 1 calls", "dispatch all_to_all 80", "exchange_setup 1 calls",
                             "dispatch all_to_all 48", "module 1 calls", "dgrad2 6x24x8", "wgrad2 24x8x6", "gelu_backward r576 w288", "dgrad1 6x8x24", "wgrad1 8x24x6", "module 1 calls",
                             "dgrad2 4x24x8", "wgrad2 24x8x4", "gelu_backward r384 w192", "dgrad1 4x8x24", "wgrad1 8x24x4", "shadow_reduce reduce 768", "exchange_setup 1 calls",
@@ -223,10 +223,10 @@ TEST_CASE("faster_moe: every task of a rank") {
 // 10 rows go from rank 0 to rank 1 and 5 back: 240 bytes in one exchange.
 TEST_CASE("alltoall: every task of a rank") {
     const Routing routing = counts({2, 0, 7, 3, 5, 0, 4, 3});
-    CHECK(lines_of_rank(add_alltoall_forward, routing, 0) ==
+    CHECK(lines_of_rank(add_alltoall, Phase::forward, routing, 0) ==
           Lines{"gate 6x4x8", "top_k r48 w48", "permute r192 w192", "dispatch all_to_all 240", "expert_gemm1 [7,0]x24x8", "gelu r336 w336", "expert_gemm2 [7,0]x8x24",
                 "combine all_to_all 240", "weighted_sum r192 w192"});
-    CHECK(lines_of_rank(add_alltoall_backward, routing, 1) ==
+    CHECK(lines_of_rank(add_alltoall, Phase::backward, routing, 1) ==
           Lines{"weighted_sum_backward r192 w192", "dispatch all_to_all 240", "dgrad2 [11,6]x24x8", "wgrad2 [11,6]x24x8 weights", "gelu_backward r1632 w816", "dgrad1 [11,6]x8x24",
                 "wgrad1 [11,6]x24x8 weights", "combine all_to_all 240", "permute_backward r192 w192", "gate_dgrad 6x8x4", "gate_wgrad 8x4x6"});
 }
@@ -235,10 +235,10 @@ TEST_CASE("alltoall: every task of a rank") {
 // other rank, each of its two experts gets 8 rows: 256 bytes wide, 768 inside. Six tokens are 96 bytes.
 TEST_CASE("alltoall operation by operation: every task of a rank") {
     const Routing routing = counts({2, 0, 7, 3, 5, 0, 4, 3});
-    CHECK(lines_of_rank(add_alltoall_forward, routing, 0, true) ==
+    CHECK(lines_of_rank(add_alltoall, Phase::forward, routing, 0, true) ==
           Lines{"gate 6x4x8", "top_k r48 w48", "zeros r0 w256", "encode r96 w96", "encode r96 w96", "dispatch all_to_all 256", "expert_gemm1 [8,8]x24x8", "bias r768 w768",
                 "gelu r768 w768", "expert_gemm2 [8,8]x8x24", "bias r256 w256", "combine all_to_all 256", "decode r96 w96", "decode r96 w96", "sum r192 w96"});
-    CHECK(lines_of_rank(add_alltoall_backward, routing, 1, true) ==
+    CHECK(lines_of_rank(add_alltoall, Phase::backward, routing, 1, true) ==
           Lines{"zeros r0 w256", "decode_backward r96 w96", "decode_backward r96 w96", "gate_gradients r192 w0", "gate_gradients r192 w0", "dispatch all_to_all 256",
                 "bias_gradient r256 w0", "dgrad2 [8,8]x24x8", "wgrad2 [8,8]x24x8 weights", "gelu_backward r1536 w768", "bias_gradient r768 w0", "dgrad1 [8,8]x8x24",
                 "wgrad1 [8,8]x24x8 weights", "combine all_to_all 256", "encode_backward r96 w96", "encode_backward r96 w96", "sum r192 w96", "gate_dgrad 6x8x4",
@@ -249,10 +249,10 @@ TEST_CASE("alltoall operation by operation: every task of a rank") {
 // expert 1, of whose 30 rows 20 come from rank 1: 320 bytes. Weights of 2 + 3 experts are transposed.
 TEST_CASE("mix_moe: every task of a rank") {
     const Routing routing = counts({70, 10, 200, 3, 130, 20, 60, 40});
-    CHECK(lines_of_rank(add_mix_moe_forward, routing, 0) ==
+    CHECK(lines_of_rank(add_mix_moe, Phase::forward, routing, 0) ==
           Lines{"barrier barrier 0", "assignment 1 calls", "schedule 1 calls", "weight_transpose r3840 w3840", "AG 8 blocks x24x8 1 remote of 320", "gelu r24576 w24576",
                 "barrier barrier 0", "GA 8 blocks x8x24 1 remote of 320 scatter", "barrier barrier 0", "weighted_sum r192 w192"});
-    CHECK(lines_of_rank(add_mix_moe_backward, routing, 1) ==
+    CHECK(lines_of_rank(add_mix_moe, Phase::backward, routing, 1) ==
           Lines{"schedule 1 calls", "weighted_sum_backward r192 w192", "AG 5 blocks x24x8 0 remote of 0", "wgrad2 [320]x24x8 weights", "gelu_backward r30720 w15360",
                 "barrier barrier 0", "GA 5 blocks x8x24 0 remote of 0 scatter", "barrier barrier 0", "wgrad1 [320]x24x8 weights", "index_add r192 w192", "gate_dgrad 6x8x4",
                 "gate_wgrad 8x4x6"});

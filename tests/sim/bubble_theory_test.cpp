@@ -59,7 +59,7 @@ private:
 
     int global_chunk(int stage, const stepcast::Slot& slot) const {
         for (int g = 0; g < p_.stages * p_.chunks; ++g)
-            if (stage_of(p_.schedule, p_.stages, g) == stage && chunk_of(p_.schedule, p_.stages, g) == slot.chunk)
+            if (stage_of(p_.schedule, p_.stages, g) == stage && g / p_.stages == slot.chunk)
                 return g;
         throw std::logic_error("no such chunk");
     }

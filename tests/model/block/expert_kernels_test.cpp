@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "model/block/blocks.h"
-#include "model/block/fused.h"
+#include "model/block/expert_rows.h"
 #include "tests/model/block/listed_block.h"
 #include "tests/model/block/small_model.h"
 

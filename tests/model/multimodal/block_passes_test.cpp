@@ -1,5 +1,7 @@
 // Every kernel of a tower's block, from the table of passes above the code. 5 samples of 6 positions, width 8, inner 16, 2 heads of 4, two
 // bytes: rows 480 bytes, inner 960, scores 5 x 2 x 6 x 6 x 2 = 720.
+#include <functional>
+
 #include <catch2/catch.hpp>
 
 #include "model/multimodal/parts.h"
@@ -14,18 +16,22 @@ struct TowerLines {
     Lines forward, backward;
 };
 
+TowerLines lines_of_passes(const TowerContext& c, int ranks, const std::function<void(const PassWriter&, const TowerContext&)>& plan) {
+    TaskGraph graph(ranks, false);
+    Planner ahead(graph), behind(graph);
+    const BackwardPlanners back{behind, behind};
+    plan({&ahead, nullptr}, c);
+    plan({nullptr, &back}, c);
+    return {lines_of(graph, ahead.take()), lines_of(graph, behind.take())};
+}
+
 TowerLines lines_of_block(const TowerBlock& b, bool autocast) {
     Experiment e;
     e.workload.dtype = Dtype::fp16;
     e.workload.autocast = autocast;
     e.parallelism.micro_batch = 5;
     e.parallelism.fused_accumulation = false;
-    const TowerContext c{e, {}};
-    TaskGraph graph(1, false);
-    Planner ahead(graph), back(graph);
-    plan_block_forward(ahead, b, c);
-    plan_block_backward(back, b, c);
-    return {lines_of(graph, ahead.take()), lines_of(graph, back.take())};
+    return lines_of_passes({e, {}}, 1, [&](const PassWriter& out, const TowerContext& c) { plan_tower_block(out, b, c); });
 }
 
 TowerBlock tower() {
@@ -113,32 +119,28 @@ TEST_CASE("what stands around the towers, and the two losses") {
     w.decoder.fused_norms = false;
     e.parallelism.micro_batch = 5;
     e.parallelism.fused_accumulation = false;
-    const auto lines = [&](void (*plan)(Planner&, const TowerContext&)) {
-        const TowerContext c{e, Group{.ranks = 4}};
-        TaskGraph graph(4, false);
-        Planner planner(graph);
-        plan(planner, c);
-        return lines_of(graph, planner.take());
+    const auto lines = [&](void (*plan)(const PassWriter&, const TowerContext&)) {
+        return lines_of_passes({e, Group{.ranks = 4}}, 4, plan);
     };
-    CHECK(lines(plan_patches_forward) == Lines{"patch_layout r2400 w2400", "patches 25x8x48", "class_token r480 w480", "positions r480 w480"});
-    CHECK(lines(plan_patches_backward) == Lines{"positions_gradient r480 w0", "class_token_backward r480 w480", "patches 8x48x25", "bias_gradient r480 w0"});
-    CHECK(lines(plan_tokens_forward) == Lines{"embedding r560 w560", "positions r560 w560"});
-    CHECK(lines(plan_tokens_backward) == Lines{"positions_gradient r560 w0", "embedding_gradient r1120 w2160 x2"});  // the table: 1600
-    CHECK(lines(plan_text_end_forward) == Lines{"text_final_norm r560 w560", "text_projection 5x8x8"});
-    CHECK(lines(plan_text_end_backward) == Lines{"text_projection 5x8x8", "text_projection 8x8x5", "text_sum r1120 w1120 x2", "text_final_norm_backward r2240 w560 x2"});
-    CHECK(lines(plan_image_end_forward) == Lines{"image_final_norm r80 w80", "image_projection 5x8x8"});
-    CHECK(lines(plan_image_end_backward) == Lines{"image_projection 5x8x8", "image_projection 8x8x5", "image_final_norm_backward r320 w80 x2"});
-    CHECK(lines(plan_caption_head_forward) == Lines{"decoder_final_norm r240 w240", "caption_logits 15x100x8 unaligned"});
-    CHECK(lines(plan_caption_head_backward) ==
+    CHECK(lines(plan_patches).forward == Lines{"patch_layout r2400 w2400", "patches 25x8x48", "class_token r480 w480", "positions r480 w480"});
+    CHECK(lines(plan_patches).backward == Lines{"positions_gradient r480 w0", "class_token_backward r480 w480", "patches 8x48x25", "bias_gradient r480 w0"});
+    CHECK(lines(plan_tokens).forward == Lines{"embedding r560 w560", "positions r560 w560"});
+    CHECK(lines(plan_tokens).backward == Lines{"positions_gradient r560 w0", "embedding_gradient r1120 w2160 x2"});  // the table: 1600
+    CHECK(lines(plan_text_end).forward == Lines{"text_final_norm r560 w560", "text_projection 5x8x8"});
+    CHECK(lines(plan_text_end).backward == Lines{"text_projection 5x8x8", "text_projection 8x8x5", "text_sum r1120 w1120 x2", "text_final_norm_backward r2240 w560 x2"});
+    CHECK(lines(plan_image_end).forward == Lines{"image_final_norm r80 w80", "image_projection 5x8x8"});
+    CHECK(lines(plan_image_end).backward == Lines{"image_projection 5x8x8", "image_projection 8x8x5", "image_final_norm_backward r320 w80 x2"});
+    CHECK(lines(plan_caption_head).forward == Lines{"decoder_final_norm r240 w240", "caption_logits 15x100x8 unaligned"});
+    CHECK(lines(plan_caption_head).backward ==
           Lines{"caption_logits 15x8x100 unaligned", "caption_logits 100x8x15 unaligned", "decoder_final_norm_backward r960 w240 x2"});
-    CHECK(lines(plan_losses_forward) ==
+    CHECK(lines(plan_losses).forward ==
           Lines{"input 1 calls waits", "gather_images all_gather 320", "gather_texts all_gather 320", "similarity 5x20x8 unaligned", "similarity 5x20x8 unaligned",
                 "contrastive_loss r1200 w1200 x8", "caption_loss r3000 w3000 x2"});  // 1500 logits
-    CHECK(lines(plan_losses_backward) ==
+    CHECK(lines(plan_losses).backward ==
           Lines{"caption_loss_backward r6000 w6000 x2", "contrastive_loss_backward r800 w800 x8", "similarity 5x8x20 unaligned", "similarity 20x8x5 unaligned",
                 "similarity 5x8x20 unaligned", "similarity 20x8x5 unaligned", "scatter_images reduce_scatter 320", "scatter_texts reduce_scatter 320"});
     w.autocast = true;
-    CHECK(lines(plan_losses_forward).back() == "caption_loss r9000 w12000 x3");
-    CHECK(lines(plan_losses_backward).front() == "caption_loss_backward r18000 w15000 x3");
-    CHECK(lines(plan_caption_head_forward).front() == "decoder_final_norm r1200 w1200 x3");
+    CHECK(lines(plan_losses).forward.back() == "caption_loss r9000 w12000 x3");
+    CHECK(lines(plan_losses).backward.front() == "caption_loss_backward r18000 w15000 x3");
+    CHECK(lines(plan_caption_head).forward.front() == "decoder_final_norm r1200 w1200 x3");
 }

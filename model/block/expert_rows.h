@@ -1,0 +1,26 @@
+// Who computes which slots in a layer with experts, on one rank.
+#pragma once
+
+#include <vector>
+
+#include "model/transformer/layer.h"
+
+namespace stepcast {
+
+struct ExpertRows {
+    long ranks = 1;     // expert-parallel
+    long tokens = 0;    // that this rank routes
+    long slots = 0;     // that it sends: tokens x top_k, or what their experts' capacity makes of them
+    bool balanced = true;  // no drawn or recorded routing counts
+    long gathered = 1;  // tensor-parallel ranks whose slots an expert sees
+    Group all_to_all, tensor;
+    std::vector<std::vector<long>> rows;  // of each local expert, by expert-parallel rank; one entry when balanced
+    [[nodiscard]] long most() const;      // of one rank
+};
+ExpertRows expert_rows(const LayerContext& context);
+
+// dispatch_once: tokens that a rank receives when each comes once, over the slots that they stand for; of one node, that
+// share of the slots' bytes which comes from others.
+double once_over_slots(const Moe& moe, long places);
+
+}  // namespace stepcast

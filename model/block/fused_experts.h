@@ -1,0 +1,163 @@
+// Router, permutation of the slots by expert, all-to-all to the expert's rank, experts as grouped products, all-to-all back,
+// weighted sum; the same in every style. Each rank sends `tokens x top_k` slots, times the capacity factor if there is one; with
+// balanced routing it receives as many. An expert that is split over the tensor-parallel ranks needs the slots of all of them:
+// gathered after the all-to-all, reduce-scattered before it.
+// dispatch_once: a token crosses to each node, and there to each rank, once; the rank that it comes to copies it for its
+// experts, and sums their results before they go back (expert_rows.cpp has the shares). Fused products hold the activation
+// (fused.h) and all casts but that of what arrives; the all-to-all's kernels then sort.
+#pragma once
+
+#include <map>
+
+#include "model/block/block_pass.h"
+#include "model/block/expert_rows.h"
+#include "model/machine/generation.h"
+
+namespace stepcast {
+
+struct FusedExperts {
+    const BlockPass& b;
+    const ExpertRows& x;
+    const RankShape& s = b.c.shape;
+    const Workload& w = b.workload();
+    const Parallelism& p = b.c.experiment.parallelism;
+
+    // Softmax or sigmoid reads and writes the scores, in fp32, top-k reads them again.
+    void operator()(const Route&) const {
+        const Bytes choices = static_cast<double>(x.tokens * w.moe.experts) * Bytes(4);
+        b.forward("router_choice", MemoryPass{2.0 * choices, choices}, 6);
+        b.backward("router_choice_backward", MemoryPass{2.0 * choices, choices}, 4);
+    }
+
+    void operator()(const ToExperts&) const {
+        if (b.ahead != nullptr) {
+            counts();
+            if (permutes()) b.forward("permute", MemoryPass{slots(), slots()}, 4);
+            return to_experts();
+        }
+        from_experts();
+        if (permutes()) b.backward("permute_backward", MemoryPass{slots(), slots()}, 3);
+    }
+
+    void operator()(const FromExperts&) const {
+        if (b.ahead != nullptr) {
+            from_experts();
+            const Bytes tokens = b.tensor(static_cast<double>(x.tokens * s.hidden));
+            if (permutes()) b.forward("unpermute", MemoryPass{slots(), tokens}, 3);
+            return;
+        }
+        if (permutes()) b.backward("unpermute_backward", MemoryPass{2.0 * slots(), slots()}, 3);
+        counts();
+        to_experts();
+    }
+
+    // Weight gradients: [hidden, inner] of both matrices.
+    void operator()(const GroupedLinear& op) const {
+        const bool up = op.split == Split::column;
+        if (b.ahead != nullptr) return product(op.name, op.out.rank, op.in.rank, up);
+        product(op.name, op.in.rank, op.out.rank, !up);
+        if (w.adapter_rank == 0) grouped(b.back->weights, op.weight_gradient, up ? op.out.rank : op.in.rank, up ? op.in.rank : op.out.rank, true);
+    }
+
+    void operator()(const AddShared&) const {
+        b.forward("add_shared", MemoryPass{2.0 * b.tensor(b.outer()), b.tensor(b.outer())});
+    }
+
+private:
+    [[nodiscard]] bool is_fused() const { return p.expert_products == ExpertProducts::fused; }
+    [[nodiscard]] Bytes rows() const { return b.tensor(static_cast<double>(x.most() * s.hidden)); }
+    [[nodiscard]] Bytes slots() const { return b.tensor(static_cast<double>(x.slots * s.hidden)); }
+    // Kernels that send a token once read and write tokens where they are.
+    [[nodiscard]] bool permutes() const { return !p.dispatch_once || x.ranks == 1; }
+
+    // `arrived`: what it reads came from other ranks.
+    void product(std::string_view name, long n, long k, bool arrived) const {
+        if (arrived || !is_fused()) plan_cast(b.planner(), static_cast<double>(x.most() * k), s.matrix);
+        grouped(b.planner(), name, n, k, false);
+    }
+    void grouped(Planner& planner, std::string_view name, long n, long k, bool weight_gradient) const {
+        std::vector<Op> ops;
+        for (const auto& of_rank : x.rows)
+            ops.push_back(GroupedGemm{of_rank, n, k, s.matrix, weight_gradient, kernels_of_each(weight_gradient)});
+        planner.compute_by_expert_rank(name, std::move(ops), 2);
+    }
+    // Expert by expert: the product; in narrow types the cast of its input (a weight gradient finds both operands cast); where
+    // scales go with blocks, a kernel for each operand that puts them in the product's order (Transformer Engine's GroupedLinear).
+    [[nodiscard]] int kernels_of_each(bool weight_gradient) const {
+        if (p.expert_products != ExpertProducts::each) return 0;
+        if (!is_narrow(s.matrix)) return 1;
+        return 1 + (weight_gradient ? 0 : 1) + (is_blackwell(b.c.experiment.cluster.gpu) ? 2 : 0);
+    }
+
+    // The host reads how many slots every expert has before it can issue the all-to-all (dropless: sizes are data; with a capacity it
+    // knows them, and Megatron-Core's dispatcher reads nothing), and sets it up; the backward's all-to-all is set up again.
+    // A framework that runs its experts one after the other reads them on any split, and says what an expert costs it.
+    // Shared experts are two linear layers more, but for CUDA graphs, which hold the router and them.
+    void counts() const {
+        Planner& planner = b.planner();
+        if (w.moe.shared_experts > 0 && b.c.experiment.cluster.host.expert_layer > Seconds(0))
+            planner.host("shared_modules", HostWork{HostWork::Kind::module, 2}, false);
+        if (b.c.experiment.framework.host.expert_layer && !p.dispatch_once) {
+            const auto experts = static_cast<double>(x.rows.front().size());
+            planner.host("experts", HostWork{HostWork::Kind::experts, experts}, b.ahead != nullptr);
+        }
+        if (x.ranks == 1) return;
+        if (!p.dispatch_once) return planner.host("exchange_setup", HostWork{HostWork::Kind::exchange_setup, 1}, w.moe.capacity_factor == 0);
+        planner.host("expert_layer", HostWork{HostWork::Kind::experts, 1}, false);
+        if (b.ahead != nullptr) planner.host("exchange_counts", HostWork{HostWork::Kind::read, 1}, true);
+    }
+
+    // Slots to where their experts are, with those of the tensor-parallel ranks that share them; and back.
+    void to_experts() const {
+        all_to_all(false);
+        b.planner().collective("tp_all_gather", AllGather{rows()}, x.tensor);
+        sort(false);
+    }
+    void from_experts() const {
+        sort(true);
+        b.planner().collective("tp_reduce_scatter", ReduceScatter{rows()}, x.tensor);
+        all_to_all(true);
+    }
+
+    // Rows arrive by source and are computed by expert; a token that came once is copied for each of them.
+    void sort(bool back) const {
+        const bool once = p.dispatch_once;
+        if (x.ranks == 1 || is_fused() || (x.rows.front().size() == 1 && !once)) return;
+        if (!once) return b.planner().compute("sort_by_expert", MemoryPass{rows(), rows()});
+        const Bytes tokens = once_over_slots(w.moe, x.ranks) * rows();
+        b.planner().compute("sort_by_expert", MemoryPass{back ? rows() : tokens, back ? tokens : rows()}, 2);
+    }
+
+    void all_to_all(bool back) const {
+        if (x.ranks == 1) return;
+        const auto n = static_cast<std::size_t>(x.ranks);
+        const Bytes slot = static_cast<double>(s.hidden) * s.element();
+        AllToAll op{std::vector<Bytes>(n * n, static_cast<double>(x.slots) / static_cast<double>(n) * slot)};
+        for (std::size_t source = 0; source < n && !x.balanced; ++source)
+            for (std::size_t target = 0; target < n; ++target) {
+                const int local = b.c.routing.experts_per_rank();
+                long slots = 0;
+                for (int l = 0; l < local; ++l) slots += b.c.routing.count(static_cast<int>(source), static_cast<int>(target) * local + l);
+                op.bytes[back ? target * n + source : source * n + target] = static_cast<double>(slots) * slot;
+            }
+        if (p.dispatch_once) send_once(op);
+        b.planner().collective("ep_all_to_all", op, x.all_to_all);
+    }
+
+    void send_once(AllToAll& op) const {
+        op.row = static_cast<double>(s.hidden) * s.element();
+        op.tokens = static_cast<double>(x.tokens);
+        const std::vector<int> ranks = members(x.all_to_all, x.all_to_all.first);
+        std::map<int, int> in_node;
+        const auto node = [&](std::size_t i) { return ranks[i] / b.c.experiment.cluster.gpus_per_node; };
+        for (std::size_t i = 0; i < ranks.size(); ++i) ++in_node[node(i)];
+        const auto nodes = static_cast<long>(in_node.size());
+        const double inside = once_over_slots(w.moe, x.ranks) * static_cast<double>(nodes), between = once_over_slots(w.moe, nodes);
+        for (std::size_t i = 0; i < ranks.size(); ++i)
+            for (std::size_t j = 0; j < ranks.size(); ++j)
+                op.bytes[i * ranks.size() + j] *=
+                    i == j ? inside / static_cast<double>(nodes) : node(i) == node(j) ? inside : between;
+    }
+};
+
+}  // namespace stepcast

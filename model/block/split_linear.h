@@ -1,0 +1,109 @@
+// Tensor-parallel linear layers (Megatron-LM, arXiv 1909.08053; with sequence parallelism arXiv 2205.05198). One that is split
+// by columns is entered with the whole input and leaves its output split; by rows, it leaves partial sums.
+//                       no sequence parallelism     sequence parallelism
+//   column forward      -                           all-gather x
+//   row forward         all-reduce y                reduce-scatter y
+//   row backward        -                           all-gather dy
+//   column backward     all-reduce dx               all-gather x (for the weight gradient), reduce-scatter dx
+// Each moves tokens x width elements. With overlap_tp the collective runs during the product that it feeds or follows; with
+// overlap_weight_gradient the backward's run during the other product of the same layer.
+// Adapters of rank r: y += (x A) B, with A [in, r] and B [r, out], in 16 bit; backward: both gradients, and x's.
+#pragma once
+
+#include "model/block/block_pass.h"
+
+namespace stepcast {
+
+struct SplitLinear {
+    const BlockPass& b;
+    const Linear& l;
+    const Parallelism& p = b.c.experiment.parallelism;
+    const Group& group = b.c.groups.tensor;
+
+    void forward() const {
+        if (l.split == Split::none) return product();
+        if (l.split == Split::column) {
+            gather(l.in, p.overlap_tp);
+            return adapter();
+        }
+        adapter();
+        overlap(*b.ahead, p.overlap_tp, sum_name(), sum(l.out), group, [&] { product(); });
+        if (p.overlap_tp) return;
+        lay_out(l.out);
+        b.ahead->collective(sum_name(), sum(l.out), group);
+    }
+
+    void backward() const {
+        const auto& [inputs, weights] = *b.back;
+        const auto weight_gradient = [&] { plan_weight_gradient(b.back->weights, l, b.c.experiment); };
+        const bool column = l.split == Split::column, apart = &inputs != &weights;
+        if (l.split == Split::none) product();
+        if (l.split == Split::row) gather(l.out, p.overlap_tp);
+        if (column) {
+            gather(l.in, p.overlap_weight_gradient);
+            lay_out(l.in);
+            if (!p.overlap_weight_gradient || apart) inputs.collective(sum_name(), sum(l.in), group);
+        }
+        overlap(weights, column && p.overlap_weight_gradient && !apart, sum_name(), sum(l.in), group, weight_gradient);
+        adapter();
+    }
+
+private:
+    // What collectives of a tensor of so many columns move, and which they are.
+    [[nodiscard]] Bytes whole(Width width) const { return b.c.shape.inner(width.rank); }
+    [[nodiscard]] Op sum(Width width) const {
+        return p.sequence_parallel ? Op(ReduceScatter{whole(width)}) : Op(AllReduce{whole(width)});
+    }
+    [[nodiscard]] std::string_view sum_name() const { return p.sequence_parallel ? "tp_reduce_scatter" : "tp_all_reduce"; }
+
+    // Parts of the sequence of several samples do not lie one after another in [batch, sequence, hidden].
+    void lay_out(Width width) const {
+        if (p.gather_copies && p.sequence_parallel && p.tp > 1 && !p.overlap_tp)
+            b.planner().compute("tp_copy", MemoryPass{whole(width), whole(width)});
+    }
+
+    // The whole tensor, where sequence parallelism holds a part; during the product or before it.
+    void gather(Width width, bool overlapped) const {
+        const AllGather all{whole(width)};
+        if (p.sequence_parallel && !overlapped) b.planner().collective("tp_all_gather", all, group);
+        overlap(b.planner(), p.sequence_parallel && overlapped, "tp_all_gather", all, group, [&] { product(); });
+        lay_out(width);
+    }
+
+    void product() const {
+        row_scales();
+        b.ahead != nullptr ? plan_linear(*b.ahead, l) : plan_input_gradient(b.back->inputs, l);
+    }
+
+    // A scale a row: the cast by columns finds the maxima first, so that it reads its tensor once more, and the weights are cast too,
+    // for one product by rows and for one by columns. Several products of one input cast it once.
+    void row_scales() const {
+        if (!b.workload().row_scales || !is_narrow(l.dtype)) return;
+        const bool is_cast = b.ahead != nullptr && l.after_norm;
+        const double activations = is_cast ? 0 : static_cast<double>(l.tokens * (b.ahead != nullptr ? l.in : l.out).rank);
+        const double weights = static_cast<double>(l.in.rank * l.out.rank);
+        const Bytes read = size_of(between_products(l.dtype));
+        b.planner().compute("row_scales", MemoryPass{2.0 * activations * read + 1.5 * weights * read, weights * size_of(l.dtype)});
+    }
+
+    // Trained, where the layer itself is frozen: its weight gradients come first.
+    void adapter() const {
+        if (l.adapter_rank == 0) return;
+        const Dtype dtype = between_products(l.dtype);
+        const Linear in{.name = "adapter_in", .tokens = l.tokens, .out = l.adapter_rank, .in = l.in, .dtype = dtype};
+        const Linear out{.name = "adapter_out", .tokens = l.tokens, .out = l.out, .in = l.adapter_rank, .dtype = dtype};
+        const auto tensor = [&](Width width) { return static_cast<double>(l.tokens * width.rank) * size_of(dtype); };
+        for (const Linear& of : {in, out})
+            if (b.ahead != nullptr) plan_linear(*b.ahead, of);
+        for (const Linear& of : {out, in})
+            if (b.back != nullptr) {
+                b.back->weights.compute(of.name, Gemm{.m = of.out.rank, .n = of.in.rank, .k = of.tokens, .dtype = of.dtype,
+                                                      .unaligned = of.in.rank % 8 != 0 || of.out.rank % 8 != 0});
+                plan_input_gradient(b.back->inputs, of);
+            }
+        b.forward("adapter_sum", MemoryPass{2.0 * tensor(l.out), tensor(l.out)});
+        b.backward("adapter_sum_backward", MemoryPass{2.0 * tensor(l.in), tensor(l.in)});
+    }
+};
+
+}  // namespace stepcast
