@@ -53,9 +53,8 @@ bool SplitWalk::set(std::size_t level, int value) {
     if (key == SplitKey::dp && value == SweepBase::rest) value = ranks_left(base_.experiment.cluster, split_);
     split_fields()[level].set(split_, value);
     if (!base_.rules) return true;
-    const auto broken = base_.rules->broken_by(key, split_);
-    if (broken) reason_ = base_.rules->reason(*broken);
-    return !broken;
+    reason_ = base_.rules->broken_by(key, split_);
+    return reason_.empty();
 }
 
 // Where the fast rules do not say all.
