@@ -114,13 +114,13 @@ Features LeastCollectives::features(const Parallelism& p, const DataTimes& data)
 
 // A path begins with the embedding, then a layer; each awaits its parameters and those before it.
 double LeastCollectives::start(const Parallelism& p, const DataTimes& data, double parameters) const {
-    const auto embedding = static_cast<std::size_t>(UnitKind::embedding);
+    const auto embedding = at(UnitKind::embedding);
     const double gathered = data.gathered[embedding], layer = of_layers(data.gathered),
                  first = in_.lower[feature::unit(UnitKind::embedding, Pass::forward)];
     const double one = std::max(gathered, gathered + layer - first);
     if (p.zero == 3) return one;
     // Before any gradient: after the forward of one micro-batch.
-    const double until = std::min(parameters, in_.model.all_layers() * forward_.fewest);
+    const double until = std::min(parameters, all_layers(in_.model) * forward_.fewest);
     const auto overlapping = [&](double from) {
         if (in_.chunk_layers == 0) return 0.0;
         const double slot = in_.chunk_layers * shortest_, between = in_.send + ends_;
@@ -136,7 +136,7 @@ double LeastCollectives::start(const Parallelism& p, const DataTimes& data, doub
 LeastCollectives::Layers LeastCollectives::layers(Pass pass, bool repeats) const {
     Layers layers{0, 1e300, 1e300, 0};
     for (std::size_t k = 0; k < 2; ++k) {
-        if (in_.model.layers[k] == 0) continue;
+        if (in_.model[k] == 0) continue;
         const auto kind = static_cast<UnitKind>(k);
         const std::size_t f = feature::unit(kind, pass), again = feature::again(kind);
         const double more = repeats ? in_.lower[again] : 0, alone = repeats ? in_.alone[again] : 0;
@@ -151,7 +151,7 @@ LeastCollectives::Layers LeastCollectives::layers(Pass pass, bool repeats) const
 double LeastCollectives::of_layers(const std::array<double, unit_kinds>& times) const {
     double least = 1e300;
     for (std::size_t k = 0; k < 2; ++k)
-        if (in_.model.layers[k] > 0) least = std::min(least, times[k]);
+        if (in_.model[k] > 0) least = std::min(least, times[k]);
     return least;
 }
 
@@ -168,7 +168,7 @@ double LeastCollectives::overlapping_first(double collectives) const {
 
 void LeastCollectives::add(Features& f, Pass pass, double time) const {
     for (std::size_t k = 0; k < 2; ++k)
-        if (in_.model.layers[k] > 0) f[feature::unit(static_cast<UnitKind>(k), pass)] += time;
+        if (in_.model[k] > 0) f[feature::unit(static_cast<UnitKind>(k), pass)] += time;
 }
 
 // The first layer of a slot follows a collective only where the slot before it is of its stage; an embedding ends its
@@ -188,7 +188,7 @@ void LeastCollectives::collective(Features& f, const Parallelism& p, const DataT
     // With one chunk or more that end where they began, nothing follows the slot of the embedding.
     const bool ends_first = traits(in_.schedule).chunks == StageChunks::there_and_back;
     double last = of_layers(data.flushed);
-    if (ends_first) last = std::min(last, data.flushed[static_cast<std::size_t>(UnitKind::embedding)]);
+    if (ends_first) last = std::min(last, data.flushed[at(UnitKind::embedding)]);
     f[feature::inside_last] = inside;
     f[feature::after_last] = overlapping_first(last);
 }

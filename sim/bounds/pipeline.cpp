@@ -9,23 +9,6 @@
 namespace stepcast {
 namespace {
 
-std::vector<std::vector<Chunk>> chunks_by_stage(const Workload& w, const Parallelism& p, int chunks) {
-    std::vector<std::vector<Chunk>> stages(at(p.pp), std::vector<Chunk>(at(chunks)));
-    for (int d = 0; d < directions(p); ++d)
-        for (const Chunk& chunk : chunks_of(w, p, d)) stages[at(chunk.stage)][at(chunk.index)] = chunk;
-    return stages;
-}
-
-StageUnits units_of(const Workload& w, const std::vector<Chunk>& chunks) {
-    StageUnits units;
-    for (const Chunk& chunk : chunks) {
-        units.embeddings += chunk.embedding;
-        units.heads += chunk.head;
-        for (int l = chunk.first; l < chunk.last; ++l) ++units.layers[has_experts(w, l) ? 1 : 0];
-    }
-    return units;
-}
-
 // Two chunks of one signature hold the same: ends, and layer by layer whether it has experts and is computed again.
 std::string signature(const Workload& w, const Chunk& chunk, int layers_before, int recompute_layers) {
     std::string text{chunk.embedding ? 'e' : '-', chunk.head ? 'h' : '-'};
@@ -61,7 +44,7 @@ void add(std::vector<MemoryMoment>& moments, const MemoryMoment& moment) {
 class Finder {
 public:
     Finder(const PipelineKey& key, const Workload& workload)
-        : key_(key), w_(workload), p_(parallelism_of(key)), stages_(chunks_by_stage(workload, p_, key.chunks)) {}
+        : key_(key), w_(workload), p_(parallelism_of(key)), stages_(chunks_by_stage(workload, p_)) {}
 
     void find_memory(Pipeline& pipeline) {
         const auto orders = schedule_orders(key_.schedule, key_.pp, key_.chunks, key_.micro_batches);
@@ -83,22 +66,21 @@ public:
     }
 
     void find_chunks(Pipeline& pipeline) {
+        const std::vector<Chunk> copy = chunks_of(w_, p_, 0);
+        pipeline.model = units_of(w_, copy);
         pipeline.shortest_chunk = w_.layers;
-        for (const Chunk& chunk : chunks_of(w_, p_, 0)) {
-            pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
-            for (int l = chunk.first; l < chunk.last; ++l) ++pipeline.model.layers[has_experts(w_, l) ? 1 : 0];
-        }
+        for (const Chunk& chunk : copy) pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
     }
 
     // Where orders end with weight gradients, the stages that end with the most of them are a group of their own: they
     // are done before the others.
     void find_groups(Pipeline& pipeline, std::span<const Features> directions, std::span<const Features> sharded) {
         std::vector<std::vector<int>> members;
-        std::vector<StageUnits> units;
+        std::vector<UnitCounts> units;
         for (const auto& stage : stages_) units.push_back(units_of(w_, stage));
         const std::vector<int> last_weights = trailing_weights();
         const auto alike = [&](std::size_t s, std::size_t other) {
-            return units[s].embeddings == units[other].embeddings && units[s].heads == units[other].heads;
+            return std::equal(units[s].begin() + at(UnitKind::embedding), units[s].end(), units[other].begin() + at(UnitKind::embedding));
         };
         const auto has_most = [&](std::size_t s) {
             for (std::size_t other = 0; other < stages_.size(); ++other)
@@ -117,9 +99,8 @@ public:
             members[g].push_back(static_cast<int>(s));
             StageGroup& group = pipeline.groups[g];
             group.last_weights = std::min(group.last_weights, last_weights[s]);
-            for (std::size_t k = 0; k < units[s].layers.size(); ++k)
-                group.fewest.layers[k] = std::min(group.fewest.layers[k], units[s].layers[k]);
-            const auto weight = [](const StageUnits& u) { return std::pair(u.all_layers(), u.layers[1]); };
+            for (std::size_t k = 0; k < unit_kinds; ++k) group.fewest[k] = std::min(group.fewest[k], units[s][k]);
+            const auto weight = [](const UnitCounts& u) { return std::pair(all_layers(u), u[1]); };
             if (weight(units[s]) > weight(group.most)) group.most = units[s];
         }
         add_paths(pipeline, members, directions, &StageGroup::paths);

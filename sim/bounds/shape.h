@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <unordered_map>
 
 #include "model/pipeline/schedule.h"
@@ -11,9 +10,6 @@
 #include "sim/memory/memory_parts.h"
 
 namespace stepcast {
-
-enum class UnitKind : std::uint8_t { dense, experts, embedding, head };
-inline constexpr int unit_kinds = 4;
 
 // A path through a pipeline as how often it meets each of these, and what each takes, in seconds: their product is a
 // time. `entry`: before each slot whose input was sent; `arrival`: between the send and such a slot; `filling`,
@@ -62,13 +58,8 @@ private:
 // filled in whether or not they are.
 struct BoundShape {
     RankShape shape;
-    UnitMemory memory;
-    std::array<RankWeights, unit_kinds> weights;
+    UnitMemory units;         // on a stage with both ends
     RankWeights copied_head;  // head when it is on another stage than the embedding
-    struct Matrices {
-        double sum = 0, largest = 0;
-    };
-    std::array<Matrices, 4> matrices;  // [dense layers there + 2 * layers with experts there]
     Features lower{}, estimate{};
     Features computing{};     // part of `estimate` in which kernels overlap no collective of their own plan
     Features alone{};         // the same of `lower`
