@@ -23,14 +23,10 @@ DataPrices::DataPrices(OpPrices& prices) : prices_(prices), known_(known_times) 
 
 void DataPrices::bind(const RankGroups& groups, bool sharded) {
     const auto path = [&](const Group& group) { return group.size() > 1 ? &prices_.path(group) : nullptr; };
-    const Group& dense = sharded ? groups.shard : groups.data_context;
-    const Group& experts = sharded ? groups.expert_shard : groups.expert_data;
-    dense_ = path(dense);
-    experts_ = path(experts);
+    dense_ = path(sharded ? groups.shard : groups.data_context);
+    experts_ = path(sharded ? groups.expert_shard : groups.expert_data);
     replicas_ = sharded ? path(groups.shard_replicas) : nullptr;
     expert_replicas_ = sharded ? path(groups.expert_shard_replicas) : nullptr;
-    dense_ranks_ = dense.size();
-    expert_ranks_ = experts.size();
 }
 
 double DataPrices::collective(Kind kind, const RingPath* path, double bytes) {
@@ -53,14 +49,15 @@ double DataPrices::gradients(const DataInputs& in, double dense, double experts)
     const double element = size_of(p.gradient_dtype).si();
     const Kind kind = scatters(p) ? Kind::reduce_scatter : Kind::all_reduce;
     double time = collective(kind, dense_, dense * element) + collective(kind, experts_, experts * element);
+    const RankGroups& groups = in.context.groups;
     if (p.zero == 3)
-        time += collective(Kind::all_reduce, replicas_, dense * element / dense_ranks_) +
-                collective(Kind::all_reduce, expert_replicas_, experts * element / expert_ranks_);
+        time += collective(Kind::all_reduce, replicas_, dense * element / groups.shard.size()) +
+                collective(Kind::all_reduce, expert_replicas_, experts * element / groups.expert_shard.size());
     return time;
 }
 
 double DataPrices::gathers(const DataInputs& in, const RankWeights& weights) {
-    const double element = in.shape.shape.element().si();
+    const double element = in.context.shape.element().si();
     return collective(Kind::all_gather, dense_, weights.dense * element) +
            collective(Kind::all_gather, experts_, weights.experts * element);
 }
@@ -97,17 +94,12 @@ void DataPrices::add_buckets(const DataInputs& in, const UnitCounts& units, Data
     }
 }
 
-double DataPrices::updated(const DataInputs& in, const RankWeights& all) const {
-    if (in.context.experiment.parallelism.zero == 0) return all.dense + all.experts;
-    return all.dense / dense_ranks_ + all.experts / expert_ranks_;
-}
-
 // As DataParallel::add_norm() and add_optimizer() do.
 void DataPrices::add_update(const DataInputs& in, const UnitCounts& units, DataTimes& times) {
     const Experiment& e = in.context.experiment;
     const Parallelism& p = e.parallelism;
     const RankWeights all = total(in, units);
-    const UpdatePasses passes = update_passes(e, updated(in, all), all.dense + all.experts);
+    const UpdatePasses passes = update_passes(e, shared_out(in.context, all, 1), all.dense + all.experts);
     const auto time = [&](const MemoryPass& pass) { return prices_.local(pass, Phase::optimizer).si(); };
     for (int i = 0; i < passes.norm_passes; ++i) times.norm += time(passes.norm[static_cast<std::size_t>(i)]);
     times.update = time(passes.optimizer) + time(passes.zero_gradients);
@@ -119,7 +111,7 @@ void DataPrices::add_update(const DataInputs& in, const UnitCounts& units, DataT
 void DataPrices::add_least(const DataInputs& in, const UnitCounts& units, DataTimes& times) {
     const Parallelism& p = in.context.experiment.parallelism;
     const RankWeights all = total(in, units);
-    times.elements = updated(in, all);
+    times.elements = shared_out(in.context, all, 1);
     const int of_copy = micro_batches(p) / directions(p);  // at least
     const int rounds = p.zero >= 2 ? of_copy : std::min(1, of_copy);
     const double bucket = p.bucket / size_of(p.gradient_dtype);

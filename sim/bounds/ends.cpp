@@ -61,7 +61,7 @@ double StepBounds::Tables::copy_join(int stage, const DataTimes& data) {
 }
 
 void StepBounds::Tables::bind_data() {
-    const DataInputs in{*context_, shape_->shape, units_.weights, key_.chunks};
+    const DataInputs in{*context_, units_.weights, key_.chunks};
     for (GroupEnd& end : ends_) {
         const StageGroup& group = *end.group;
         end.most = data_.times(in, group.most);

@@ -34,11 +34,19 @@ bool covers(const PipelinePath& a, const PipelinePath& b) {
     return true;
 }
 
-void add(std::vector<MemoryMoment>& moments, const MemoryMoment& moment) {
-    for (const MemoryMoment& known : moments)
-        if (covers(known, moment)) return;
-    std::erase_if(moments, [&](const MemoryMoment& known) { return covers(moment, known); });
-    moments.push_back(moment);
+// Nor does a stage.
+bool covers(const MemoryStage& a, const MemoryStage& b) {
+    return a.units == b.units && std::ranges::all_of(b.moments, [&](const MemoryMoment& moment) {
+               return std::ranges::any_of(a.moments, [&](const auto& other) { return covers(other, moment); });
+           });
+}
+
+// Of what covers another alone stays, the first of equals.
+template <class T>
+void add(std::vector<T>& all, T more) {
+    if (std::ranges::any_of(all, [&](const T& known) { return covers(known, more); })) return;
+    std::erase_if(all, [&](const T& known) { return covers(more, known); });
+    all.push_back(std::move(more));
 }
 
 class Finder {
@@ -62,7 +70,7 @@ public:
             }
         }
         for (std::size_t s = 0; s < stages_.size(); ++s)
-            add_stage(pipeline, {units_of(w_, stages_[s]), moments_of(orders[s], kind_of[s], kinds.size())});
+            add(pipeline.memory, {units_of(w_, stages_[s]), moments_of(orders[s], kind_of[s], kinds.size())});
     }
 
     void find_chunks(Pipeline& pipeline) {
@@ -103,8 +111,14 @@ public:
             const auto weight = [](const UnitCounts& u) { return std::pair(all_layers(u), u[1]); };
             if (weight(units[s]) > weight(group.most)) group.most = units[s];
         }
-        add_paths(pipeline, members, directions, &StageGroup::paths);
-        add_paths(pipeline, members, sharded, &StageGroup::sharded_paths);
+        std::vector<Features> all(directions.begin(), directions.end());
+        all.insert(all.end(), sharded.begin(), sharded.end());
+        const auto found = longest_paths(key_, w_, members, all);
+        for (std::size_t d = 0; d < found.size(); ++d)
+            for (std::size_t g = 0; g < members.size(); ++g) {
+                StageGroup& group = pipeline.groups[g];
+                add(d < directions.size() ? group.paths : group.sharded_paths, found[d][g]);
+            }
     }
 
 private:
@@ -133,30 +147,6 @@ private:
             if (slot.pass == Pass::input_backward) ++now.held[at(half)];
         }
         return moments;
-    }
-
-    static void add_stage(Pipeline& pipeline, MemoryStage stage) {
-        const auto within = [](const MemoryStage& a, const MemoryStage& b) {  // a never takes more than b
-            return a.units == b.units && std::ranges::all_of(a.moments, [&](const MemoryMoment& moment) {
-                       return std::ranges::any_of(b.moments, [&](const auto& other) { return covers(other, moment); });
-                   });
-        };
-        for (const MemoryStage& known : pipeline.memory)
-            if (within(stage, known)) return;
-        pipeline.memory.push_back(std::move(stage));
-    }
-
-    void add_paths(Pipeline& pipeline, const std::vector<std::vector<int>>& members,
-                   std::span<const Features> directions, std::vector<PipelinePath> StageGroup::*into) {
-        for (const auto& found : longest_paths(key_, w_, members, directions))
-            for (std::size_t g = 0; g < members.size(); ++g) {
-                auto& paths = pipeline.groups[g].*into;
-                const PipelinePath& path = found[g];
-                if (std::ranges::any_of(paths, [&](const PipelinePath& other) { return covers(other, path); }))
-                    continue;
-                std::erase_if(paths, [&](const PipelinePath& other) { return covers(path, other); });
-                paths.push_back(path);
-            }
     }
 
     const PipelineKey& key_;

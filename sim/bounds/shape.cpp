@@ -11,18 +11,12 @@
 
 namespace stepcast {
 
-std::size_t OpPrices::GemmHash::operator()(const Gemm& g) const {
-    std::size_t hash = 0;
-    for (const long part : {g.m, g.n, g.k, g.batch, static_cast<long>(g.dtype), static_cast<long>(g.accumulate)})
-        hash = (hash ^ static_cast<std::size_t>(part)) * 0x9E3779B97F4A7C15ull;
-    return hash ^ (hash >> 32);
-}
-
 Seconds OpPrices::local(const Op& op, Phase phase) {
-    const auto* gemm = std::get_if<Gemm>(&op);
-    if (!gemm) return op_time(op, phase, {}, cluster_);
-    if (const auto known = gemms_.find(*gemm); known != gemms_.end()) return known->second;
-    return gemms_.emplace(*gemm, op_time(op, phase, {}, cluster_)).first->second;
+    const auto* g = std::get_if<Gemm>(&op);
+    if (!g) return op_time(op, phase, {}, cluster_);
+    const auto [known, is_new] = gemms_.try_emplace({g->m, g->n, g->k, g->batch, g->dtype, g->accumulate, g->unaligned, g->layout});
+    if (is_new) known->second = op_time(op, phase, {}, cluster_);
+    return known->second;
 }
 
 Seconds OpPrices::collective(const Op& op, const Group& group) {
@@ -56,16 +50,13 @@ public:
         times.alone = least.alone;
         for (TaskId t = 0; t < once.graph.size(); ++t)
             times.host += (once.costs.issue[t] + (once.graph.on_host(t) ? once.costs.duration[t] : Seconds(0))).si();
-        const Interference& interference = prices_.cluster().interference;
         if (blocking || waits) {
             const double one = end_of(once.graph, once.costs);
             const Run twice = stamped(plan, phase, rank, 2);
             times.estimate = std::max(times.lower, end_of(twice.graph, twice.costs) - one);
-            run(once.graph, device, interference, timeline_);
-        } else {
-            run(once.graph, device, interference, timeline_);
-            times.estimate = timeline_.end.si();
         }
+        const double alone = end_of(once.graph, device);
+        if (!blocking && !waits) times.estimate = alone;
         times.computing = computing(once.graph);
         std::tie(times.lead, times.rest) = outside_collectives(once.graph);
         if (blocking) times.host = 0;

@@ -3,7 +3,8 @@
 #pragma once
 
 #include <array>
-#include <unordered_map>
+#include <map>
+#include <tuple>
 
 #include "model/pipeline/schedule.h"
 #include "sim/costs/costs.h"
@@ -45,12 +46,9 @@ public:
     [[nodiscard]] const Cluster& cluster() const { return cluster_; }
 
 private:
-    struct GemmHash {
-        std::size_t operator()(const Gemm& g) const;
-    };
     const Cluster& cluster_;
     RingPaths paths_;
-    std::unordered_map<Gemm, Seconds, GemmHash> gemms_;
+    std::map<std::tuple<long, long, long, long, Dtype, bool, bool, Gemm::Layout>, Seconds> gemms_;  // by all that they are
 };
 
 // `lower`: device time without hosts, on a rank on which nothing but the plan runs. `estimate`: alone on its rank with

@@ -40,13 +40,6 @@ Sharers sharers(const LayerContext& c) {
     return {g.data_context.size(), g.expert_data.size()};
 }
 
-// Elements that are left when a state is sharded from ZeRO stage `from` on.
-double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
-    if (c.experiment.parallelism.zero < from) return weights.dense + weights.experts;
-    const Sharers ranks = sharers(c);
-    return weights.dense / ranks.dense + weights.experts / ranks.experts;
-}
-
 // Elements that a rank has in common with others: what it holds alone is neither gathered nor exchanged.
 double in_common(const LayerContext& c, const RankWeights& weights) {
     const Sharers ranks = sharers(c);
@@ -95,6 +88,12 @@ Bytes pipeline_buffers(const LayerContext& c) {
 }
 
 }  // namespace
+
+double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
+    if (c.experiment.parallelism.zero < from) return weights.dense + weights.experts;
+    const Sharers ranks = sharers(c);
+    return weights.dense / ranks.dense + weights.experts / ranks.experts;
+}
 
 void add_units(StageWeights& stage, const LayerContext& c, int count, const RankWeights& unit, const RankWeights& frozen) {
     if (count == 0) return;

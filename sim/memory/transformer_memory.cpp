@@ -1,5 +1,7 @@
 #include "sim/memory/memory.h"
 
+#include <algorithm>
+
 #include "model/pipeline/schedule.h"
 #include "sim/memory/memory_parts.h"
 
@@ -11,9 +13,8 @@ struct StageMemory {
     std::vector<ChunkMemory> chunks;
 };
 
-StageMemory stage_memory(const LayerContext& c, const UnitMemory& units, int stage) {
+StageMemory stage_memory(const LayerContext& c, const UnitMemory& units, const std::vector<Chunk>& chunks) {
     const Experiment& e = c.experiment;
-    const std::vector<Chunk> chunks = chunks_by_stage(e.workload, e.parallelism)[static_cast<std::size_t>(stage)];
     StageMemory memory{weights_of(c, units, units_of(e.workload, chunks)), {}};
     int layers = 0;
     for (const Chunk& chunk : chunks) {
@@ -43,41 +44,36 @@ void along(const Order& order, const std::vector<ChunkMemory>& chunks, Call&& ca
     }
 }
 
-MemoryUse memory_of(const LayerContext& c, const UnitMemory& units, int stage, const Order& order) {
-    const StageMemory memory = stage_memory(c, units, stage);
-    Moment fullest;
-    along(order, memory.chunks, [&](const Moment& moment, Bytes) { consider(fullest, moment); });
-    return memory_of(c, memory.weights, fullest);
-}
-
 }  // namespace
-
-MemoryUse transformer_memory(const Experiment& e, int stage, const Routing& routing) {
-    const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
-    return memory_of(context, unit_memory(context), stage, schedule_orders(e.parallelism)[static_cast<std::size_t>(stage)]);
-}
 
 std::vector<SlotMemory> memory_of_slots(const Experiment& e, int stage, const Routing& routing) {
     const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
-    const StageMemory memory = stage_memory(context, unit_memory(context), stage);
+    const auto s = static_cast<std::size_t>(stage);
+    const StageMemory memory = stage_memory(context, unit_memory(context), chunks_by_stage(e.workload, e.parallelism)[s]);
     std::vector<SlotMemory> slots;
-    along(schedule_orders(e.parallelism)[static_cast<std::size_t>(stage)], memory.chunks, [&](const Moment& m, Bytes after) {
+    along(schedule_orders(e.parallelism)[s], memory.chunks, [&](const Moment& m, Bytes after) {
         slots.push_back({memory_of(context, memory.weights, m).peak,
                          memory_of(context, memory.weights, {after, {}}).peak});
     });
     return slots;
 }
 
-MemoryUse transformer_memory(const Experiment& e, const Routing& routing) {
+std::vector<MemoryUse> memory_of_stages(const Experiment& e, const Routing& routing) {
     const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
     const UnitMemory units = unit_memory(context);
     const std::vector<Order> orders = schedule_orders(e.parallelism);
-    MemoryUse fullest;
-    for (int stage = 0; stage < e.parallelism.pp; ++stage) {
-        const MemoryUse use = memory_of(context, units, stage, orders[static_cast<std::size_t>(stage)]);
-        if (stage == 0 || use.peak > fullest.peak) fullest = use;
+    std::vector<MemoryUse> stages;
+    for (const std::vector<Chunk>& chunks : chunks_by_stage(e.workload, e.parallelism)) {
+        const StageMemory memory = stage_memory(context, units, chunks);
+        Moment fullest;
+        along(orders[stages.size()], memory.chunks, [&](const Moment& moment, Bytes) { consider(fullest, moment); });
+        stages.push_back(memory_of(context, memory.weights, fullest));
     }
-    return fullest;
+    return stages;
+}
+
+MemoryUse transformer_memory(const Experiment& e, const Routing& routing) {
+    return std::ranges::max(memory_of_stages(e, routing), {}, &MemoryUse::peak);
 }
 
 }  // namespace stepcast

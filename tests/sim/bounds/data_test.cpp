@@ -15,7 +15,6 @@ struct DataStage {
     RankGroups groups;
     Routing routing;
     std::optional<LayerContext> context;
-    BoundShape shape;
     std::array<RankWeights, unit_kinds> weights{RankWeights{1e6, 0}, {0.7e6, 3e6}, {5e6, 0}, {4e6, 0}};
     UnitCounts units{2, 3, 1, 1};
     int chunks = 2;
@@ -34,8 +33,7 @@ struct DataStage {
         e.parallelism.gradient_dtype = Dtype::fp32;
         e.parallelism.bucket = Bytes(4 * 1.5e6);
         groups = rank_groups(e.parallelism);
-        shape.shape = rank_shape(e);
-        context.emplace(LayerContext{e, shape.shape, groups, routing});
+        context.emplace(LayerContext{e, rank_shape(e), groups, routing});
         prices.emplace(e.cluster);
         data.emplace(*prices);
         data->bind(groups, zero == 3);
@@ -43,7 +41,7 @@ struct DataStage {
     DataStage(const DataStage&) = delete;
     DataStage& operator=(const DataStage&) = delete;
 
-    DataTimes operator()() { return data->times({*context, shape, weights, chunks}, units); }
+    DataTimes operator()() { return data->times({*context, weights, chunks}, units); }
     [[nodiscard]] double sum(double elements, const Group& group) { return prices->collective(AllReduce{Bytes(4 * elements)}, group).si(); }
     [[nodiscard]] double scatter(double elements, const Group& group) { return prices->collective(ReduceScatter{Bytes(4 * elements)}, group).si(); }
     // Parameters are of two bytes.
