@@ -31,55 +31,43 @@ struct Section {
     double kernels = 0, collectives = 0, start = 0, end = 0;
 };
 
-class Sections {
-public:
-    Sections(const TaskGraph& plan, const Timeline& timeline) : plan_(plan), timeline_(timeline) {}
-
-    // False where the plan has no such points: a task that leaves one out, or waits for the host.
-    [[nodiscard]] bool find(const Costs& costs) {
-        std::vector<TaskId> entry, open;  // that the section follows; so far without a successor
-        for (TaskId t = 0; t < plan_.size(); ++t) {
-            const auto before = plan_.predecessors(t);  // ascending
-            if (plan_.on_host(t)) {
-                if (!before.empty()) return false;
-                continue;
-            }
-            const auto follows = [&](const std::vector<TaskId>& all) {
-                return before.size() == all.size() && std::ranges::is_permutation(before, all);
-            };
-            if (sections_.empty() || follows(open)) {
-                sections_.push_back({t, 0, 0, timeline_.start[t].si(), 0});
-                entry = open;
-            } else if (!follows(entry) && (before.empty() || before.front() < sections_.back().first)) {
-                return false;
-            }
-            Section& section = sections_.back();
-            const bool kernel = plan_.places(t).front().lane() == Lane::compute;
-            (kernel ? section.kernels : section.collectives) += costs.duration[t].si();
-            section.start = std::min(section.start, timeline_.start[t].si());
-            section.end = std::max(section.end, timeline_.finish[t].si());
-            std::erase_if(open, [&](TaskId o) { return std::ranges::find(before, o) != before.end(); });
-            open.push_back(t);
+// Empty where the plan has no such points: a task leaves one out, or waits for the host.
+std::vector<Section> sections_of(const TaskGraph& plan, const Costs& costs, const Timeline& timeline) {
+    std::vector<Section> sections;
+    std::vector<TaskId> entry, open;  // that the section follows; so far without a successor
+    for (TaskId t = 0; t < plan.size(); ++t) {
+        const auto before = plan.predecessors(t);  // ascending
+        if (plan.on_host(t)) {
+            if (!before.empty()) return {};
+            continue;
         }
-        return true;
+        const auto follows = [&](const std::vector<TaskId>& all) {
+            return before.size() == all.size() && std::ranges::is_permutation(before, all);
+        };
+        if (sections.empty() || follows(open)) {
+            sections.push_back({t, 0, 0, timeline.start[t].si(), 0});
+            entry = open;
+        } else if (!follows(entry) && (before.empty() || before.front() < sections.back().first)) {
+            return {};
+        }
+        Section& section = sections.back();
+        const bool kernel = plan.places(t).front().lane() == Lane::compute;
+        (kernel ? section.kernels : section.collectives) += costs.duration[t].si();
+        section.start = std::min(section.start, timeline.start[t].si());
+        section.end = std::max(section.end, timeline.finish[t].si());
+        std::erase_if(open, [&](TaskId o) { return std::ranges::find(before, o) != before.end(); });
+        open.push_back(t);
     }
-    [[nodiscard]] const std::vector<Section>& all() const { return sections_; }
-
-private:
-    const TaskGraph& plan_;
-    const Timeline& timeline_;
-    std::vector<Section> sections_;
-};
+    return sections;
+}
 
 }  // namespace
 
 LeastTimes least_times(const TaskGraph& plan, const Costs& costs, double slowdown) {
     Timeline timeline;
     run_in_order(plan, costs, timeline);
-    Sections sections(plan, timeline);
-    if (!sections.find(costs)) return {timeline.end.si(), 0};
     LeastTimes least;
-    for (const Section& s : sections.all()) {
+    for (const Section& s : sections_of(plan, costs, timeline)) {
         least.all += std::max(s.end - s.start, s.kernels + share_lost(slowdown) * s.collectives);
         least.alone += std::max(0.0, s.kernels - s.collectives / (1 + slowdown));
     }
