@@ -121,16 +121,17 @@ Features weighed(Features f, double layer, double chunk, bool all_far, const Wei
 }  // namespace
 
 // Steps in which sends, recompute, the ends or hosts weigh more or less; of the workload's own layers on one rank.
-StepBounds::Tables::Directions StepBounds::Tables::directions(const PipelineKey& key) const {
+Directions StepBounds::Tables::directions(const PipelineKey& key) const {
     Directions found;
     const int chunks = model_chunks(key.schedule, key.pp, key.chunks);
     const std::size_t kind = has_experts(base_.workload, base_.workload.layers - 1) ? 1 : 0;
     const double layer = reference_[feature::unit(static_cast<UnitKind>(kind), Pass::forward)];
     const double chunk = layer * std::max(1.0, static_cast<double>(base_.workload.layers) / chunks);
     const auto of = [&](const Weighed& by) { return weighed(reference_, layer, chunk, key.node == 0, by); };
-    const auto add = [&](const Weighed& by) { found.plain.push_back(of(by)); };
+    const auto add = [&](const Weighed& by) { found.times.push_back(of(by)); };
     if (key.pp == 1) {
         for (const double host : {0.0, 1.3, 10.0}) add({.host = host});
+        found.sharded = found.times.size();
         return found;
     }
     for (const double again : {0.0, 1.0})
@@ -143,6 +144,7 @@ StepBounds::Tables::Directions StepBounds::Tables::directions(const PipelineKey&
                     for (const double again : {0.0, 1.0}) add({send, again, 0, inputs, weights});
     for (const double host : {1.3, 10.0}) add({.send = 0.03, .host = host});
     // zero 3: collectives of a layer of all lengths, and what they keep waiting.
+    found.sharded = found.times.size();
     Parallelism sharded = parallelism_of(key);
     sharded.zero = 3;
     UnitCounts units{};
@@ -154,7 +156,7 @@ StepBounds::Tables::Directions StepBounds::Tables::directions(const PipelineKey&
                 DataTimes data;
                 data.gathered.fill(gather * layer);
                 data.exchanged.fill(gather * scatter * layer);
-                found.sharded.push_back(with_sharding(plain, plain, sharded, data, units, 0.25));
+                found.times.push_back(with_sharding(plain, plain, sharded, data, units, 0.25));
             }
     return found;
 }
@@ -204,12 +206,7 @@ void StepBounds::Tables::bind_pipeline() {
     key_ = pipeline_key(p);
     rounds_ = rounds_of(p.schedule, p.pp, micro_batches(p));
     const Pipeline*& entry = met_[key_];
-    if (!entry) {
-        entry = &pipelines_->find(key_, [&] {
-            const Directions found = directions(key_);
-            return find_pipeline(key_, base_.workload, found.plain, found.sharded);
-        });
-    }
+    if (!entry) entry = &pipelines_->find(key_, [&] { return find_pipeline(key_, base_.workload, directions(key_)); });
     pipeline_ = entry;
     ends_.resize(pipeline_->groups.size());
     for (std::size_t g = 0; g < ends_.size(); ++g) {

@@ -52,10 +52,10 @@ void add(std::vector<T>& all, T more) {
 class Finder {
 public:
     Finder(const PipelineKey& key, const Workload& workload)
-        : key_(key), w_(workload), p_(parallelism_of(key)), stages_(chunks_by_stage(workload, p_)) {}
+        : key_(key), w_(workload), p_(parallelism_of(key)), stages_(chunks_by_stage(workload, p_)),
+          orders_(schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches)) {}
 
     void find_memory(Pipeline& pipeline) {
-        const auto orders = schedule_orders(key_.schedule, key_.pp, key_.chunks, key_.micro_batches);
         std::map<std::string, int> kinds;
         std::vector<std::vector<int>> kind_of(stages_.size());
         for (std::size_t s = 0; s < stages_.size(); ++s) {
@@ -70,7 +70,7 @@ public:
             }
         }
         for (std::size_t s = 0; s < stages_.size(); ++s)
-            add(pipeline.memory, {units_of(w_, stages_[s]), moments_of(orders[s], kind_of[s], kinds.size())});
+            add(pipeline.memory, {units_of(w_, stages_[s]), moments_of(orders_[s], kind_of[s], kinds.size())});
     }
 
     void find_chunks(Pipeline& pipeline) {
@@ -82,7 +82,7 @@ public:
 
     // Where orders end with weight gradients, the stages that end with the most of them are a group of their own: they
     // are done before the others.
-    void find_groups(Pipeline& pipeline, std::span<const Features> directions, std::span<const Features> sharded) {
+    void find_groups(Pipeline& pipeline, const Directions& directions) {
         std::vector<std::vector<int>> members;
         std::vector<UnitCounts> units;
         for (const auto& stage : stages_) units.push_back(units_of(w_, stage));
@@ -111,20 +111,18 @@ public:
             const auto weight = [](const UnitCounts& u) { return std::pair(all_layers(u), u[1]); };
             if (weight(units[s]) > weight(group.most)) group.most = units[s];
         }
-        std::vector<Features> all(directions.begin(), directions.end());
-        all.insert(all.end(), sharded.begin(), sharded.end());
-        const auto found = longest_paths(key_, w_, members, all);
+        const auto found = longest_paths(key_, w_, members, directions.times);
         for (std::size_t d = 0; d < found.size(); ++d)
             for (std::size_t g = 0; g < members.size(); ++g) {
                 StageGroup& group = pipeline.groups[g];
-                add(d < directions.size() ? group.paths : group.sharded_paths, found[d][g]);
+                add(d < directions.sharded ? group.paths : group.sharded_paths, found[d][g]);
             }
     }
 
 private:
     [[nodiscard]] std::vector<int> trailing_weights() const {
         std::vector<int> counts;
-        for (const Order& order : schedule_orders(key_.schedule, key_.pp, key_.chunks, key_.micro_batches)) {
+        for (const Order& order : orders_) {
             const auto other = std::ranges::find_if(
                 order.rbegin(), order.rend(), [](Pass pass) { return pass != Pass::weight_backward; }, &Slot::pass);
             counts.push_back(static_cast<int>(other - order.rbegin()));
@@ -153,6 +151,7 @@ private:
     const Workload& w_;
     Parallelism p_;
     std::vector<std::vector<Chunk>> stages_;
+    std::vector<Order> orders_;
 };
 
 }  // namespace
@@ -184,13 +183,12 @@ Parallelism parallelism_of(const PipelineKey& key) {
     return p;
 }
 
-Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::span<const Features> directions,
-                       std::span<const Features> sharded) {
+Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, const Directions& directions) {
     Pipeline pipeline;
     Finder finder(key, workload);
     finder.find_chunks(pipeline);
     finder.find_memory(pipeline);
-    finder.find_groups(pipeline, directions, sharded);
+    finder.find_groups(pipeline, directions);
     return pipeline;
 }
 

@@ -76,10 +76,13 @@ struct Rounds {
 };
 Rounds rounds_of(Schedule schedule, int pp, int micro_batches);
 
-// `directions`: typical times (any scale), `sharded` with the collectives of zero 3; the longest path under each is found. The
-// key's micro-batches are rounds_of()'s.
-Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::span<const Features> directions,
-                       std::span<const Features> sharded);
+// Typical times (any scale), those from `sharded` on with the collectives of zero 3.
+struct Directions {
+    std::vector<Features> times;
+    std::size_t sharded = 0;
+};
+// The longest path under each of the directions is found. The key's micro-batches are rounds_of()'s.
+Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, const Directions& directions);
 
 // The longest path of a pipeline to the end of the slots of each of its groups, for every direction. A round adds the part
 // of the path that comes back to the same pass of the same chunk one round of micro-batches later, while every stage is

@@ -72,9 +72,6 @@ private:
 
     [[nodiscard]] static ShapeKey shape_key(const Parallelism& p);
     [[nodiscard]] PipelineKey pipeline_key(const Parallelism& p) const;
-    struct Directions {
-        std::vector<Features> plain, sharded;
-    };
     [[nodiscard]] Directions directions(const PipelineKey& key) const;
     void bind(const Parallelism& p);
     void bind_shape();
