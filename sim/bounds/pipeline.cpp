@@ -88,7 +88,8 @@ public:
         for (const auto& stage : stages_) units.push_back(units_of(w_, stage));
         const std::vector<int> last_weights = trailing_weights();
         const auto alike = [&](std::size_t s, std::size_t other) {
-            return std::equal(units[s].begin() + at(UnitKind::embedding), units[s].end(), units[other].begin() + at(UnitKind::embedding));
+            const auto ends = [&](std::size_t of) { return std::span(units[of]).subspan(at(UnitKind::embedding)); };
+            return std::ranges::equal(ends(s), ends(other));
         };
         const auto has_most = [&](std::size_t s) {
             for (std::size_t other = 0; other < stages_.size(); ++other)

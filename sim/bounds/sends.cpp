@@ -86,7 +86,8 @@ void StepBounds::Tables::bind_sends() {
     const bool joins = base_.workload.tied && p.join_tied && apart;
     const RankShape& s = shape_->shape.shape;
     embedding_all_reduce_ =
-        joins ? all_reduce(static_cast<double>(s.vocab) * static_cast<double>(s.hidden) * size_of(p.gradient_dtype), groups_.embedding)
+        joins ? all_reduce(static_cast<double>(s.vocab) * static_cast<double>(s.hidden) * size_of(p.gradient_dtype),
+                           groups_.embedding)
               : 0;
 }
 

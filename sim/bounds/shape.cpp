@@ -14,7 +14,8 @@ namespace stepcast {
 Seconds OpPrices::local(const Op& op, Phase phase) {
     const auto* g = std::get_if<Gemm>(&op);
     if (!g) return op_time(op, phase, {}, cluster_);
-    const auto [known, is_new] = gemms_.try_emplace({g->m, g->n, g->k, g->batch, g->dtype, g->accumulate, g->unaligned, g->layout});
+    const auto [known, is_new] =
+        gemms_.try_emplace({g->m, g->n, g->k, g->batch, g->dtype, g->accumulate, g->unaligned, g->layout});
     if (is_new) known->second = op_time(op, phase, {}, cluster_);
     return known->second;
 }
@@ -152,7 +153,8 @@ void fill(BoundShape& s, PlanPricer& pricer, UnitKind kind, const PassPlans& pla
 // the rank that takes longest in it, because the collectives between make the others wait.
 void fill_busiest(BoundShape& s, PlanPricer& pricer, const PassPlans& plans, int ranks) {
     const auto work = [](const BoundShape& of) {
-        return of.lower[feature::unit(UnitKind::experts, Pass::forward)] + of.lower[feature::unit(UnitKind::experts, Pass::backward)];
+        return of.lower[feature::unit(UnitKind::experts, Pass::forward)] +
+               of.lower[feature::unit(UnitKind::experts, Pass::backward)];
     };
     BoundShape one = s;
     fill(s, pricer, UnitKind::experts, plans);

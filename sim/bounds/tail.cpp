@@ -206,8 +206,7 @@ Tail tail_of(const TailInputs& in, double end) {
     }
     if ((p.zero == 1 || p.zero == 2) && p.overlap_params) add_first_forwards(in, work, tail);
     if (p.zero == 3)
-        tail.delay += in.data.gathered[static_cast<std::size_t>(in.group.most[at(UnitKind::embedding)] > 0 ? UnitKind::embedding
-                                                                                             : UnitKind::dense)];
+        tail.delay += in.data.gathered[at(in.group.most[at(UnitKind::embedding)] > 0 ? UnitKind::embedding : UnitKind::dense)];
     return tail;
 }
 

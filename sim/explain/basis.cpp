@@ -38,7 +38,9 @@ struct LeadingConstant {
     [[nodiscard]] std::string link(const char* constant) const {
         return std::string(between_nodes ? "link.inter." : "link.intra.") + constant;
     }
-    std::string operator()(const OneOf<AllReduce, AllGather, ReduceScatter, Broadcast, Reduce> auto&) const { return link("ring_efficiency"); }
+    std::string operator()(const OneOf<AllReduce, AllGather, ReduceScatter, Broadcast, Reduce> auto&) const {
+        return link("ring_efficiency");
+    }
     std::string operator()(const AllToAll& op) const {
         return link(op.by_kernels() ? "dispatch_efficiency" : "all_to_all_efficiency");
     }

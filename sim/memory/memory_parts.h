@@ -63,7 +63,8 @@ struct StageWeights {
 };
 
 // That the stage holds so many of a unit.
-void add_units(StageWeights& stage, const LayerContext& context, int count, const RankWeights& unit, const RankWeights& frozen = {});
+void add_units(StageWeights& stage, const LayerContext& context, int count, const RankWeights& unit,
+               const RankWeights& frozen = {});
 StageWeights weights_of(const LayerContext& context, const UnitMemory& units, const UnitCounts& counts);
 
 // Elements that are left of a state that is sharded from ZeRO stage `from` on.
