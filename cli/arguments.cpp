@@ -11,7 +11,7 @@
 #include "cli/startup.h"
 #include "model/errors.h"
 #include "model/keys/keys.h"
-#include "sim/sweep/node_counts.h"
+#include "sim/sweep/sweep.h"
 
 namespace stepcast {
 namespace {

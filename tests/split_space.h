@@ -36,7 +36,7 @@ template <class Call>
 void vary_pipelines(const Experiment& base, const SplitRules& rules, Parallelism p, int ranks, const Call& call) {
     for (const SplitKey key : {SplitKey::tp, SplitKey::cp, SplitKey::sequence_parallel, SplitKey::micro_batch,
                                SplitKey::recompute, SplitKey::recompute_layers})
-        if (rules.broken_by(key, p)) return;
+        if (!rules.broken_by(key, p).empty()) return;
     for (int pp = 1; p.tp * p.cp * pp <= ranks; pp *= 2) {
         p.pp = pp;
         p.dp = ranks / (p.tp * p.cp * pp);
@@ -52,7 +52,7 @@ void vary_pipelines(const Experiment& base, const SplitRules& rules, Parallelism
                     p.ep = ep;
                     bool legal = true;
                     for (const SplitKey key : {SplitKey::ep, SplitKey::dp, SplitKey::vp})
-                        legal = legal && !rules.broken_by(key, p);
+                        legal = legal && rules.broken_by(key, p).empty();
                     if (legal) vary_overlaps(p, call);
                 }
             }

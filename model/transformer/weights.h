@@ -13,6 +13,7 @@ struct RankWeights {
         experts += o.experts;
         return *this;
     }
+    friend RankWeights operator*(int count, const RankWeights& w) { return {count * w.dense, count * w.experts}; }
     friend bool operator==(const RankWeights&, const RankWeights&) = default;
 };
 

@@ -9,13 +9,41 @@
 //   are in flight from a known moment on (sim/bounds/least.cpp); links that collectives share only keep them longer in flight;
 // - after the slots, the last bucket holds no less than the last unit, and norm, update and what joins stages follow one
 //   after the other; all collectives of a stage's data lane go one by one.
-#include "sim/bounds/bounds.h"
+#include "sim/bounds/tables.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <tuple>
 
 #include "model/step.h"
 #include "model/transformer/counts.h"
-#include "sim/bounds/tables.h"
 
 namespace stepcast {
+namespace {
+
+// Whether the plans that fill a gradient run once or are added to.
+bool accumulates(const Parallelism& p) { return !p.fused_accumulation && p.zero != 3 && micro_batches(p) != 1; }
+
+// What tables are kept by, or were made for: what says where ranks are, what shape a rank's share has, which pipeline runs,
+// and what it sends.
+auto ranks_of(const Parallelism& p) {
+    return std::tie(p.tp, p.cp, p.dp, p.pp, p.ep, p.shard, p.expert_tensor_parallel, p.rank_order);
+}
+// Full recompute is counted apart, so that it shares a shape with none.
+int of_shape(Recompute recompute) { return recompute == Recompute::full ? 0 : static_cast<int>(recompute); }
+auto shape_of(const Parallelism& p) {
+    return std::tuple(p.tp, p.cp, p.ep, p.micro_batch, p.sequence_parallel, of_shape(p.recompute),
+                      p.recompute_stops_early, p.overlap_tp, p.gather_copies, p.overlap_weight_gradient, p.context_exchange, p.gradient_dtype,
+                      p.eager, p.fused_accumulation, accumulates(p), p.expert_tensor_parallel, p.dispatch_once, p.expert_products);
+}
+auto pipeline_of(const Parallelism& p) {
+    return std::tie(p.schedule, p.pp, p.vp, p.recompute, p.recompute_layers, p.overlap_p2p, p.stage_layers);
+}
+auto sends_of(const Parallelism& p) { return std::tie(p.scatter_p2p, p.messages_per_tensor); }
+
+constexpr const char* default_order = "tp-cp-dp-pp";
+
+}  // namespace
 
 bool StepBounds::cover(const Experiment& e) {
     const Parallelism& p = e.parallelism;
@@ -34,6 +62,170 @@ StepBounds::StepBounds(const StepBounds& other, int draw)
 StepBounds::~StepBounds() = default;
 StepBounds::StepBounds(StepBounds&&) noexcept = default;
 
+StepBounds::Tables::Tables(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines, int draw)
+    : base_(base), draw_(draw), now_(base), prices_(base_.cluster), data_(prices_), pipelines_(std::move(pipelines)) {
+    if (base.workload.kind != Workload::Kind::transformer)
+        throw std::logic_error("StepBounds: the workload is no transformer");
+    Experiment one = base_;
+    one.parallelism = {};
+    reference_ = bound_shape(one, {}, prices_).estimate;
+}
+
+// Where ranks are laid out otherwise, groups of a shape depend on all sizes.
+StepBounds::Tables::ShapeKey StepBounds::Tables::shape_key(const Parallelism& p) {
+    const bool usual = p.rank_order == default_order;
+    const auto numbers = [&](auto... part) { return std::array{static_cast<int>(part)..., usual ? 0 : p.dp, usual ? 0 : p.pp}; };
+    return {std::apply(numbers, shape_of(p)), usual ? std::string() : p.rank_order};
+}
+
+PipelineKey StepBounds::Tables::pipeline_key(const Parallelism& p) const {
+    PipelineKey key{.schedule = p.schedule,
+                    .pp = p.pp,
+                    .chunks = chunks_per_stage(p),
+                    .micro_batches = rounds_of(p.schedule, p.pp, micro_batches(p)).least,
+                    .recompute_layers = recomputes_layers(p) ? p.recompute_layers : 0,
+                    .overlap_p2p = p.overlap_p2p,
+                    .node = base_.cluster.gpus_per_node,
+                    .stride = groups_.pipeline_neighbour.stride,
+                    .stage_layers = p.stage_layers};
+    int near = 0;
+    for (int s = 0; s + 1 < p.pp; ++s) near += near_link(key, s);
+    if (near == 0 || near == p.pp - 1) key.node = key.stride = 0;
+    return key;
+}
+
+namespace {
+
+// One of the steps below: how much each part weighs.
+struct Weighed {
+    double send = 0, again = 0, host = 0, backward = 1, weights = 1;
+};
+
+// Of `reference`; `layer`, `chunk`: their forwards. Sends are relative to that of a chunk, near ones cheaper where there are
+// any.
+Features weighed(Features f, double layer, double chunk, bool all_far, const Weighed& by) {
+    for (const UnitKind k : {UnitKind::dense, UnitKind::experts}) {
+        f[feature::again(k)] *= by.again;
+        for (const Pass pass : {Pass::forward, Pass::backward, Pass::input_backward, Pass::weight_backward})
+            f[feature::host(k, pass)] = by.host * layer * (pass == Pass::weight_backward ? 0.5 : 1);
+        for (const Pass pass : {Pass::backward, Pass::input_backward, Pass::weight_backward})
+            f[feature::unit(k, pass)] *= by.backward;
+        f[feature::unit(k, Pass::weight_backward)] *= by.weights;
+        f[feature::host_again(k)] = by.again * by.host * layer;
+    }
+    f[feature::send_far] = f[feature::send_wrap] = by.send * chunk;
+    f[feature::send_near] = (all_far ? 1 : 0.1) * by.send * chunk;
+    return f;
+}
+
+}  // namespace
+
+// Steps in which sends, recompute, the ends or hosts weigh more or less; of the workload's own layers on one rank.
+Directions StepBounds::Tables::directions(const PipelineKey& key) const {
+    Directions found;
+    const int chunks = model_chunks(key.schedule, key.pp, key.chunks);
+    const std::size_t kind = has_experts(base_.workload, base_.workload.layers - 1) ? 1 : 0;
+    const double layer = reference_[feature::unit(static_cast<UnitKind>(kind), Pass::forward)];
+    const double chunk = layer * std::max(1.0, static_cast<double>(base_.workload.layers) / chunks);
+    const auto of = [&](const Weighed& by) { return weighed(reference_, layer, chunk, key.node == 0, by); };
+    const auto add = [&](const Weighed& by) { found.times.push_back(of(by)); };
+    if (key.pp == 1) {
+        for (const double host : {0.0, 1.3, 10.0}) add({.host = host});
+        found.sharded = found.times.size();
+        return found;
+    }
+    for (const double again : {0.0, 1.0})
+        for (const double send : {0.0, 0.03, 0.15, 0.6, 2.5}) add({send, again});
+    for (const double send : {0.05, 0.3}) add({.send = send, .backward = 0.6});
+    if (traits(key.schedule).chunks == StageChunks::there_and_back)
+        for (const double send : {0.02, 0.3})
+            for (const double inputs : {0.6, 1.0, 1.5, 2.2})
+                for (const double weights : {0.6, 1.0, 1.4})
+                    for (const double again : {0.0, 1.0}) add({send, again, 0, inputs, weights});
+    for (const double host : {1.3, 10.0}) add({.send = 0.03, .host = host});
+    // zero 3: collectives of a layer of all lengths, and what they keep waiting.
+    found.sharded = found.times.size();
+    Parallelism sharded = parallelism_of(key);
+    sharded.zero = 3;
+    UnitCounts units{};
+    units[kind] = 1;
+    for (const double gather : {0.5, 1.0, 2.5})
+        for (const double scatter : {0.0, 1.5})
+            for (const Weighed& by : {Weighed{0.03, 0}, {0.03, 1}, {0.3, 0}}) {
+                const Features plain = of(by);
+                DataTimes data;
+                data.gathered.fill(gather * layer);
+                data.exchanged.fill(gather * scatter * layer);
+                found.times.push_back(with_sharding(plain, plain, sharded, data, units, 0.25));
+            }
+    return found;
+}
+
+void StepBounds::Tables::bind(const Parallelism& p) {
+    const Parallelism last = std::exchange(now_.parallelism, p);
+    const bool fresh = shape_ == nullptr;
+    const bool ranks = fresh || ranks_of(p) != ranks_of(last) || (p.zero == 3) != (last.zero == 3);
+    const bool shape = fresh || shape_of(p) != shape_of(last) || p.rank_order != last.rank_order ||
+                       (ranks && p.rank_order != default_order);  // as shape_key()
+    if (ranks) bind_groups();
+    if (shape) bind_shape();
+    if (ranks || shape) context_.emplace(LayerContext{now_, shape_->shape, groups_, shape_->routing});
+    const bool pipeline = ranks || micro_batches(p) != micro_batches(last) || pipeline_of(p) != pipeline_of(last);
+    if (pipeline) bind_pipeline();
+    const bool times = pipeline || shape || sends_of(p) != sends_of(last);
+    if (times) bind_sends();
+    if (shape || pipeline) bind_memory();
+    if (times) bind_slots();
+    const bool data = times || p.zero != last.zero || p.bucket != last.bucket;
+    if (data) bind_data();
+    if (data || p.overlap != last.overlap) bind_least();
+    bind_ends();
+}
+
+void StepBounds::Tables::bind_groups() {
+    const Parallelism& p = now_.parallelism;
+    groups_ = rank_groups(p);
+    data_.bind(groups_, p.zero == 3);
+    const int everybody = p.dp * p.tp * p.pp * p.cp;
+    norm_all_reduce_ =
+        base_.workload.optimizer == Optimizer::none || p.clip_per_rank ? 0 : all_reduce(Bytes(8), Group{everybody, 1});
+}
+
+void StepBounds::Tables::bind_shape() {
+    const auto [known, is_new] = shapes_.try_emplace(shape_key(now_.parallelism));
+    if (is_new) known->second = bound_shape(now_, routing_of(now_, draw_), prices_);
+    shape_ = &known->second;
+}
+
+void StepBounds::Tables::bind_pipeline() {
+    const Parallelism& p = now_.parallelism;
+    key_ = pipeline_key(p);
+    rounds_ = rounds_of(p.schedule, p.pp, micro_batches(p));
+    const Pipeline*& entry = met_[key_];
+    if (!entry) entry = &pipelines_->find(key_, [&] { return find_pipeline(key_, base_.workload, directions(key_)); });
+    pipeline_ = entry;
+    ends_.resize(pipeline_->groups.size());
+    for (std::size_t g = 0; g < ends_.size(); ++g) {
+        GroupEnd& end = ends_[g];
+        end.group = &pipeline_->groups[g];
+        end.paths.clear();
+        for (const auto* paths : {&end.group->paths, &end.group->sharded_paths})
+            for (const PipelinePath& path : *paths) {
+                Features& meets = end.paths.emplace_back(RunPath{path.once, path.by_host}).meets;
+                const double rounds = rounds_.count;
+                for (std::size_t f = 0; rounds > 0 && f < meets.size(); ++f) meets[f] += rounds * path.round[f];
+            }
+    }
+}
+
 StepBound StepBounds::operator()(const Parallelism& p) { return tables_->bound(p); }
+
+StepBound StepBounds::Tables::bound(const Parallelism& p) {
+    bind(p);
+    StepBound bound;
+    time(bound);
+    verdict(bound);
+    return bound;
+}
 
 }  // namespace stepcast

@@ -11,18 +11,9 @@ constexpr std::size_t known_times = 1 << 14;
 
 bool scatters(const Parallelism& p) { return p.zero >= 1; }
 
-std::size_t unit_index(UnitKind kind) { return static_cast<std::size_t>(kind); }
-
-int count_of(const StageUnits& u, std::size_t kind) {
-    return kind < 2 ? u.layers[kind] : kind == unit_index(UnitKind::embedding) ? u.embeddings : u.heads;
-}
-
-RankWeights total(const DataInputs& in, const StageUnits& units) {
+RankWeights total(const DataInputs& in, const UnitCounts& units) {
     RankWeights sum;
-    for (std::size_t k = 0; k < unit_kinds; ++k) {
-        sum.dense += count_of(units, k) * in.weights[k].dense;
-        sum.experts += count_of(units, k) * in.weights[k].experts;
-    }
+    for (std::size_t k = 0; k < unit_kinds; ++k) sum += units[k] * in.weights[k];
     return sum;
 }
 
@@ -32,14 +23,10 @@ DataPrices::DataPrices(OpPrices& prices) : prices_(prices), known_(known_times) 
 
 void DataPrices::bind(const RankGroups& groups, bool sharded) {
     const auto path = [&](const Group& group) { return group.size() > 1 ? &prices_.path(group) : nullptr; };
-    const Group& dense = sharded ? groups.shard : groups.data_context;
-    const Group& experts = sharded ? groups.expert_shard : groups.expert_data;
-    dense_ = path(dense);
-    experts_ = path(experts);
+    dense_ = path(sharded ? groups.shard : groups.data_context);
+    experts_ = path(sharded ? groups.expert_shard : groups.expert_data);
     replicas_ = sharded ? path(groups.shard_replicas) : nullptr;
     expert_replicas_ = sharded ? path(groups.expert_shard_replicas) : nullptr;
-    dense_ranks_ = dense.size();
-    expert_ranks_ = experts.size();
 }
 
 double DataPrices::collective(Kind kind, const RingPath* path, double bytes) {
@@ -62,28 +49,29 @@ double DataPrices::gradients(const DataInputs& in, double dense, double experts)
     const double element = size_of(p.gradient_dtype).si();
     const Kind kind = scatters(p) ? Kind::reduce_scatter : Kind::all_reduce;
     double time = collective(kind, dense_, dense * element) + collective(kind, experts_, experts * element);
+    const RankGroups& groups = in.context.groups;
     if (p.zero == 3)
-        time += collective(Kind::all_reduce, replicas_, dense * element / dense_ranks_) +
-                collective(Kind::all_reduce, expert_replicas_, experts * element / expert_ranks_);
+        time += collective(Kind::all_reduce, replicas_, dense * element / groups.shard.size()) +
+                collective(Kind::all_reduce, expert_replicas_, experts * element / groups.expert_shard.size());
     return time;
 }
 
 double DataPrices::gathers(const DataInputs& in, const RankWeights& weights) {
-    const double element = in.shape.shape.element().si();
+    const double element = in.context.shape.element().si();
     return collective(Kind::all_gather, dense_, weights.dense * element) +
            collective(Kind::all_gather, experts_, weights.experts * element);
 }
 
 // Units close buckets in the order head, layers, embedding; every chunk ends with one.
-void DataPrices::add_buckets(const DataInputs& in, const StageUnits& units, DataTimes& times) {
+void DataPrices::add_buckets(const DataInputs& in, const UnitCounts& units, DataTimes& times) {
     const Parallelism& p = in.context.experiment.parallelism;
     const double limit = p.bucket.si() / size_of(p.gradient_dtype).si();
-    const int layers = units.all_layers();
+    const int layers = all_layers(units);
     const int of_chunk = std::max(1, (layers + in.chunks - 1) / in.chunks);
     RankWeights layer;
     for (std::size_t k = 0; k < 2 && layers > 0; ++k) {
-        layer.dense += units.layers[k] * in.weights[k].dense / layers;
-        layer.experts += units.layers[k] * in.weights[k].experts / layers;
+        layer.dense += units[k] * in.weights[k].dense / layers;
+        layer.experts += units[k] * in.weights[k].experts / layers;
     }
     times.first_layers = 1;
     for (const bool dense : {true, false}) {
@@ -100,23 +88,18 @@ void DataPrices::add_buckets(const DataInputs& in, const StageUnits& units, Data
         if (dense) times.first_layers = fill;
     }
     for (const UnitKind end : {UnitKind::embedding, UnitKind::head}) {
-        const double once = gradients(in, in.weights[unit_index(end)].dense, 0);
-        times.gradients += count_of(units, unit_index(end)) * once;
-        if (end == UnitKind::embedding && units.embeddings > 0) times.last_bucket = once;
+        const double once = gradients(in, in.weights[at(end)].dense, 0);
+        times.gradients += units[at(end)] * once;
+        if (end == UnitKind::embedding && units[at(UnitKind::embedding)] > 0) times.last_bucket = once;
     }
 }
 
-double DataPrices::updated(const DataInputs& in, const RankWeights& all) const {
-    if (in.context.experiment.parallelism.zero == 0) return all.dense + all.experts;
-    return all.dense / dense_ranks_ + all.experts / expert_ranks_;
-}
-
 // As DataParallel::add_norm() and add_optimizer() do.
-void DataPrices::add_update(const DataInputs& in, const StageUnits& units, DataTimes& times) {
+void DataPrices::add_update(const DataInputs& in, const UnitCounts& units, DataTimes& times) {
     const Experiment& e = in.context.experiment;
     const Parallelism& p = e.parallelism;
     const RankWeights all = total(in, units);
-    const UpdatePasses passes = update_passes(e, updated(in, all), all.dense + all.experts);
+    const UpdatePasses passes = update_passes(e, shared_out(in.context, all, 1), all.dense + all.experts);
     const auto time = [&](const MemoryPass& pass) { return prices_.local(pass, Phase::optimizer).si(); };
     for (int i = 0; i < passes.norm_passes; ++i) times.norm += time(passes.norm[static_cast<std::size_t>(i)]);
     times.update = time(passes.optimizer) + time(passes.zero_gradients);
@@ -125,10 +108,10 @@ void DataPrices::add_update(const DataInputs& in, const StageUnits& units, DataT
 
 // The last bucket holds the last unit at least. Joined, collectives take no longer than one by one; zero 2 joins what is
 // left of a micro-batch with the next.
-void DataPrices::add_least(const DataInputs& in, const StageUnits& units, DataTimes& times) {
+void DataPrices::add_least(const DataInputs& in, const UnitCounts& units, DataTimes& times) {
     const Parallelism& p = in.context.experiment.parallelism;
     const RankWeights all = total(in, units);
-    times.elements = updated(in, all);
+    times.elements = shared_out(in.context, all, 1);
     const int of_copy = micro_batches(p) / directions(p);  // at least
     const int rounds = p.zero >= 2 ? of_copy : std::min(1, of_copy);
     const double bucket = p.bucket / size_of(p.gradient_dtype);
@@ -138,9 +121,9 @@ void DataPrices::add_least(const DataInputs& in, const StageUnits& units, DataTi
         times.flushed[k] = gradients(in, unit.dense, 0);
         times.filled[k] = (unit.dense >= bucket ? times.flushed[k] : 0) +
                           (unit.experts >= bucket ? gradients(in, 0, unit.experts) : 0);
-        if (count_of(units, k) > 0) least = std::min(least, unit.dense);
-        one_by_one += count_of(units, k) * rounds * (p.zero == 3 ? times.exchanged[k] : times.filled[k]);
-        if (p.zero == 3) gathered += count_of(units, k) * rounds * 2 * times.gathered[k];
+        if (units[k] > 0) least = std::min(least, unit.dense);
+        one_by_one += units[k] * rounds * (p.zero == 3 ? times.exchanged[k] : times.filled[k]);
+        if (p.zero == 3) gathered += units[k] * rounds * 2 * times.gathered[k];
     }
     const double in_one =
         p.zero == 3 ? 0 : gradients(in, rounds * all.dense, 0) + gradients(in, 0, rounds * all.experts);
@@ -149,18 +132,18 @@ void DataPrices::add_least(const DataInputs& in, const StageUnits& units, DataTi
     times.least_last = of_copy > 0 ? gradients(in, least, 0) : 0;
 }
 
-DataTimes DataPrices::times(const DataInputs& in, const StageUnits& units) {
+DataTimes DataPrices::times(const DataInputs& in, const UnitCounts& units) {
     const Parallelism& p = in.context.experiment.parallelism;
     DataTimes times;
     for (std::size_t k = 0; k < unit_kinds; ++k) {
         times.exchanged[k] = gradients(in, in.weights[k].dense, in.weights[k].experts);
         if (p.zero >= 1) times.gathered[k] = gathers(in, in.weights[k]);
-        times.parameters += count_of(units, k) * times.gathered[k];
+        times.parameters += units[k] * times.gathered[k];
     }
     if (p.zero == 3) {
-        for (std::size_t k = 0; k < unit_kinds; ++k) times.gradients += count_of(units, k) * times.exchanged[k];
-        times.last_bucket = units.embeddings > 0 ? times.exchanged[unit_index(UnitKind::embedding)]
-                                                 : times.exchanged[units.layers[0] > 0 ? 0 : 1];
+        for (std::size_t k = 0; k < unit_kinds; ++k) times.gradients += units[k] * times.exchanged[k];
+        times.last_bucket = units[at(UnitKind::embedding)] > 0 ? times.exchanged[at(UnitKind::embedding)]
+                                                 : times.exchanged[units[0] > 0 ? 0 : 1];
         times.first_layers = 1;
     } else {
         add_buckets(in, units, times);

@@ -12,7 +12,6 @@ namespace stepcast {
 // How a stage takes part; of the whole step.
 struct DataInputs {
     const LayerContext& context;
-    const BoundShape& shape;
     const std::array<RankWeights, unit_kinds>& weights;
     int chunks = 1;
 };
@@ -39,7 +38,7 @@ public:
     explicit DataPrices(OpPrices& prices);
     // The groups of these inputs come next.
     void bind(const RankGroups& groups, bool sharded);
-    [[nodiscard]] DataTimes times(const DataInputs& in, const StageUnits& units);
+    [[nodiscard]] DataTimes times(const DataInputs& in, const UnitCounts& units);
 
 private:
     enum class Kind : std::uint8_t { all_reduce, all_gather, reduce_scatter };
@@ -51,14 +50,12 @@ private:
     double collective(Kind kind, const RingPath* path, double bytes);
     double gradients(const DataInputs& in, double dense, double experts);
     double gathers(const DataInputs& in, const RankWeights& weights);
-    [[nodiscard]] double updated(const DataInputs& in, const RankWeights& all) const;  // as DataParallel's
-    void add_buckets(const DataInputs& in, const StageUnits& units, DataTimes& times);
-    void add_update(const DataInputs& in, const StageUnits& units, DataTimes& times);
-    void add_least(const DataInputs& in, const StageUnits& units, DataTimes& times);
+    void add_buckets(const DataInputs& in, const UnitCounts& units, DataTimes& times);
+    void add_update(const DataInputs& in, const UnitCounts& units, DataTimes& times);
+    void add_least(const DataInputs& in, const UnitCounts& units, DataTimes& times);
 
     OpPrices& prices_;
     const RingPath *dense_ = nullptr, *experts_ = nullptr, *replicas_ = nullptr, *expert_replicas_ = nullptr;  // none: a group of one
-    int dense_ranks_ = 1, expert_ranks_ = 1;
     std::vector<Known> known_;
 };
 

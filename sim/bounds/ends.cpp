@@ -3,32 +3,47 @@
 #include <limits>
 
 #include "model/transformer/counts.h"
+#include "model/transformer/stages.h"
 #include "sim/bounds/tables.h"
 
 namespace stepcast {
 
-double StepBounds::Tables::latest(std::size_t first, std::size_t last, const Features& times) const {
-    const PathTable::Times changing = paths_->changing(times);
+namespace {
+
+// Of what a path meets the part that is among these features, in seconds. In four sums, which a compiler keeps apart.
+template <std::size_t first, std::size_t last>
+double time_of(const Features& meets, const Features& times) {
+    std::array<double, 4> sums{};
+    for (std::size_t i = first; i < last; i += 4)
+        for (std::size_t j = 0; j < 4; ++j) sums[j] += meets[i + j] * times[i + j];
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+double settled(const Features& meets, const Features& times) {
+    return time_of<feature::settled, std::tuple_size_v<Features>>(meets, times);
+}
+double changing(const Features& meets, const Features& times) { return time_of<0, feature::settled>(meets, times); }
+
+// Of the first `count` paths.
+template <class Path>
+double latest(const std::vector<Path>& paths, std::size_t count, const Features& times) {
     double end = 0;
-    for (std::size_t i = first; i < last; ++i)
-        end = std::max(end, settled_[i] + paths_->changing_time(i, rounds_.count, changing));
+    for (std::size_t i = 0; i < count; ++i) end = std::max(end, paths[i].estimate + changing(paths[i].meets, times));
     return end;
 }
+
+}  // namespace
 
 // Where experts are uneven, ranks wait for each other, and nothing is added to the lower bound.
 void StepBounds::Tables::bind_slots() {
     const Parallelism& p = now_.parallelism;
-    for (auto* times : {&lower_settled_, &settled_}) times->resize(paths_->size());
-    const PathTable::Times lower = paths_->settled(lower_), estimate = paths_->settled(estimate_);
-    for (std::size_t i = 0; i < paths_->size(); ++i) {
-        lower_settled_[i] = paths_->settled_time(i, rounds_.count, lower);
-        settled_[i] = paths_->settled_time(i, rounds_.count, estimate);
-    }
     const double all = base_.cluster.interference.compute_slowdown, slowdown = all * (1 - sending_);
-    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
-        const StageGroup& group = pipeline_->groups[g];
-        ends_[g].slots = latest(paths_->group(g).first, paths_->group(g).first_sharded, estimate_);
-        ends_[g].slowdown = slowdown_of(estimate_, shape_->shape.computing, group.most, slowdown);
+    for (GroupEnd& end : ends_) {
+        for (RunPath& path : end.paths) {
+            path.lower = settled(path.meets, lower_);
+            path.estimate = settled(path.meets, estimate_);
+        }
+        end.slots = latest(end.paths, end.group->paths.size(), estimate_);
+        end.slowdown = slowdown_of(estimate_, shape_->computing, end.group->most, slowdown);
     }
     least_collectives_.reset();
     if (!shape_->routing.counts.empty() || p.dp * p.cp == 1) return;
@@ -39,38 +54,33 @@ void StepBounds::Tables::bind_slots() {
 }
 
 // dualpipe: a stage and its mirror sum the gradients of the copies that they hold.
-double StepBounds::Tables::copy_join(const StageGroup& group, const DataTimes& data) {
+double StepBounds::Tables::copy_join(int stage, const DataTimes& data) {
     const Parallelism& p = now_.parallelism;
     if (stepcast::directions(p) == 1) return 0;
-    const int stage = std::min(group.first_stage, p.pp - 1 - group.first_stage);
-    const Group mirrored{.ranks = 2,
-                         .stride = (p.pp - 1 - 2 * stage) * groups_.pipeline_neighbour.stride,
-                         .first = rank_of(p, 0, 0, 0, stage)};
-    return across(data.elements * size_of(p.gradient_dtype), mirrored);
+    return all_reduce(data.elements * size_of(p.gradient_dtype), between_stages(*context_, stage, p.pp - 1 - stage));
 }
 
 void StepBounds::Tables::bind_data() {
-    const DataInputs in{*context_, shape_->shape, weights_, key_.chunks};
-    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
-        const StageGroup& group = pipeline_->groups[g];
-        ends_[g].most = data_.times(in, group.most);
-        ends_[g].least = group.fewest == group.most ? ends_[g].most : data_.times(in, group.fewest);
-        ends_[g].least_join = copy_join(group, ends_[g].least);
-        ends_[g].join = copy_join(group, ends_[g].most);
+    const DataInputs in{*context_, units_.weights, key_.chunks};
+    for (GroupEnd& end : ends_) {
+        const StageGroup& group = *end.group;
+        end.most = data_.times(in, group.most);
+        end.least = group.fewest == group.most ? end.most : data_.times(in, group.fewest);
+        end.least_join = copy_join(group.first_stage, end.least);
+        end.join = copy_join(group.first_stage, end.most);
     }
 }
 
 // The longest paths with what collectives delay at least.
 void StepBounds::Tables::bind_least() {
-    const PathTable::Times times =
-        paths_->changing(least_collectives_ ? least_collectives_->features(now_.parallelism, ends_[0].least) : lower_);
+    const Features times = least_collectives_ ? least_collectives_->features(now_.parallelism, ends_[0].least) : lower_;
     least_parameters_ = std::numeric_limits<double>::infinity();
-    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
-        GroupEnd& end = ends_[g];
+    for (GroupEnd& end : ends_) {
         end.lower_by_host = end.lower_by_slots = 0;
-        for (std::size_t i = paths_->group(g).first; i < paths_->group(g).first_sharded; ++i) {
-            double& longest = paths_->by_host(i) ? end.lower_by_host : end.lower_by_slots;
-            longest = std::max(longest, lower_settled_[i] + paths_->changing_time(i, rounds_.count, times));
+        for (std::size_t i = 0; i < end.group->paths.size(); ++i) {
+            const RunPath& path = end.paths[i];
+            double& longest = path.by_host ? end.lower_by_host : end.lower_by_slots;
+            longest = std::max(longest, path.lower + changing(path.meets, times));
         }
         least_parameters_ = std::min(least_parameters_, end.least.parameters);
     }
@@ -81,9 +91,8 @@ void StepBounds::Tables::bind_ends() {
     const bool awaits = p.zero == 3 || ((p.zero == 1 || p.zero == 2) && p.overlap_params);
     const double start = least_collectives_ && awaits ? least_collectives_->start(p, ends_[0].least, least_parameters_) : 0;
     const double n = micro_batches(p) / static_cast<double>(stepcast::directions(p));
-    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
-        const StageGroup& group = pipeline_->groups[g];
-        GroupEnd& end = ends_[g];
+    for (GroupEnd& end : ends_) {
+        const StageGroup& group = *end.group;
         const double exchanged = p.overlap ? end.least.least_last : end.least.least_waited;
         const double slots =
             end.lower_by_slots > 0 ? std::max(end.lower_by_host, end.lower_by_slots + start) : end.lower_by_host;
@@ -96,9 +105,9 @@ void StepBounds::Tables::bind_ends() {
             finish(estimate_, end.slots);
             continue;
         }
-        const Features times = with_sharding(estimate_, shape_->shape.computing, p, end.most, group.most,
+        const Features times = with_sharding(estimate_, shape_->computing, p, end.most, group.most,
                                              base_.cluster.interference.compute_slowdown * (1 - sending_));
-        finish(times, latest(paths_->group(g).first, paths_->group(g).last, times));
+        finish(times, latest(end.paths, end.paths.size(), times));
     }
 }
 
@@ -106,15 +115,13 @@ void StepBounds::Tables::bind_ends() {
 void StepBounds::Tables::time(StepBound& bound) const {
     const Parallelism& p = now_.parallelism;
     const bool gathers = (p.zero == 1 || p.zero == 2) && !p.overlap_params;
-    const auto has_ends = [](const StageGroup& group) { return group.most.embeddings + group.most.heads > 0; };
+    const auto has_ends = [](const GroupEnd& end) { return all_ends(end.group->most) > 0; };
     double joined = 0;
-    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g)
-        if (embedding_all_reduce_ > 0 && has_ends(pipeline_->groups[g]))
-            joined = std::max(joined, ends_[g].slots + embedding_all_reduce_);
+    for (const GroupEnd& end : ends_)
+        if (embedding_all_reduce_ > 0 && has_ends(end)) joined = std::max(joined, end.slots + embedding_all_reduce_);
     double lower = 0, estimate = 0, lower_update = 0, update = 0;
-    for (std::size_t g = 0; g < pipeline_->groups.size(); ++g) {
-        const GroupEnd& end = ends_[g];
-        const double with_join = has_ends(pipeline_->groups[g]) ? std::max(end.estimate, joined) : end.estimate;
+    for (const GroupEnd& end : ends_) {
+        const double with_join = has_ends(end) ? std::max(end.estimate, joined) : end.estimate;
         lower = std::max(lower, end.lower + end.least.norm);
         estimate = std::max(estimate, with_join + end.most.norm);
         lower_update = std::max(lower_update, end.least.update + (gathers ? end.least.parameters_joined : 0));

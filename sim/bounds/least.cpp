@@ -31,55 +31,43 @@ struct Section {
     double kernels = 0, collectives = 0, start = 0, end = 0;
 };
 
-class Sections {
-public:
-    Sections(const TaskGraph& plan, const Timeline& timeline) : plan_(plan), timeline_(timeline) {}
-
-    // False where the plan has no such points: a task that leaves one out, or waits for the host.
-    [[nodiscard]] bool find(const Costs& costs) {
-        std::vector<TaskId> entry, open;  // that the section follows; so far without a successor
-        for (TaskId t = 0; t < plan_.size(); ++t) {
-            const auto before = plan_.predecessors(t);  // ascending
-            if (plan_.on_host(t)) {
-                if (!before.empty()) return false;
-                continue;
-            }
-            const auto follows = [&](const std::vector<TaskId>& all) {
-                return before.size() == all.size() && std::ranges::is_permutation(before, all);
-            };
-            if (sections_.empty() || follows(open)) {
-                sections_.push_back({t, 0, 0, timeline_.start[t].si(), 0});
-                entry = open;
-            } else if (!follows(entry) && (before.empty() || before.front() < sections_.back().first)) {
-                return false;
-            }
-            Section& section = sections_.back();
-            const bool kernel = plan_.places(t).front().lane() == Lane::compute;
-            (kernel ? section.kernels : section.collectives) += costs.duration[t].si();
-            section.start = std::min(section.start, timeline_.start[t].si());
-            section.end = std::max(section.end, timeline_.finish[t].si());
-            std::erase_if(open, [&](TaskId o) { return std::ranges::find(before, o) != before.end(); });
-            open.push_back(t);
+// Empty where the plan has no such points: a task leaves one out, or waits for the host.
+std::vector<Section> sections_of(const TaskGraph& plan, const Costs& costs, const Timeline& timeline) {
+    std::vector<Section> sections;
+    std::vector<TaskId> entry, open;  // that the section follows; so far without a successor
+    for (TaskId t = 0; t < plan.size(); ++t) {
+        const auto before = plan.predecessors(t);  // ascending
+        if (plan.on_host(t)) {
+            if (!before.empty()) return {};
+            continue;
         }
-        return true;
+        const auto follows = [&](const std::vector<TaskId>& all) {
+            return before.size() == all.size() && std::ranges::is_permutation(before, all);
+        };
+        if (sections.empty() || follows(open)) {
+            sections.push_back({t, 0, 0, timeline.start[t].si(), 0});
+            entry = open;
+        } else if (!follows(entry) && (before.empty() || before.front() < sections.back().first)) {
+            return {};
+        }
+        Section& section = sections.back();
+        const bool kernel = plan.places(t).front().lane() == Lane::compute;
+        (kernel ? section.kernels : section.collectives) += costs.duration[t].si();
+        section.start = std::min(section.start, timeline.start[t].si());
+        section.end = std::max(section.end, timeline.finish[t].si());
+        std::erase_if(open, [&](TaskId o) { return std::ranges::find(before, o) != before.end(); });
+        open.push_back(t);
     }
-    [[nodiscard]] const std::vector<Section>& all() const { return sections_; }
-
-private:
-    const TaskGraph& plan_;
-    const Timeline& timeline_;
-    std::vector<Section> sections_;
-};
+    return sections;
+}
 
 }  // namespace
 
 LeastTimes least_times(const TaskGraph& plan, const Costs& costs, double slowdown) {
     Timeline timeline;
     run_in_order(plan, costs, timeline);
-    Sections sections(plan, timeline);
-    if (!sections.find(costs)) return {timeline.end.si(), 0};
     LeastTimes least;
-    for (const Section& s : sections.all()) {
+    for (const Section& s : sections_of(plan, costs, timeline)) {
         least.all += std::max(s.end - s.start, s.kernels + share_lost(slowdown) * s.collectives);
         least.alone += std::max(0.0, s.kernels - s.collectives / (1 + slowdown));
     }
@@ -114,13 +102,13 @@ Features LeastCollectives::features(const Parallelism& p, const DataTimes& data)
 
 // A path begins with the embedding, then a layer; each awaits its parameters and those before it.
 double LeastCollectives::start(const Parallelism& p, const DataTimes& data, double parameters) const {
-    const auto embedding = static_cast<std::size_t>(UnitKind::embedding);
+    const auto embedding = at(UnitKind::embedding);
     const double gathered = data.gathered[embedding], layer = of_layers(data.gathered),
                  first = in_.lower[feature::unit(UnitKind::embedding, Pass::forward)];
     const double one = std::max(gathered, gathered + layer - first);
     if (p.zero == 3) return one;
     // Before any gradient: after the forward of one micro-batch.
-    const double until = std::min(parameters, in_.model.all_layers() * forward_.fewest);
+    const double until = std::min(parameters, all_layers(in_.model) * forward_.fewest);
     const auto overlapping = [&](double from) {
         if (in_.chunk_layers == 0) return 0.0;
         const double slot = in_.chunk_layers * shortest_, between = in_.send + ends_;
@@ -136,7 +124,7 @@ double LeastCollectives::start(const Parallelism& p, const DataTimes& data, doub
 LeastCollectives::Layers LeastCollectives::layers(Pass pass, bool repeats) const {
     Layers layers{0, 1e300, 1e300, 0};
     for (std::size_t k = 0; k < 2; ++k) {
-        if (in_.model.layers[k] == 0) continue;
+        if (in_.model[k] == 0) continue;
         const auto kind = static_cast<UnitKind>(k);
         const std::size_t f = feature::unit(kind, pass), again = feature::again(kind);
         const double more = repeats ? in_.lower[again] : 0, alone = repeats ? in_.alone[again] : 0;
@@ -151,7 +139,7 @@ LeastCollectives::Layers LeastCollectives::layers(Pass pass, bool repeats) const
 double LeastCollectives::of_layers(const std::array<double, unit_kinds>& times) const {
     double least = 1e300;
     for (std::size_t k = 0; k < 2; ++k)
-        if (in_.model.layers[k] > 0) least = std::min(least, times[k]);
+        if (in_.model[k] > 0) least = std::min(least, times[k]);
     return least;
 }
 
@@ -168,7 +156,7 @@ double LeastCollectives::overlapping_first(double collectives) const {
 
 void LeastCollectives::add(Features& f, Pass pass, double time) const {
     for (std::size_t k = 0; k < 2; ++k)
-        if (in_.model.layers[k] > 0) f[feature::unit(static_cast<UnitKind>(k), pass)] += time;
+        if (in_.model[k] > 0) f[feature::unit(static_cast<UnitKind>(k), pass)] += time;
 }
 
 // The first layer of a slot follows a collective only where the slot before it is of its stage; an embedding ends its
@@ -188,7 +176,7 @@ void LeastCollectives::collective(Features& f, const Parallelism& p, const DataT
     // With one chunk or more that end where they began, nothing follows the slot of the embedding.
     const bool ends_first = traits(in_.schedule).chunks == StageChunks::there_and_back;
     double last = of_layers(data.flushed);
-    if (ends_first) last = std::min(last, data.flushed[static_cast<std::size_t>(UnitKind::embedding)]);
+    if (ends_first) last = std::min(last, data.flushed[at(UnitKind::embedding)]);
     f[feature::inside_last] = inside;
     f[feature::after_last] = overlapping_first(last);
 }

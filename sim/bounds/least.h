@@ -17,7 +17,7 @@ struct LeastInputs {
     const Features &lower, &alone;  // of BoundShape; both must outlive what is made of them
     Schedule schedule;
     bool recomputes_some = false;  // layers, but not all
-    StageUnits model;              // layers of one copy
+    UnitCounts model{};            // of one copy
     int chunk_layers = 1;          // of the shortest chunk
     double send = 0;               // and what follows it before a slot, at most
     double slowdown = 0;

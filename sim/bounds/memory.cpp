@@ -6,57 +6,32 @@ namespace stepcast {
 
 void StepBounds::Tables::bind_memory() {
     const std::size_t kinds = pipeline_->kinds.size();
-    if (chunk_kept_.size() < 2 * kinds)
-        for (auto* values : {&chunk_kept_, &chunk_backward_, &chunk_work_}) values->resize(2 * kinds);
-    for (std::size_t k = 0; k < kinds; ++k) {
-        const ChunkKind& kind = pipeline_->kinds[k];
-        const ChunkMemory chunk = chunk_memory(shape_->shape.memory, now_, kind.chunk, kind.layers_before);
-        chunk_kept_[k] = chunk.kept.si();
-        chunk_kept_[kinds + k] = chunk.put_off.si();
-        for (const auto& [i, moment] : {std::pair{k, chunk.whole}, {kinds + k, chunk.half}}) {
-            chunk_backward_[i] = moment.activations.si();
-            chunk_work_[i] = moment.work.si();
-        }
-    }
-    for (std::size_t i = 0; i < pipeline_->memory.size(); ++i) {
-        const MemoryStage& stage = pipeline_->memory[i];
-        double fullest = -1;
+    chunks_.clear();
+    for (const ChunkKind& kind : pipeline_->kinds)
+        chunks_.push_back(chunk_memory(units_, now_, kind.chunk, kind.layers_before));
+    full_.clear();
+    for (const MemoryStage& stage : pipeline_->memory) {
+        Moment fullest;
         for (const MemoryMoment& moment : stage.moments) {
-            double kept = 0, work = 0;
-            for (std::size_t k = 0; k < 2 * kinds; ++k) kept += moment.held[k] * chunk_kept_[k];
+            Moment now;
+            for (std::size_t k = 0; k < kinds; ++k) now.activations += moment.held[k] * chunks_[k].kept;
+            for (std::size_t k = 0; k < kinds; ++k) now.activations += moment.held[kinds + k] * chunks_[k].put_off;
             if (moment.backward >= 0) {
-                const std::size_t k = static_cast<std::size_t>(moment.backward);
-                kept += chunk_backward_[k];
-                work = chunk_work_[k];
+                const ChunkMemory& chunk = chunks_[at(moment.backward) % kinds];
+                const Moment& running = at(moment.backward) < kinds ? chunk.whole : chunk.half;
+                now.activations += running.activations;
+                now.work = running.work;
             }
-            if (kept + work <= fullest) continue;
-            fullest = kept + work;
-            full_[i].moment = {Bytes(kept), Bytes(work)};
+            consider(fullest, now);
         }
-        full_[i].weights = weights_of(stage.units);
+        full_.push_back({weights_of(*context_, units_, stage.units), fullest});
     }
-}
-
-StageWeights StepBounds::Tables::weights_of(const StageUnits& units) const {
-    StageWeights w;
-    const std::array<int, unit_kinds> counts{units.layers[0], units.layers[1], units.embeddings, units.heads};
-    for (std::size_t k = 0; k < unit_kinds; ++k) {
-        if (counts[k] == 0) continue;
-        const RankWeights all{counts[k] * weights_[k].dense, counts[k] * weights_[k].experts};
-        w.all += all;
-        if (k < 2) w.layers += all;
-        note_unit(w, *context_, weights_[k], {});
-    }
-    const std::size_t there = (units.layers[0] > 0 ? 1 : 0) + (units.layers[1] > 0 ? 2 : 0);
-    w.matrices = shape_->shape.matrices[there].sum;
-    w.largest_matrix = shape_->shape.matrices[there].largest;
-    return w;
 }
 
 void StepBounds::Tables::verdict(StepBound& bound) const {
-    for (std::size_t i = 0; i < pipeline_->memory.size(); ++i) {
-        const MemoryUse use = memory_of(*context_, full_[i].weights, full_[i].moment);
-        if (i > 0 && use.peak <= bound.peak) continue;
+    for (const FullStage& stage : full_) {
+        const MemoryUse use = memory_of(*context_, stage.weights, stage.moment);
+        if (use.peak <= bound.peak) continue;
         bound.peak = use.peak;
         bound.fits = use.fits;
     }

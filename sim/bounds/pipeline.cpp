@@ -9,23 +9,6 @@
 namespace stepcast {
 namespace {
 
-std::vector<std::vector<Chunk>> chunks_by_stage(const Workload& w, const Parallelism& p, int chunks) {
-    std::vector<std::vector<Chunk>> stages(at(p.pp), std::vector<Chunk>(at(chunks)));
-    for (int d = 0; d < directions(p); ++d)
-        for (const Chunk& chunk : chunks_of(w, p, d)) stages[at(chunk.stage)][at(chunk.index)] = chunk;
-    return stages;
-}
-
-StageUnits units_of(const Workload& w, const std::vector<Chunk>& chunks) {
-    StageUnits units;
-    for (const Chunk& chunk : chunks) {
-        units.embeddings += chunk.embedding;
-        units.heads += chunk.head;
-        for (int l = chunk.first; l < chunk.last; ++l) ++units.layers[has_experts(w, l) ? 1 : 0];
-    }
-    return units;
-}
-
 // Two chunks of one signature hold the same: ends, and layer by layer whether it has experts and is computed again.
 std::string signature(const Workload& w, const Chunk& chunk, int layers_before, int recompute_layers) {
     std::string text{chunk.embedding ? 'e' : '-', chunk.head ? 'h' : '-'};
@@ -51,20 +34,28 @@ bool covers(const PipelinePath& a, const PipelinePath& b) {
     return true;
 }
 
-void add(std::vector<MemoryMoment>& moments, const MemoryMoment& moment) {
-    for (const MemoryMoment& known : moments)
-        if (covers(known, moment)) return;
-    std::erase_if(moments, [&](const MemoryMoment& known) { return covers(moment, known); });
-    moments.push_back(moment);
+// Nor does a stage.
+bool covers(const MemoryStage& a, const MemoryStage& b) {
+    return a.units == b.units && std::ranges::all_of(b.moments, [&](const MemoryMoment& moment) {
+               return std::ranges::any_of(a.moments, [&](const auto& other) { return covers(other, moment); });
+           });
+}
+
+// Of what covers another alone stays, the first of equals.
+template <class T>
+void add(std::vector<T>& all, T more) {
+    if (std::ranges::any_of(all, [&](const T& known) { return covers(known, more); })) return;
+    std::erase_if(all, [&](const T& known) { return covers(more, known); });
+    all.push_back(std::move(more));
 }
 
 class Finder {
 public:
     Finder(const PipelineKey& key, const Workload& workload)
-        : key_(key), w_(workload), p_(parallelism_of(key)), stages_(chunks_by_stage(workload, p_, key.chunks)) {}
+        : key_(key), w_(workload), p_(parallelism_of(key)), stages_(chunks_by_stage(workload, p_)),
+          orders_(schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches)) {}
 
     void find_memory(Pipeline& pipeline) {
-        const auto orders = schedule_orders(key_.schedule, key_.pp, key_.chunks, key_.micro_batches);
         std::map<std::string, int> kinds;
         std::vector<std::vector<int>> kind_of(stages_.size());
         for (std::size_t s = 0; s < stages_.size(); ++s) {
@@ -79,26 +70,26 @@ public:
             }
         }
         for (std::size_t s = 0; s < stages_.size(); ++s)
-            add_stage(pipeline, {units_of(w_, stages_[s]), moments_of(orders[s], kind_of[s], kinds.size())});
+            add(pipeline.memory, {units_of(w_, stages_[s]), moments_of(orders_[s], kind_of[s], kinds.size())});
     }
 
     void find_chunks(Pipeline& pipeline) {
+        const std::vector<Chunk> copy = chunks_of(w_, p_, 0);
+        pipeline.model = units_of(w_, copy);
         pipeline.shortest_chunk = w_.layers;
-        for (const Chunk& chunk : chunks_of(w_, p_, 0)) {
-            pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
-            for (int l = chunk.first; l < chunk.last; ++l) ++pipeline.model.layers[has_experts(w_, l) ? 1 : 0];
-        }
+        for (const Chunk& chunk : copy) pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
     }
 
     // Where orders end with weight gradients, the stages that end with the most of them are a group of their own: they
     // are done before the others.
-    void find_groups(Pipeline& pipeline, std::span<const Features> directions, std::span<const Features> sharded) {
+    void find_groups(Pipeline& pipeline, const Directions& directions) {
         std::vector<std::vector<int>> members;
-        std::vector<StageUnits> units;
+        std::vector<UnitCounts> units;
         for (const auto& stage : stages_) units.push_back(units_of(w_, stage));
         const std::vector<int> last_weights = trailing_weights();
         const auto alike = [&](std::size_t s, std::size_t other) {
-            return units[s].embeddings == units[other].embeddings && units[s].heads == units[other].heads;
+            const auto ends = [&](std::size_t of) { return std::span(units[of]).subspan(at(UnitKind::embedding)); };
+            return std::ranges::equal(ends(s), ends(other));
         };
         const auto has_most = [&](std::size_t s) {
             for (std::size_t other = 0; other < stages_.size(); ++other)
@@ -117,19 +108,22 @@ public:
             members[g].push_back(static_cast<int>(s));
             StageGroup& group = pipeline.groups[g];
             group.last_weights = std::min(group.last_weights, last_weights[s]);
-            for (std::size_t k = 0; k < units[s].layers.size(); ++k)
-                group.fewest.layers[k] = std::min(group.fewest.layers[k], units[s].layers[k]);
-            const auto weight = [](const StageUnits& u) { return std::pair(u.all_layers(), u.layers[1]); };
+            for (std::size_t k = 0; k < unit_kinds; ++k) group.fewest[k] = std::min(group.fewest[k], units[s][k]);
+            const auto weight = [](const UnitCounts& u) { return std::pair(all_layers(u), u[1]); };
             if (weight(units[s]) > weight(group.most)) group.most = units[s];
         }
-        add_paths(pipeline, members, directions, &StageGroup::paths);
-        add_paths(pipeline, members, sharded, &StageGroup::sharded_paths);
+        const auto found = longest_paths(key_, w_, members, directions.times);
+        for (std::size_t d = 0; d < found.size(); ++d)
+            for (std::size_t g = 0; g < members.size(); ++g) {
+                StageGroup& group = pipeline.groups[g];
+                add(d < directions.sharded ? group.paths : group.sharded_paths, found[d][g]);
+            }
     }
 
 private:
     [[nodiscard]] std::vector<int> trailing_weights() const {
         std::vector<int> counts;
-        for (const Order& order : schedule_orders(key_.schedule, key_.pp, key_.chunks, key_.micro_batches)) {
+        for (const Order& order : orders_) {
             const auto other = std::ranges::find_if(
                 order.rbegin(), order.rend(), [](Pass pass) { return pass != Pass::weight_backward; }, &Slot::pass);
             counts.push_back(static_cast<int>(other - order.rbegin()));
@@ -154,34 +148,11 @@ private:
         return moments;
     }
 
-    static void add_stage(Pipeline& pipeline, MemoryStage stage) {
-        const auto within = [](const MemoryStage& a, const MemoryStage& b) {  // a never takes more than b
-            return a.units == b.units && std::ranges::all_of(a.moments, [&](const MemoryMoment& moment) {
-                       return std::ranges::any_of(b.moments, [&](const auto& other) { return covers(other, moment); });
-                   });
-        };
-        for (const MemoryStage& known : pipeline.memory)
-            if (within(stage, known)) return;
-        pipeline.memory.push_back(std::move(stage));
-    }
-
-    void add_paths(Pipeline& pipeline, const std::vector<std::vector<int>>& members,
-                   std::span<const Features> directions, std::vector<PipelinePath> StageGroup::*into) {
-        for (const auto& found : longest_paths(key_, w_, members, directions))
-            for (std::size_t g = 0; g < members.size(); ++g) {
-                auto& paths = pipeline.groups[g].*into;
-                const PipelinePath& path = found[g];
-                if (std::ranges::any_of(paths, [&](const PipelinePath& other) { return covers(other, path); }))
-                    continue;
-                std::erase_if(paths, [&](const PipelinePath& other) { return covers(path, other); });
-                paths.push_back(path);
-            }
-    }
-
     const PipelineKey& key_;
     const Workload& w_;
     Parallelism p_;
     std::vector<std::vector<Chunk>> stages_;
+    std::vector<Order> orders_;
 };
 
 }  // namespace
@@ -213,13 +184,12 @@ Parallelism parallelism_of(const PipelineKey& key) {
     return p;
 }
 
-Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::span<const Features> directions,
-                       std::span<const Features> sharded) {
+Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, const Directions& directions) {
     Pipeline pipeline;
     Finder finder(key, workload);
     finder.find_chunks(pipeline);
     finder.find_memory(pipeline);
-    finder.find_groups(pipeline, directions, sharded);
+    finder.find_groups(pipeline, directions);
     return pipeline;
 }
 

@@ -20,7 +20,7 @@ struct PipelineKey {
     // Ranks of a node, and from a stage to the next, where only some neighbours share a node; else 0.
     int node = 0, stride = 0;
     std::vector<int> stage_layers;
-    friend bool operator==(const PipelineKey&, const PipelineKey&) = default;
+    friend auto operator<=>(const PipelineKey&, const PipelineKey&) = default;
 };
 
 // Between stages i and i + 1, by whether they share a node; near where all links are alike.
@@ -32,18 +32,13 @@ struct PipelinePath {
     bool by_host = false;  // begins with what a host issues, not with the first slot
 };
 
-// Layers and ends of a stage (both copies under dualpipe).
-struct StageUnits {
-    std::array<int, 2> layers{};  // without and with experts
-    int embeddings = 0, heads = 0;
-    [[nodiscard]] int all_layers() const { return layers[0] + layers[1]; }
-    friend auto operator<=>(const StageUnits&, const StageUnits&) = default;
-};
+constexpr int all_layers(const UnitCounts& units) { return units[0] + units[1]; }
+constexpr int all_ends(const UnitCounts& units) { return units[at(UnitKind::embedding)] + units[at(UnitKind::head)]; }
 
 // Stages with the same ends of the model that drain alike, and the longest paths to when their slots are done.
 struct StageGroup {
     int first_stage = 0;
-    StageUnits fewest, most;  // layers of either kind: the fewest of any of its stages; those of its fullest stage
+    UnitCounts fewest{}, most{};  // units of each kind: the fewest of any of its stages; those of its fullest stage
     std::vector<PipelinePath> paths, sharded_paths;  // the latter under the collectives of zero 3
     // Split backwards: slots of weight gradients that end an order, one after the other, of its stage with the fewest.
     int last_weights = 0;
@@ -57,7 +52,7 @@ struct MemoryMoment {
     friend bool operator==(const MemoryMoment&, const MemoryMoment&) = default;
 };
 struct MemoryStage {
-    StageUnits units;
+    UnitCounts units;  // both copies under dualpipe
     std::vector<MemoryMoment> moments;  // none holds less than another in every kind
 };
 
@@ -71,7 +66,7 @@ struct Pipeline {
     std::vector<StageGroup> groups;
     std::vector<ChunkKind> kinds;
     std::vector<MemoryStage> memory;  // stages that can be the fullest
-    StageUnits model;                 // layers of one copy
+    UnitCounts model{};               // of one copy
     int shortest_chunk = 0;           // layers
 };
 
@@ -81,10 +76,13 @@ struct Rounds {
 };
 Rounds rounds_of(Schedule schedule, int pp, int micro_batches);
 
-// `directions`: typical times (any scale), `sharded` with the collectives of zero 3; the longest path under each is found. The
-// key's micro-batches are rounds_of()'s.
-Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, std::span<const Features> directions,
-                       std::span<const Features> sharded);
+// Typical times (any scale), those from `sharded` on with the collectives of zero 3.
+struct Directions {
+    std::vector<Features> times;
+    std::size_t sharded = 0;
+};
+// The longest path under each of the directions is found. The key's micro-batches are rounds_of()'s.
+Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, const Directions& directions);
 
 // The longest path of a pipeline to the end of the slots of each of its groups, for every direction. A round adds the part
 // of the path that comes back to the same pass of the same chunk one round of micro-batches later, while every stage is

@@ -1,6 +1,7 @@
 // What sends between stages take, and what they slow.
 #include <algorithm>
 
+#include "model/transformer/stages.h"
 #include "sim/bounds/tables.h"
 
 namespace stepcast {
@@ -8,10 +9,8 @@ namespace stepcast {
 double StepBounds::Tables::send_time(int a, int b) {
     const Parallelism& p = now_.parallelism;
     const bool scattered = p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
-    const Bytes bytes = shape_->shape.shape.outer() / (scattered ? static_cast<double>(p.tp) : 1.0);
-    const Group group{
-        .ranks = 2, .stride = (b - a) * groups_.pipeline_neighbour.stride, .first = rank_of(p, 0, 0, 0, a)};
-    return prices_.collective(SendRecv{bytes, p.messages_per_tensor}, group).si();
+    const Bytes bytes = shape_->shape.outer() / (scattered ? static_cast<double>(p.tp) : 1.0);
+    return prices_.collective(SendRecv{bytes, p.messages_per_tensor}, between_stages(*context_, a, b)).si();
 }
 
 // Before each slot whose input was sent. Parts that came early are gathered behind the last collective of the slot
@@ -21,9 +20,9 @@ double StepBounds::Tables::send_time(int a, int b) {
 void StepBounds::Tables::bind_entry(double gather, double send) {
     const bool waits = !now_.parallelism.overlap_p2p;
     const double s = base_.cluster.interference.compute_slowdown;
-    const BoundShape& shape = shape_->shape;
-    const StageUnits& units = pipeline_->groups.back().most;
-    if (units.all_layers() == 0) {
+    const BoundShape& shape = *shape_;
+    const UnitCounts& units = pipeline_->groups.back().most;
+    if (all_layers(units) == 0) {
         estimate_[feature::entry] = gather;
         return;
     }
@@ -33,8 +32,8 @@ void StepBounds::Tables::bind_entry(double gather, double send) {
             const auto kind = static_cast<UnitKind>(k);
             const std::size_t f = feature::unit(kind, pass), again = feature::again(kind);
             const bool repeats = pass == Pass::backward && estimate_[again] > 0;
-            const double share = 0.5 * units.layers[k] / units.all_layers(), rest = (1 + s) * shape.rest[f];
-            const double layers = share * units.all_layers() / key_.chunks;
+            const double share = 0.5 * units[k] / all_layers(units), rest = (1 + s) * shape.rest[f];
+            const double layers = share * all_layers(units) / key_.chunks;
             slot += layers * (estimate_[f] + (repeats ? estimate_[again] : 0));
             kernels += layers * (shape.computing[f] + (repeats ? shape.computing[again] : 0));
             exposed += share * std::max(0.0, gather - rest - (waits ? send : 0));
@@ -56,9 +55,9 @@ void StepBounds::Tables::bind_entry(double gather, double send) {
 
 void StepBounds::Tables::bind_sends() {
     const Parallelism& p = now_.parallelism;
-    lower_ = shape_->shape.lower;
-    alone_ = shape_->shape.alone;
-    estimate_ = shape_->shape.estimate;
+    lower_ = shape_->lower;
+    alone_ = shape_->alone;
+    estimate_ = shape_->estimate;
     sending_ = 0;
     if (!recomputes_layers(p))
         for (Features* f : {&lower_, &alone_, &estimate_})
@@ -78,17 +77,17 @@ void StepBounds::Tables::bind_sends() {
             (*f)[feature::send_wrap] = around;
         }
         const bool scattered = p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
-        lower_[feature::arrival] = scattered ? shape_->shape.gather.si() : 0;
+        lower_[feature::arrival] = scattered ? shape_->gather.si() : 0;
         bind_entry(lower_[feature::arrival], std::max(close, distant));
     }
-    weights_ = shape_->shape.weights;
+    units_ = shape_->units;
     const bool apart = p.pp > 1 && !traits(p.schedule).ends_meet();
-    if (apart) weights_[static_cast<std::size_t>(UnitKind::head)] = shape_->shape.copied_head;
+    if (apart) units_.weights[at(UnitKind::head)] = shape_->copied_head;
     const bool joins = base_.workload.tied && p.join_tied && apart;
-    const RankShape& s = shape_->shape.shape;
+    const RankShape& s = shape_->shape;
     embedding_all_reduce_ =
-        joins ? across(static_cast<double>(s.vocab) * static_cast<double>(s.hidden) * size_of(p.gradient_dtype),
-                       groups_.embedding)
+        joins ? all_reduce(static_cast<double>(s.vocab) * static_cast<double>(s.hidden) * size_of(p.gradient_dtype),
+                           groups_.embedding)
               : 0;
 }
 

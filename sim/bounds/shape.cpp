@@ -1,7 +1,6 @@
 #include "sim/bounds/shape.h"
 
 #include <algorithm>
-#include <set>
 #include <tuple>
 
 #include "model/transformer/counts.h"
@@ -12,18 +11,13 @@
 
 namespace stepcast {
 
-std::size_t OpPrices::GemmHash::operator()(const Gemm& g) const {
-    std::size_t hash = 0;
-    for (const long part : {g.m, g.n, g.k, g.batch, static_cast<long>(g.dtype), static_cast<long>(g.accumulate)})
-        hash = (hash ^ static_cast<std::size_t>(part)) * 0x9E3779B97F4A7C15ull;
-    return hash ^ (hash >> 32);
-}
-
 Seconds OpPrices::local(const Op& op, Phase phase) {
-    const auto* gemm = std::get_if<Gemm>(&op);
-    if (!gemm) return op_time(op, phase, {}, cluster_);
-    if (const auto known = gemms_.find(*gemm); known != gemms_.end()) return known->second;
-    return gemms_.emplace(*gemm, op_time(op, phase, {}, cluster_)).first->second;
+    const auto* g = std::get_if<Gemm>(&op);
+    if (!g) return op_time(op, phase, {}, cluster_);
+    const auto [known, is_new] =
+        gemms_.try_emplace({g->m, g->n, g->k, g->batch, g->dtype, g->accumulate, g->unaligned, g->layout});
+    if (is_new) known->second = op_time(op, phase, {}, cluster_);
+    return known->second;
 }
 
 Seconds OpPrices::collective(const Op& op, const Group& group) {
@@ -57,16 +51,13 @@ public:
         times.alone = least.alone;
         for (TaskId t = 0; t < once.graph.size(); ++t)
             times.host += (once.costs.issue[t] + (once.graph.on_host(t) ? once.costs.duration[t] : Seconds(0))).si();
-        const Interference& interference = prices_.cluster().interference;
         if (blocking || waits) {
             const double one = end_of(once.graph, once.costs);
             const Run twice = stamped(plan, phase, rank, 2);
             times.estimate = std::max(times.lower, end_of(twice.graph, twice.costs) - one);
-            run(once.graph, device, interference, timeline_);
-        } else {
-            run(once.graph, device, interference, timeline_);
-            times.estimate = timeline_.end.si();
         }
+        const double alone = end_of(once.graph, device);
+        if (!blocking && !waits) times.estimate = alone;
         times.computing = computing(once.graph);
         std::tie(times.lead, times.rest) = outside_collectives(once.graph);
         if (blocking) times.host = 0;
@@ -138,78 +129,42 @@ private:
     Timeline timeline_;
 };
 
-struct KindTimes {
-    std::array<PlanTimes, 4> passes;
-    PlanTimes again;
-    [[nodiscard]] double lower() const { return passes[0].lower + passes[1].lower; }
-};
-
-KindTimes kind_times(PlanPricer& pricer, const PassPlans& plans, int rank) {
-    const auto time = [&](const Plan& plan, Phase phase) { return pricer.times(plan, phase, rank); };
-    return {{time(plans.forward, Phase::forward), time(plans.backward, Phase::backward),
-             time(plans.input_backward, Phase::backward), time(plans.weight_backward, Phase::backward)},
-            time(plans.recompute, Phase::backward)};
-}
-
-void later(PlanTimes& all, const PlanTimes& one) {
-    all.estimate = std::max(all.estimate, one.estimate);
-    all.host = std::max(all.host, one.host);
+// Of a kind of unit on an expert-parallel rank.
+void fill(BoundShape& s, PlanPricer& pricer, UnitKind kind, const PassPlans& plans, int rank = 0) {
+    const auto set = [&](std::size_t unit, std::size_t host, const Plan& plan, Phase phase) {
+        const PlanTimes times = pricer.times(plan, phase, rank);
+        s.lower[unit] = times.lower;
+        s.estimate[unit] = times.estimate;
+        s.computing[unit] = times.computing;
+        s.alone[unit] = times.alone;
+        s.lead[unit] = times.lead;
+        s.rest[unit] = times.rest;
+        if (kind <= UnitKind::experts) s.lower[host] = s.estimate[host] = times.host;
+    };
+    const std::array<const Plan*, 4> passes{&plans.forward, &plans.backward, &plans.input_backward, &plans.weight_backward};
+    for (std::size_t i = 0; i < 4; ++i) {
+        const auto pass = static_cast<Pass>(i);
+        set(feature::unit(kind, pass), feature::host(kind, pass), *passes[i], i == 0 ? Phase::forward : Phase::backward);
+    }
+    if (kind <= UnitKind::experts) set(feature::again(kind), feature::host_again(kind), plans.recompute, Phase::backward);
 }
 
 // Of the ranks of an expert-parallel group: the busiest one's work bounds the step from below; each pass is estimated by
 // the rank that takes longest in it, because the collectives between make the others wait.
-KindTimes busiest(PlanPricer& pricer, const PassPlans& plans, int ranks) {
-    KindTimes result = kind_times(pricer, plans, 0), most = result;
-    for (int r = 1; r < ranks; ++r) {
-        const KindTimes one = kind_times(pricer, plans, r);
-        if (one.lower() > result.lower()) result = one;
-        for (std::size_t i = 0; i < 4; ++i) later(most.passes[i], one.passes[i]);
-        later(most.again, one.again);
+void fill_busiest(BoundShape& s, PlanPricer& pricer, const PassPlans& plans, int ranks) {
+    const auto work = [](const BoundShape& of) {
+        return of.lower[feature::unit(UnitKind::experts, Pass::forward)] +
+               of.lower[feature::unit(UnitKind::experts, Pass::backward)];
+    };
+    BoundShape one = s;
+    fill(s, pricer, UnitKind::experts, plans);
+    Features longest = s.estimate;
+    for (int rank = 1; rank < ranks; ++rank) {
+        fill(one, pricer, UnitKind::experts, plans, rank);
+        for (std::size_t f = 0; f < feature::device_end; ++f) longest[f] = std::max(longest[f], one.estimate[f]);
+        if (work(one) > work(s)) s = one;
     }
-    for (std::size_t i = 0; i < 4; ++i) result.passes[i].estimate = most.passes[i].estimate;
-    result.again.estimate = most.again.estimate;
-    return result;
-}
-
-void fill(BoundShape& s, UnitKind kind, const KindTimes& times) {
-    for (std::size_t i = 0; i < 4; ++i) {
-        const auto pass = static_cast<Pass>(i);
-        s.lower[feature::unit(kind, pass)] = times.passes[i].lower;
-        s.estimate[feature::unit(kind, pass)] = times.passes[i].estimate;
-        s.computing[feature::unit(kind, pass)] = times.passes[i].computing;
-        s.alone[feature::unit(kind, pass)] = times.passes[i].alone;
-        s.lead[feature::unit(kind, pass)] = times.passes[i].lead;
-        s.rest[feature::unit(kind, pass)] = times.passes[i].rest;
-        if (kind > UnitKind::experts) continue;
-        s.lower[feature::host(kind, pass)] = s.estimate[feature::host(kind, pass)] = times.passes[i].host;
-    }
-    if (kind > UnitKind::experts) return;
-    s.lower[feature::again(kind)] = times.again.lower;
-    s.estimate[feature::again(kind)] = times.again.estimate;
-    s.computing[feature::again(kind)] = times.again.computing;
-    s.alone[feature::again(kind)] = times.again.alone;
-    s.lead[feature::again(kind)] = times.again.lead;
-    s.lower[feature::host_again(kind)] = s.estimate[feature::host_again(kind)] = times.again.host;
-}
-
-void fill_weights(BoundShape& s, const LayerContext& c) {
-    const Workload& w = c.experiment.workload;
-    std::array<std::set<Matrix>, 4> matrices;
-    std::array<bool, 2> met{};
-    for (int l = 0; l < w.layers; ++l) {
-        const std::size_t kind = has_experts(w, l) ? 1 : 0;
-        if (std::exchange(met[kind], true)) continue;
-        s.weights[kind] = layer_weights(c, l);
-        for (const Matrix& matrix : layer_matrices(c, l))
-            for (std::size_t there = 0; there < 4; ++there)
-                if (there >> kind & 1) matrices[there].insert(matrix);
-    }
-    for (std::size_t there = 0; there < 4; ++there)
-        for (const Matrix& matrix : matrices[there]) {
-            s.matrices[there].sum += matrix.elements();
-            s.matrices[there].largest = std::max(s.matrices[there].largest, matrix.elements());
-        }
-    s.weights[static_cast<std::size_t>(UnitKind::embedding)] = embedding_weights(c);
+    std::copy_n(longest.begin(), feature::device_end, s.estimate.begin());
 }
 
 }  // namespace
@@ -218,24 +173,22 @@ BoundShape bound_shape(const Experiment& experiment, const Routing& routing, OpP
     Experiment e = experiment;
     e.parallelism.schedule = Schedule::zb_h1;  // plans of split backwards too
     BoundShape s;
+    s.routing = routing;
     s.shape = rank_shape(e);
     const RankGroups groups = rank_groups(e.parallelism);
     const LayerContext context{e, s.shape, groups, routing};
     TaskGraph ops(1, e.cluster.launch_blocking);
     const LayerPlans plans = layer_plans(ops, context);
     PlanPricer pricer(ops, prices);
-    const int ranks = routing.counts.empty() ? 1 : e.parallelism.ep;
-    fill(s, UnitKind::dense, kind_times(pricer, plans.dense, 0));
-    fill(s, UnitKind::experts, busiest(pricer, plans.experts, ranks));
-    fill(s, UnitKind::embedding, kind_times(pricer, plans.embedding, 0));
-    fill(s, UnitKind::head, kind_times(pricer, plans.head, 0));
+    fill(s, pricer, UnitKind::dense, plans.dense);
+    fill(s, pricer, UnitKind::embedding, plans.embedding);
+    fill(s, pricer, UnitKind::head, plans.head);
+    fill_busiest(s, pricer, plans.experts, routing.counts.empty() ? 1 : e.parallelism.ep);
     s.gather = prices.collective(AllGather{s.shape.outer()}, groups.tensor);
-    s.memory = unit_memory(context);
-    fill_weights(s, context);
-    e.parallelism.pp = 1;
-    s.weights[static_cast<std::size_t>(UnitKind::head)] = head_weights(context);
     e.parallelism.pp = 2;
     s.copied_head = head_weights(context);
+    e.parallelism.pp = 1;
+    s.units = unit_memory(context);
     return s;
 }
 

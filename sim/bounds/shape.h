@@ -3,17 +3,14 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
-#include <unordered_map>
+#include <map>
+#include <tuple>
 
 #include "model/pipeline/schedule.h"
 #include "sim/costs/costs.h"
 #include "sim/memory/memory_parts.h"
 
 namespace stepcast {
-
-enum class UnitKind : std::uint8_t { dense, experts, embedding, head };
-inline constexpr int unit_kinds = 4;
 
 // A path through a pipeline as how often it meets each of these, and what each takes, in seconds: their product is a
 // time. `entry`: before each slot whose input was sent; `arrival`: between the send and such a slot; `filling`,
@@ -49,26 +46,19 @@ public:
     [[nodiscard]] const Cluster& cluster() const { return cluster_; }
 
 private:
-    struct GemmHash {
-        std::size_t operator()(const Gemm& g) const;
-    };
     const Cluster& cluster_;
     RingPaths paths_;
-    std::unordered_map<Gemm, Seconds, GemmHash> gemms_;
+    std::map<std::tuple<long, long, long, long, Dtype, bool, bool, Gemm::Layout>, Seconds> gemms_;  // by all that they are
 };
 
 // `lower`: device time without hosts, on a rank on which nothing but the plan runs. `estimate`: alone on its rank with
 // both; a layer in which the host waits for the device as one of many. Sends are left out; layers computed again are
 // filled in whether or not they are.
 struct BoundShape {
+    Routing routing;
     RankShape shape;
-    UnitMemory memory;
-    std::array<RankWeights, unit_kinds> weights;
+    UnitMemory units;         // on a stage with both ends
     RankWeights copied_head;  // head when it is on another stage than the embedding
-    struct Matrices {
-        double sum = 0, largest = 0;
-    };
-    std::array<Matrices, 4> matrices;  // [dense layers there + 2 * layers with experts there]
     Features lower{}, estimate{};
     Features computing{};     // part of `estimate` in which kernels overlap no collective of their own plan
     Features alone{};         // the same of `lower`

@@ -1,47 +1,37 @@
 // What StepBounds holds: priced shapes, pipelines and the parts of the last call that the next one may share.
 #pragma once
 
+#include <map>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 
 #include "sim/bounds/bounds.h"
 #include "sim/bounds/least.h"
 #include "sim/bounds/tail.h"
-#include "sim/bounds/path_table.h"
 
 namespace stepcast {
-
-struct FoundPipeline {
-    Pipeline pipeline;  // its paths are in `paths`
-    PathTable paths;
-};
-
-struct PipelineKeyHash {
-    std::size_t operator()(const PipelineKey& key) const;
-};
 
 class FoundPipelines {
 public:
     // Others wait while one thread searches the pipeline that they want too.
     template <class Search>
-    const FoundPipeline& find(const PipelineKey& key, const Search& search) {
+    const Pipeline& find(const PipelineKey& key, const Search& search) {
         Entry* entry = nullptr;
         {
             const std::lock_guard lock(mutex_);
             entry = &entries_[key];
         }
-        std::call_once(entry->once, [&] { entry->found.emplace(search()); });
-        return *entry->found;
+        std::call_once(entry->once, [&] { entry->found = search(); });
+        return entry->found;
     }
 
 private:
     struct Entry {
         std::once_flag once;
-        std::optional<FoundPipeline> found;
+        Pipeline found;
     };
     std::mutex mutex_;
-    std::unordered_map<PipelineKey, Entry, PipelineKeyHash> entries_;  // which stay where they are
+    std::map<PipelineKey, Entry> entries_;
 };
 
 class StepBounds::Tables {
@@ -52,20 +42,18 @@ public:
     StepBound bound(const Parallelism& p);
 
 private:
-    struct ShapeEntry {
-        Routing routing;
-        BoundShape shape;
-    };
-    struct ShapeKey {
-        std::array<int, 20> numbers{};  // of shape_of(), and two sizes
-        std::string rank_order;
-        friend bool operator==(const ShapeKey&, const ShapeKey&) = default;
-    };
-    struct KeyHash {
-        std::size_t operator()(const ShapeKey& key) const;
+    using ShapeKey = std::pair<std::array<int, 20>, std::string>;  // shape_of() and two sizes; rank_order
+    // A path for the micro-batches of this call: how often it meets each feature, and what those take of it that data
+    // parallelism leaves alone.
+    struct RunPath {
+        Features meets;
+        bool by_host;
+        double lower = 0, estimate = 0;
     };
     // A group of stages with the times of this call.
     struct GroupEnd {
+        const StageGroup* group;
+        std::vector<RunPath> paths;  // those under the collectives of zero 3 last
         double lower_by_host = 0, lower_by_slots = 0;  // longest paths, by what they begin with
         double slots = 0;                          // when they end, before data parallelism
         DataTimes least, most;                     // of its stage with the fewest and the most layers
@@ -80,9 +68,6 @@ private:
 
     [[nodiscard]] static ShapeKey shape_key(const Parallelism& p);
     [[nodiscard]] PipelineKey pipeline_key(const Parallelism& p) const;
-    struct Directions {
-        std::vector<Features> plain, sharded;
-    };
     [[nodiscard]] Directions directions(const PipelineKey& key) const;
     void bind(const Parallelism& p);
     void bind_shape();
@@ -91,15 +76,13 @@ private:
     void bind_sends();
     void bind_entry(double gather, double send);
     void bind_memory();
-    [[nodiscard]] StageWeights weights_of(const StageUnits& units) const;
     void bind_slots();
     void bind_data();
     void bind_least();
     void bind_ends();
-    [[nodiscard]] double latest(std::size_t first, std::size_t last, const Features& times) const;
     [[nodiscard]] double send_time(int a, int b);
-    [[nodiscard]] double copy_join(const StageGroup& group, const DataTimes& data);
-    [[nodiscard]] double across(Bytes bytes, const Group& group);
+    [[nodiscard]] double copy_join(int stage, const DataTimes& data);
+    [[nodiscard]] double all_reduce(Bytes bytes, const Group& group) { return prices_.collective(AllReduce{bytes}, group).si(); }
     void time(StepBound& bound) const;
     void verdict(StepBound& bound) const;
 
@@ -109,21 +92,18 @@ private:
     OpPrices prices_;
     DataPrices data_;
     Features reference_{};  // of one layer on one rank
-    std::unordered_map<ShapeKey, std::unique_ptr<ShapeEntry>, KeyHash> shapes_;
+    std::map<ShapeKey, BoundShape> shapes_;
     std::shared_ptr<FoundPipelines> pipelines_;
-    std::unordered_map<PipelineKey, const FoundPipeline*, PipelineKeyHash> met_;  // of them: found without a lock
+    std::map<PipelineKey, const Pipeline*> met_;  // of them: found without a lock
 
     // Of the last call.
-    bool bound_ = false;
-    const ShapeEntry* shape_ = nullptr;
+    const BoundShape* shape_ = nullptr;
     const Pipeline* pipeline_ = nullptr;
-    const PathTable* paths_ = nullptr;
-    std::vector<double> lower_settled_, settled_;  // by path: the part that data parallelism leaves alone
     PipelineKey key_;
     Rounds rounds_;
     RankGroups groups_;
     std::optional<LayerContext> context_;
-    std::array<RankWeights, unit_kinds> weights_;
+    UnitMemory units_;  // head as it lies in this pipeline
     Features lower_{}, alone_{}, estimate_{};
     double sending_ = 0;  // share of the slots during which something is sent, which slows them already
     std::vector<GroupEnd> ends_;
@@ -131,7 +111,7 @@ private:
     double least_parameters_ = 0;                    // of any stage, gathered
     std::vector<FullStage> full_;
     double norm_all_reduce_ = 0, embedding_all_reduce_ = 0;
-    std::vector<double> chunk_kept_, chunk_backward_, chunk_work_;
+    std::vector<ChunkMemory> chunks_;  // of each kind
 };
 
 }  // namespace stepcast

@@ -20,7 +20,7 @@ struct Work {
 };
 
 Work work_of(const TailInputs& in) {
-    const StageUnits& u = in.group.most;
+    const UnitCounts& u = in.group.most;
     const bool split = traits(in.p.schedule).splits_backward;
     Work work;
     const auto add = [&](UnitKind kind, int count, bool layer) {
@@ -37,11 +37,9 @@ Work work_of(const TailInputs& in) {
         work.layer_forward += count * forward;
         work.layer_backward += count * filling;
     };
-    add(UnitKind::dense, u.layers[0], true);
-    add(UnitKind::experts, u.layers[1], true);
-    add(UnitKind::embedding, u.embeddings, false);
-    add(UnitKind::head, u.heads, false);
-    const double layers = std::max(1, u.all_layers());
+    for (const UnitKind kind : {UnitKind::dense, UnitKind::experts, UnitKind::embedding, UnitKind::head})
+        add(kind, u[at(kind)], kind <= UnitKind::experts);
+    const double layers = std::max(1, all_layers(u));
     work.layer_forward /= layers;
     work.layer_backward /= layers;
     return work;
@@ -143,20 +141,19 @@ void set_boundary(Features& times, const Boundary& b, bool overlap) {
 
 // zero 3: a unit's parameters are gathered during the unit before it. In a backward the gradients of the unit before go
 // first, and the gather for the slot that follows waits for those of its last unit, overlapped with nothing.
-double slowdown_of(const Features& times, const Features& computing, const StageUnits& units, double slowdown) {
+double slowdown_of(const Features& times, const Features& computing, const UnitCounts& units, double slowdown) {
     double all = 0, kernels = 0;
-    const std::array<int, unit_kinds> counts{units.layers[0], units.layers[1], units.embeddings, units.heads};
     for (std::size_t k = 0; k < unit_kinds; ++k)
         for (const Pass pass : {Pass::forward, Pass::backward}) {
             const std::size_t f = feature::unit(static_cast<UnitKind>(k), pass);
-            all += counts[k] * times[f];
-            kernels += counts[k] * computing[f];
+            all += units[k] * times[f];
+            kernels += units[k] * computing[f];
         }
     return all > 0 ? slowdown * kernels / all : slowdown;
 }
 
 Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
-                       const StageUnits& units, double slowdown) {
+                       const UnitCounts& units, double slowdown) {
     if (p.zero != 3) return times;
     const bool split = traits(p.schedule).splits_backward;
     for (std::size_t k = 0; k < unit_kinds; ++k) {
@@ -186,7 +183,7 @@ Features with_sharding(Features times, const Features& computing, const Parallel
         backward = overlapped(backward + again, gather + scatter, of_backward) - again;
         inputs = overlapped(inputs + again, gather, of_inputs) - again;
         weights = overlapped(weights, scatter, of_weights);
-        if (k != (units.layers[1] > units.layers[0] ? 1U : 0U)) continue;
+        if (k != (units[1] > units[0] ? 1U : 0U)) continue;
         times[feature::opened] = forward - slowed_forward;
         set_boundary(times, between, p.overlap);
     }
@@ -209,8 +206,7 @@ Tail tail_of(const TailInputs& in, double end) {
     }
     if ((p.zero == 1 || p.zero == 2) && p.overlap_params) add_first_forwards(in, work, tail);
     if (p.zero == 3)
-        tail.delay += in.data.gathered[static_cast<std::size_t>(in.group.most.embeddings > 0 ? UnitKind::embedding
-                                                                                             : UnitKind::dense)];
+        tail.delay += in.data.gathered[at(in.group.most[at(UnitKind::embedding)] > 0 ? UnitKind::embedding : UnitKind::dense)];
     return tail;
 }
 

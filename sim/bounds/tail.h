@@ -14,9 +14,9 @@ inline double lost_to_overlap(double work, double collective, double slowdown) {
 // What layers and ends take while units are gathered and their gradients exchanged in every micro-batch (zero 3), on a
 // stage with these units. `computing`: as BoundShape has it.
 Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
-                       const StageUnits& units, double slowdown);
+                       const UnitCounts& units, double slowdown);
 // The slowdown of all that a stage does by communication that overlaps it: its kernels' share of the time.
-double slowdown_of(const Features& times, const Features& computing, const StageUnits& units, double slowdown);
+double slowdown_of(const Features& times, const Features& computing, const UnitCounts& units, double slowdown);
 
 // Of one group of stages.
 struct Tail {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 
+#include "model/graph/op_kinds.h"
 #include "model/machine/calibration.h"
 #include "sim/explain/critical_path.h"
 
@@ -37,11 +38,9 @@ struct LeadingConstant {
     [[nodiscard]] std::string link(const char* constant) const {
         return std::string(between_nodes ? "link.inter." : "link.intra.") + constant;
     }
-    std::string operator()(const AllReduce&) const { return link("ring_efficiency"); }
-    std::string operator()(const AllGather&) const { return link("ring_efficiency"); }
-    std::string operator()(const ReduceScatter&) const { return link("ring_efficiency"); }
-    std::string operator()(const Broadcast&) const { return link("ring_efficiency"); }
-    std::string operator()(const Reduce&) const { return link("ring_efficiency"); }
+    std::string operator()(const OneOf<AllReduce, AllGather, ReduceScatter, Broadcast, Reduce> auto&) const {
+        return link("ring_efficiency");
+    }
     std::string operator()(const AllToAll& op) const {
         return link(op.by_kernels() ? "dispatch_efficiency" : "all_to_all_efficiency");
     }

@@ -15,9 +15,9 @@ namespace stepcast {
 MemoryUse summed_up(MemoryUse use, const Experiment& experiment);
 
 // A transformer: states under each ZeRO stage, activations as the pipeline schedule keeps them, buffers; of the fullest
-// stage, or of this one. `routing`: of one expert-parallel group; the fullest rank counts; empty = balanced.
+// stage, or of each. `routing`: of one expert-parallel group; the fullest rank counts; empty = balanced.
 MemoryUse transformer_memory(const Experiment& experiment, const Routing& routing = {});
-MemoryUse transformer_memory(const Experiment& experiment, int stage, const Routing& routing = {});
+std::vector<MemoryUse> memory_of_stages(const Experiment& experiment, const Routing& routing = {});
 
 // Of a rank of this stage along its order: while each slot runs, and when it has ended.
 struct SlotMemory {

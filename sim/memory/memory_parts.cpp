@@ -6,6 +6,8 @@
 #include "sim/memory/memory_parts.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "model/transformer/counts.h"
 #include "sim/memory/memory.h"
@@ -15,11 +17,6 @@ namespace {
 
 // cuBLAS takes 32 MiB a stream on current devices; grouped products run on four.
 const Bytes workspaces = parse_bytes("128 MiB");
-
-// A point of the backward: what is kept until then, and what it needs in addition.
-void consider(Moment& fullest, Bytes kept, Bytes work) {
-    if (kept + work > fullest.activations + fullest.work) fullest = {kept, work};
-}
 
 // Adam's master weight and moments; plain SGD the master alone.
 Bytes optimizer_bytes(const Workload& w, Bytes stored) {
@@ -43,13 +40,6 @@ Sharers sharers(const LayerContext& c) {
     return {g.data_context.size(), g.expert_data.size()};
 }
 
-// Elements that are left when a state is sharded from ZeRO stage `from` on.
-double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
-    if (c.experiment.parallelism.zero < from) return weights.dense + weights.experts;
-    const Sharers ranks = sharers(c);
-    return weights.dense / ranks.dense + weights.experts / ranks.experts;
-}
-
 // Elements that a rank has in common with others: what it holds alone is neither gathered nor exchanged.
 double in_common(const LayerContext& c, const RankWeights& weights) {
     const Sharers ranks = sharers(c);
@@ -68,7 +58,7 @@ void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage
 // A gradient in the weights' dtype that the framework's automatic differentiation wants for each matrix: with fused
 // accumulation a stand-in that is kept for each distinct shape (Transformer Engine), else the largest for a moment.
 Bytes matrix_gradients(const LayerContext& c, const StageWeights& stage) {
-    return (c.experiment.parallelism.fused_accumulation ? stage.matrices : stage.largest_matrix) * c.shape.element();
+    return (c.experiment.parallelism.fused_accumulation ? stage.matrices.sum : stage.matrices.largest) * c.shape.element();
 }
 
 // Distributed data parallelism of eager passes reduces gradients of the weights' dtype out of buckets that it keeps, one
@@ -99,18 +89,72 @@ Bytes pipeline_buffers(const LayerContext& c) {
 
 }  // namespace
 
-void note_unit(StageWeights& stage, const LayerContext& c, const RankWeights& unit, const RankWeights& frozen) {
+double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
+    if (c.experiment.parallelism.zero < from) return weights.dense + weights.experts;
+    const Sharers ranks = sharers(c);
+    return weights.dense / ranks.dense + weights.experts / ranks.experts;
+}
+
+void add_units(StageWeights& stage, const LayerContext& c, int count, const RankWeights& unit, const RankWeights& frozen) {
+    if (count == 0) return;
+    stage.all += count * unit;
+    stage.frozen += count * frozen;
     stage.largest_unit = std::max(stage.largest_unit, in_common(c, unit));
     stage.largest_gathered = std::max(stage.largest_gathered, in_common(c, unit) + in_common(c, frozen));
 }
 
 UnitMemory unit_memory(const LayerContext& c) {
-    UnitMemory units;
     const Workload& w = c.experiment.workload;
-    for (int l = w.layers; l-- > 0;) (has_experts(w, l) ? units.experts : units.dense) = layer_memory(c, l);
-    units.embedding = embedding_memory(c);
-    units.head = head_memory(c);
+    UnitMemory units{{}, embedding_memory(c), head_memory(c), {}, {}, {}};
+    units.weights = {RankWeights{}, {}, embedding_weights(c), head_weights(c)};
+    units.frozen = {RankWeights{}, {}, frozen_embedding(c), frozen_head(c)};
+    std::array<std::set<Matrix>, 4> matrices;
+    std::array<bool, 2> met{};
+    for (int l = 0; l < w.layers; ++l) {
+        const std::size_t kind = has_experts(w, l) ? 1 : 0;
+        if (std::exchange(met[kind], true)) continue;
+        units.layers[kind] = layer_memory(c, l);
+        units.weights[kind] = layer_weights(c, l);
+        units.frozen[kind] = frozen_layer(c, l);
+        for (const Matrix& matrix : layer_matrices(c, l))
+            for (std::size_t there = 1; there < 4; ++there)
+                if (there >> kind & 1) matrices[there].insert(matrix);
+    }
+    for (std::size_t there = 1; there < 4; ++there)
+        for (const Matrix& matrix : matrices[there]) {
+            units.matrices[there].sum += matrix.elements();
+            units.matrices[there].largest = std::max(units.matrices[there].largest, matrix.elements());
+        }
     return units;
+}
+
+std::vector<std::vector<Chunk>> chunks_by_stage(const Workload& w, const Parallelism& p) {
+    std::vector<std::vector<Chunk>> stages(static_cast<std::size_t>(p.pp));
+    for (int d = 0; d < directions(p); ++d)
+        for (const Chunk& chunk : chunks_of(w, p, d)) stages[static_cast<std::size_t>(chunk.stage)].push_back(chunk);
+    return stages;
+}
+
+UnitCounts units_of(const Workload& w, std::span<const Chunk> chunks) {
+    UnitCounts counts{};
+    for (const Chunk& chunk : chunks) {
+        counts[at(UnitKind::embedding)] += chunk.embedding;
+        counts[at(UnitKind::head)] += chunk.head;
+        for (int l = chunk.first; l < chunk.last - (chunk.ends_inside ? 1 : 0); ++l) ++counts[has_experts(w, l) ? 1 : 0];
+    }
+    return counts;
+}
+
+// Narrow copies are of what products read: under adapters, which stay in 16 bits, of the frozen matrices.
+StageWeights weights_of(const LayerContext& c, const UnitMemory& units, const UnitCounts& counts) {
+    const bool adapted = c.experiment.workload.adapter_rank > 0;
+    StageWeights stage;
+    for (std::size_t k = 0; k < unit_kinds; ++k) {
+        add_units(stage, c, counts[k], units.weights[k], units.frozen[k]);
+        if (k < 2) stage.layers += counts[k] * (adapted ? units.frozen : units.weights)[k];
+    }
+    stage.matrices = units.matrices[(counts[0] > 0 ? 1 : 0) + (counts[1] > 0 ? 2 : 0)];
+    return stage;
 }
 
 // A layer that the cut opens counts its inner tensors on both stages, which keep them both.
@@ -123,7 +167,7 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
         return recomputes_layers(p) && (p.recompute_layers == 0 || of_stage < p.recompute_layers);
     };
     const auto unit = [&](int layer) -> const LayerMemory& {
-        return has_experts(e.workload, layer) ? units.experts : units.dense;
+        return units.layers[has_experts(e.workload, layer) ? 1 : 0];
     };
     const BlockMemory embedding = chunk.embedding ? units.embedding : BlockMemory{};
     const BlockMemory head = chunk.head ? units.head : BlockMemory{};
@@ -134,8 +178,8 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
     for (int l = chunk.first; l < chunk.last; ++l) memory.kept += again(l) ? unit(l).rerun : unit(l).kept();
     Bytes left = memory.kept, half = left;
     const auto at = [&](Bytes work) {
-        consider(memory.whole, left, work);
-        consider(memory.half, half, work);
+        consider(memory.whole, {left, work});
+        consider(memory.half, {half, work});
     };
     at(head.work);
     left -= head.kept;
@@ -152,8 +196,8 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
     }
     left -= rest;
     memory.put_off = half;
-    consider(memory.whole, left, embedding.work);
-    consider(memory.half, left, embedding.work);  // of the weight gradients, the last of them
+    consider(memory.whole, {left, embedding.work});
+    consider(memory.half, {left, embedding.work});  // of the weight gradients, the last of them
     return memory;
 }
 

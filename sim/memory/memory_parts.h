@@ -2,6 +2,10 @@
 // its order. For transformer_memory() and for the closed forms, which price each part once.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <span>
+
 #include "model/answers/forecast.h"
 #include "model/transformer/chunks.h"
 #include "model/transformer/weights.h"
@@ -9,18 +13,36 @@
 
 namespace stepcast {
 
-// Of every kind of unit: a layer with and one without experts, and the ends.
+enum class UnitKind : std::uint8_t { dense, experts, embedding, head };  // a layer without and one with experts, and the ends
+inline constexpr int unit_kinds = 4;
+constexpr std::size_t at(UnitKind kind) { return static_cast<std::size_t>(kind); }
+using UnitCounts = std::array<int, unit_kinds>;  // by kind
+
+// Of every kind of unit of the model what it holds on a rank.
 struct UnitMemory {
-    LayerMemory dense, experts;
+    std::array<LayerMemory, 2> layers;
     BlockMemory embedding, head;
-    friend bool operator==(const UnitMemory&, const UnitMemory&) = default;
+    std::array<RankWeights, unit_kinds> weights, frozen;
+    // Of the distinct shapes of matrices.
+    struct Matrices {
+        double sum = 0, largest = 0;
+    };
+    std::array<Matrices, 4> matrices;  // [dense layers there + 2 * layers with experts there]
 };
 UnitMemory unit_memory(const LayerContext& context);
+
+// [stage][index]; of two directions the first before the second.
+std::vector<std::vector<Chunk>> chunks_by_stage(const Workload& workload, const Parallelism& parallelism);
+// Of chunks; layers that a cut opens are none of them.
+UnitCounts units_of(const Workload& workload, std::span<const Chunk> chunks);
 
 // Activations that wait, and the work of the slot that runs.
 struct Moment {
     Bytes activations, work;
 };
+inline void consider(Moment& fullest, const Moment& moment) {
+    if (moment.activations + moment.work > fullest.activations + fullest.work) fullest = moment;
+}
 
 // What happens to memory while a slot of a chunk runs, above what other slots left: `kept` stays after the forward, and of
 // a backward in two halves `put_off` after its first; the fullest moment of a whole backward and of either half.
@@ -34,14 +56,19 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& experiment, 
 // Weights of a stage, in elements.
 struct StageWeights {
     RankWeights all, layers;
-    RankWeights frozen;                       // in addition, without gradients
-    double largest_unit = 0;                  // elements of a unit whose gradients ranks exchange, at most
-    double largest_gathered = 0;              // and that zero 3 gathers
-    double matrices = 0, largest_matrix = 0;  // of the distinct shapes, together; the largest
+    RankWeights frozen;           // in addition, without gradients
+    double largest_unit = 0;      // elements of a unit whose gradients ranks exchange, at most
+    double largest_gathered = 0;  // and that zero 3 gathers
+    UnitMemory::Matrices matrices;
 };
 
-// That the stage holds such a unit.
-void note_unit(StageWeights& stage, const LayerContext& context, const RankWeights& unit, const RankWeights& frozen);
+// That the stage holds so many of a unit.
+void add_units(StageWeights& stage, const LayerContext& context, int count, const RankWeights& unit,
+               const RankWeights& frozen = {});
+StageWeights weights_of(const LayerContext& context, const UnitMemory& units, const UnitCounts& counts);
+
+// Elements that are left of a state that is sharded from ZeRO stage `from` on.
+double shared_out(const LayerContext& context, const RankWeights& weights, int from);
 
 MemoryUse memory_of(const LayerContext& context, const StageWeights& weights, const Moment& moment);
 

@@ -30,26 +30,36 @@ struct Word {
     std::string_view text;
     Relation relation;
 };
-constexpr Word relations[] = {{"<=", Relation::at_most}, {">=", Relation::at_least}, {"!=", Relation::unequal},
-                              {"==", Relation::equal},   {"<", Relation::below},     {">", Relation::above},
-                              {"=", Relation::equal}};
+constexpr Word relations[] = {{"<=", {true, true, false}},  {">=", {false, true, true}},  {"!=", {true, false, true}},
+                              {"==", {false, true, false}}, {"<", {true, false, false}}, {">", {false, false, true}},
+                              {"=", {false, true, false}}};
 
-const std::map<std::string, Measure, std::less<>> measures{{"memory.peak", Measure::memory_peak},
-                                                           {"step", Measure::step},
-                                                           {"tokens", Measure::tokens},
-                                                           {"cost", Measure::cost},
-                                                           {"mfu", Measure::mfu}};
+struct Quantity {
+    std::string_view name;
+    double (*read)(std::string_view text);
+    double (*measure)(const PointFacts& facts, Seconds step);
+    bool rises = false, falls = false;  // with the step
+};
+// By Measure, but splits.
+constexpr Quantity quantities[] = {
+    {"memory.peak", [](std::string_view text) { return parse_bytes(text).si(); },
+     [](const PointFacts& facts, Seconds) { return facts.peak.si(); }},
+    {"step", [](std::string_view text) { return parse_seconds(text).si(); },
+     [](const PointFacts&, Seconds step) { return step.si(); }, true},
+    {"tokens", number_of, [](const PointFacts& facts, Seconds step) { return facts.tokens / step.si(); }, false, true},
+    {"cost", number_of, [](const PointFacts& facts, Seconds step) { return 1e6 * cost_per_token(facts, step); }, true},
+    {"mfu", share_of, [](const PointFacts& facts, Seconds step) { return facts.flops / step / facts.peak_flops; }, false, true}};
+
+const Quantity& quantity(const Constraint& c) { return quantities[static_cast<std::size_t>(c.measure)]; }
 
 void read_quantity(Constraint& c, std::string_view name) {
-    if (const auto found = measures.find(name); found != measures.end()) {
-        c.measure = found->second;
-        return;
-    }
-    c.measure = Measure::split;
+    const auto found = std::ranges::find(quantities, name, &Quantity::name);
+    c.measure = static_cast<Measure>(found - quantities);
+    if (c.measure != Measure::split) return;
     c.split_key = split_index(whole_key(std::string(name)));
     if (c.split_key < split_key_count) return;
     std::vector<std::string> valid;
-    for (const auto& [known, measure] : measures) valid.push_back(known);
+    for (const Quantity& known : quantities) valid.emplace_back(known.name);
     for (const SplitField& field : split_fields()) valid.emplace_back(field.key);
     throw ConfigError(
         fmt::format("\"{}\" is no quantity{}; expected memory.peak, step, tokens, cost, mfu or a key such "
@@ -58,13 +68,9 @@ void read_quantity(Constraint& c, std::string_view name) {
 }
 
 void read_value(Constraint& c, std::string_view text) {
-    switch (c.measure) {
-        case Measure::memory_peak: c.value = parse_bytes(text).si(); return;
-        case Measure::step: c.value = parse_seconds(text).si(); return;
-        case Measure::tokens:
-        case Measure::cost: c.value = number_of(text); return;
-        case Measure::mfu: c.value = share_of(text); return;
-        case Measure::split: break;
+    if (c.measure != Measure::split) {
+        c.value = quantity(c).read(text);
+        return;
     }
     Experiment scratch;
     const SplitField& field = split_fields()[c.split_key];
@@ -88,28 +94,8 @@ Constraint parse_one(std::string_view text) {
     return c;
 }
 
-bool compare(Relation relation, double found, double value) {
-    switch (relation) {
-        case Relation::below: return found < value;
-        case Relation::at_most: return found <= value;
-        case Relation::above: return found > value;
-        case Relation::at_least: return found >= value;
-        case Relation::equal: return found == value;
-        case Relation::unequal: return found != value;
-    }
-    return false;
-}
-
 double measured(const Constraint& c, const PointFacts& facts, Seconds step) {
-    switch (c.measure) {
-        case Measure::memory_peak: return facts.peak.si();
-        case Measure::step: return step.si();
-        case Measure::tokens: return facts.tokens / step.si();
-        case Measure::cost: return 1e6 * cost_per_token(facts, step);
-        case Measure::mfu: return facts.flops / step / facts.peak_flops;
-        case Measure::split: return split_fields()[c.split_key].get(facts.split);
-    }
-    return 0;
+    return c.measure == Measure::split ? split_fields()[c.split_key].get(facts.split) : quantity(c).measure(facts, step);
 }
 
 // Values that all constraints on one quantity leave, with who says so.
@@ -120,13 +106,12 @@ struct Allowed {
 };
 
 void narrow(Allowed& range, const Constraint& c) {
-    const bool from_below = c.relation == Relation::above || c.relation == Relation::at_least;
-    const bool from_above = c.relation == Relation::below || c.relation == Relation::at_most;
-    if (c.relation == Relation::unequal) return;
-    if (!from_above && (c.value > range.least || (c.value == range.least && c.relation == Relation::above)))
-        range.least = c.value, range.open_least = c.relation == Relation::above, range.least_text = c.text;
-    if (!from_below && (c.value < range.most || (c.value == range.most && c.relation == Relation::below)))
-        range.most = c.value, range.open_most = c.relation == Relation::below, range.most_text = c.text;
+    const auto& [below, equal, above] = c.relation;
+    if (below && above) return;
+    if (!below && (c.value > range.least || (c.value == range.least && !equal)))
+        range.least = c.value, range.open_least = !equal, range.least_text = c.text;
+    if (!above && (c.value < range.most || (c.value == range.most && !equal)))
+        range.most = c.value, range.open_most = !equal, range.most_text = c.text;
     if (range.least > range.most || (range.least == range.most && (range.open_least || range.open_most)))
         throw ConfigError(fmt::format("--where \"{}\": excluded by \"{}\"; no configuration can satisfy both",
                                       range.most_text, range.least_text));
@@ -136,7 +121,7 @@ void check_axis(const Constraint& c, std::span<const Axis> axes, const Experimen
     const SplitField& field = split_fields()[c.split_key];
     const auto axis = std::ranges::find(axes, field.key, &Axis::key);
     if (axis == axes.end()) {
-        if (!varies_every_split(axes) && !compare(c.relation, field.get(experiment.parallelism), c.value))
+        if (!varies_every_split(axes) && !c.relation.holds(field.get(experiment.parallelism), c.value))
             throw ConfigError(fmt::format("--where \"{}\": {} is {} and does not vary; expected --vary {}=..", c.text,
                                           field.key, get_key(experiment, std::string(field.key)), field.key));
         return;
@@ -145,7 +130,7 @@ void check_axis(const Constraint& c, std::span<const Axis> axes, const Experimen
         if (value == "rest") return;
         Experiment tried = experiment;
         set_key(tried, {axis->key, value});
-        if (compare(c.relation, field.get(tried.parallelism), c.value)) return;
+        if (c.relation.holds(field.get(tried.parallelism), c.value)) return;
     }
     throw ConfigError(fmt::format("--where \"{}\": no value of --vary {} satisfies it", c.text, axis->key));
 }
@@ -196,21 +181,15 @@ void check_constraints(std::span<const Constraint> constraints, std::span<const 
 }
 
 bool holds(const Constraint& c, const PointFacts& facts, Seconds step) {
-    return compare(c.relation, measured(c, facts, step), c.value);
+    return c.relation.holds(measured(c, facts, step), c.value);
 }
 
 bool can_hold(const Constraint& c, const PointFacts& facts, Seconds lower) {
-    const bool from_above = c.relation == Relation::below || c.relation == Relation::at_most;
-    const bool from_below = c.relation == Relation::above || c.relation == Relation::at_least;
-    switch (c.measure) {
-        case Measure::memory_peak:
-        case Measure::split: return holds(c, facts, lower);
-        case Measure::step:
-        case Measure::cost: return !from_above || holds(c, facts, lower);  // they rise with the step
-        case Measure::tokens:
-        case Measure::mfu: return !from_below || lower <= Seconds(0) || holds(c, facts, lower);  // and these fall
-    }
-    return true;
+    const auto& [below, equal, above] = c.relation;
+    if (c.measure == Measure::split) return holds(c, facts, lower);
+    if (quantity(c).rises && (!below || above)) return true;
+    if (quantity(c).falls && (!above || below || lower <= Seconds(0))) return true;
+    return holds(c, facts, lower);
 }
 
 }  // namespace stepcast

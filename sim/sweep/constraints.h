@@ -11,7 +11,12 @@
 
 namespace stepcast {
 
-enum class Relation : std::uint8_t { below, at_most, above, at_least, equal, unequal };
+// Where what is found may lie against the value.
+struct Relation {
+    bool below = false, equal = false, above = false;
+    [[nodiscard]] bool holds(double found, double value) const { return found < value ? below : found == value ? equal : above; }
+    friend bool operator==(const Relation&, const Relation&) = default;
+};
 
 // What a configuration can be asked for; split: one of the keys of SplitKey.
 enum class Measure : std::uint8_t { memory_peak, step, tokens, cost, mfu, split };
@@ -21,7 +26,7 @@ struct Constraint {
     std::string text;
     Measure measure = Measure::memory_peak;
     std::size_t split_key = 0;
-    Relation relation = Relation::below;
+    Relation relation = {};
     double value = 0;
     friend bool operator==(const Constraint&, const Constraint&) = default;
 };

@@ -45,11 +45,15 @@ MapCollector::Place& MapCollector::place(std::uint64_t number) {
     return places_[at];
 }
 
-void MapCollector::grow() {
+MapCollector::Place* MapCollector::won(std::uint64_t number, double score, PointId id) {
+    Place* known = &place(number);
+    if (known->number != 0) return beats(score, id, known->score, known->id) ? known : nullptr;
+    if (2 * ++used_ <= places_.size()) return known;
     std::vector<Place> before(2 * places_.size());
     before.swap(places_);
     for (const Place& p : before)
         if (p.number != 0) place(p.number) = p;
+    return &place(number);
 }
 
 void MapCollector::note(const Candidate& c, const Parallelism& split) {
@@ -63,27 +67,20 @@ void MapCollector::note(const Candidate& c, const Parallelism& split) {
     for (std::size_t a = 0; a < keys_.size(); ++a)
         for (std::size_t b = a + 1; b < keys_.size(); ++b, ++pair) {
             const std::uint64_t number = ((pair << along_bits | along(a)) << along_bits | along(b)) << limit_bits | limit;
-            Place& known = place(number);
-            if (known.number != 0 && !beats(score, c.id, known.score, known.id)) continue;
-            if (!kept) points_.push_back({score, c, at});
-            kept = true;
-            const bool is_new = known.number == 0;
-            known = {number, score, c.id, static_cast<std::uint32_t>(points_.size() - 1)};
-            if (is_new && 2 * ++used_ > places_.size()) grow();
+            Place* const known = won(number, score, c.id);
+            if (!known) continue;
+            if (!std::exchange(kept, true)) points_.push_back({score, c, at});
+            *known = {number, score, c.id, static_cast<std::uint32_t>(points_.size() - 1)};
         }
 }
 
 void MapCollector::add(const MapCollector& other) {
     legal += other.legal;
     for (const Place& p : other.places_) {
-        if (p.number == 0) continue;
-        Place& known = place(p.number);
-        if (known.number != 0 && !beats(p.score, p.id, known.score, known.id)) continue;
+        Place* const known = p.number != 0 ? won(p.number, p.score, p.id) : nullptr;
+        if (!known) continue;
         points_.push_back(other.points_[p.point]);
-        const bool is_new = known.number == 0;
-        known = p;
-        known.point = static_cast<std::uint32_t>(points_.size() - 1);
-        if (is_new && 2 * ++used_ > places_.size()) grow();
+        *known = {p.number, p.score, p.id, static_cast<std::uint32_t>(points_.size() - 1)};
     }
 }
 

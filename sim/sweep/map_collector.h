@@ -56,7 +56,8 @@ private:
         std::uint32_t point = 0;  // in points_
     };
     Place& place(std::uint64_t number);
-    void grow();
+    // The place of this number where this point beats what is there; nullptr where it does not.
+    Place* won(std::uint64_t number, double score, PointId id);
 
     const SweepSpace* space_;
     bool of_token_;

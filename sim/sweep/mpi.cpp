@@ -2,9 +2,8 @@
 
 #include <mpi.h>
 
-#include <atomic>
 #include <chrono>
-#include <mutex>
+#include <future>
 #include <optional>
 #include <thread>
 
@@ -77,71 +76,44 @@ public:
     std::vector<SweepJobResult> run(std::span<const SweepJob> jobs,
                                     const std::function<void(const SweepJobResult&)>& on_done) {
         failed_ = true;  // unless it gets to the end
-        next_ = 0;
-        std::vector<SweepJobResult> results(jobs.size());
-        std::jthread own([&] { work(jobs); });
-        for (std::size_t done = 0; done < jobs.size();) {
-            const std::size_t before = done;
-            for (auto& [job, result] : take_own()) {
-                results[job] = std::move(result);
-                if (on_done) on_done(results[job]);
-                ++done;
+        SweepJobs taken(jobs, on_done);
+        std::future<void> own = std::async(std::launch::async, [&] { taken.work(worker_); });
+        try {
+            while (taken.done() < jobs.size() || own.valid()) {
+                const bool heard = hand_out_and_take_in(taken, jobs);
+                if (own.valid() && own.wait_for(heard ? pause.zero() : pause) == std::future_status::ready)
+                    own.get();  // throws what stopped it
+                else if (!own.valid() && !heard)
+                    std::this_thread::sleep_for(pause);
             }
-            while (!idle_.empty()) {
-                const std::size_t job = next_++;
-                if (job >= jobs.size()) break;
-                send(idle_.back(), job_tag, numbered(job, records_of(jobs[job])));
-                idle_.pop_back();
-            }
-            if (const auto message = receive(MPI_ANY_SOURCE)) {
-                idle_.push_back(message->from);
-                if (message->tag == failed_tag) fail(*message);
-                if (message->tag == result_tag) {
-                    const std::size_t job = message->job();
-                    results.at(job) = result_of(message->records());
-                    if (on_done) on_done(results[job]);
-                    ++done;
-                }
-            } else if (done == before) {
-                std::this_thread::sleep_for(pause);
-            }
+        } catch (...) {
+            taken.stop();  // the thread of this process ends with its job
+            throw;
         }
         failed_ = false;
-        return results;
+        return taken.results();
     }
 
 private:
-    using Done = std::vector<std::pair<std::size_t, SweepJobResult>>;
-
-    void work(std::span<const SweepJob> jobs) {
-        for (std::size_t job = next_++; job < jobs.size(); job = next_++) {
-            try {
-                SweepJobResult result = worker_.run(jobs[job]);
-                const std::lock_guard lock(mutex_);
-                done_.emplace_back(job, std::move(result));
-            } catch (...) {
-                const std::lock_guard lock(mutex_);
-                error_ = std::current_exception();
-                return;
-            }
+    // Whether there was a message.
+    bool hand_out_and_take_in(SweepJobs& taken, std::span<const SweepJob> jobs) {
+        while (!idle_.empty()) {
+            const auto job = taken.take();
+            if (!job) break;
+            send(idle_.back(), job_tag, numbered(*job, records_of(jobs[*job])));
+            idle_.pop_back();
         }
-    }
-    Done take_own() {
-        const std::lock_guard lock(mutex_);
-        if (error_) std::rethrow_exception(error_);
-        return std::exchange(done_, {});
-    }
-    [[noreturn]] void fail(const Message& message) {
-        next_ = std::numeric_limits<std::size_t>::max() / 2;  // the thread of this process ends with its job
-        throw std::runtime_error("process " + std::to_string(message.from) + " of the sweep: " + message.text);
+        const auto message = receive(MPI_ANY_SOURCE);
+        if (!message) return false;
+        idle_.push_back(message->from);
+        if (message->tag == failed_tag)
+            throw std::runtime_error("process " + std::to_string(message->from) + " of the sweep: " + message->text);
+        if (message->tag == result_tag) taken.finish(message->job(), result_of(message->records()));
+        return true;
     }
 
     SweepWorker worker_;
-    std::atomic<std::size_t> next_ = 0;
     std::vector<int> idle_;
-    std::mutex mutex_;
-    Done done_;
-    std::exception_ptr error_;
     bool failed_ = false;
 };
 

@@ -1,4 +1,5 @@
-#include "sim/sweep/node_counts.h"
+// How many nodes a training within a time may need: what `sweep --within` tries when the number is not said.
+#include "sim/sweep/sweep.h"
 
 #include <algorithm>
 #include <cmath>

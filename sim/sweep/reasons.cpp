@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <vector>
 
 namespace stepcast {
 namespace {
@@ -17,48 +16,40 @@ bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0;
 // As numbers, for numbers without sign or fraction.
 bool below(const std::string& a, const std::string& b) { return a.size() != b.size() ? a.size() < b.size() : a < b; }
 
-std::string digits_at(std::string_view text, std::size_t at) {
-    std::size_t end = at;
-    while (end < text.size() && is_digit(text[end])) ++end;
-    return std::string(text.substr(at, end - at));
+// The digits that a text begins with, which it loses.
+std::string take_digits(std::string_view& text) {
+    const auto end = std::ranges::find_if_not(text, is_digit) - text.begin();
+    const std::string digits(text.substr(0, static_cast<std::size_t>(end)));
+    text.remove_prefix(digits.size());
+    return digits;
 }
 
-// Pieces of text between numbers: one more than there are numbers.
-std::vector<std::string> parts_of(std::string_view text, std::vector<Number>& numbers) {
-    constexpr std::string_view to = "..";
-    std::vector<std::string> parts(1);
-    for (std::size_t at = 0; at < text.size();) {
-        if (!is_digit(text[at])) {
-            parts.back() += text[at++];
-            continue;
-        }
-        Number number;
-        number.low = number.high = digits_at(text, at);
-        at += number.low.size();
-        const std::string after = text.substr(at).starts_with(to) ? digits_at(text, at + to.size()) : "";
-        if (!after.empty()) {
-            number.high = after;
-            at += to.size() + after.size();
-        }
-        numbers.push_back(std::move(number));
-        parts.emplace_back();
-    }
-    return parts;
+// The number or range that a text begins with, which it loses; dots that no digit follows are no part of it.
+Number take_number(std::string_view& text) {
+    const std::string low = take_digits(text);
+    if (!text.starts_with("..") || text.size() == 2 || !is_digit(text[2])) return {low, low};
+    text.remove_prefix(2);
+    return {low, take_digits(text)};
 }
 
 }  // namespace
 
 std::string with_ranges(std::string_view a, std::string_view b) {
-    std::vector<Number> of_a, of_b;
-    const std::vector<std::string> parts = parts_of(a, of_a);
-    if (parts != parts_of(b, of_b)) return "";
-    std::string text = parts.front();
-    for (std::size_t i = 0; i < of_a.size(); ++i) {
-        const std::string& low = std::min(of_a[i].low, of_b[i].low, below);
-        const std::string& high = std::max(of_a[i].high, of_b[i].high, below);
-        text += (low == high ? low : low + ".." + high) + parts[i + 1];
+    std::string text;
+    while (!a.empty() && !b.empty()) {
+        if (is_digit(a.front()) && is_digit(b.front())) {
+            const Number of_a = take_number(a), of_b = take_number(b);
+            const std::string& low = std::min(of_a.low, of_b.low, below);
+            const std::string& high = std::max(of_a.high, of_b.high, below);
+            text += low == high ? low : low + ".." + high;
+            continue;
+        }
+        if (a.front() != b.front()) return "";
+        text += a.front();
+        a.remove_prefix(1);
+        b.remove_prefix(1);
     }
-    return text;
+    return a.empty() && b.empty() ? text : "";
 }
 
 void count_reason(Reasons& reasons, std::string_view reason, std::uint64_t points) {

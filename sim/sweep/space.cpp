@@ -8,14 +8,12 @@
 #include "model/errors.h"
 #include "model/files/plain_text.h"
 #include "sim/bounds/bounds.h"
-#include "sim/sweep/walk.h"
 
 namespace stepcast {
 namespace {
 
 constexpr double most_points = 1e18;
 constexpr std::uint64_t most_bases = 1'000'000;
-constexpr std::uint64_t item_goal = 4096;  // items of a base, at least, where it has as many points
 
 std::vector<int> divisors(int n) {
     std::vector<int> found;
@@ -82,13 +80,6 @@ std::uint64_t inner_points(const SweepBase& base) {
     return points;
 }
 
-WalkPrefix prefix_of(const SweepBase& base) {
-    WalkPrefix prefix;
-    while (prefix.depth < split_key_count && prefix.items < item_goal)
-        prefix.items *= base.values[prefix.depth++].size();
-    return prefix;
-}
-
 }  // namespace
 
 SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes, std::vector<Override> stated)
@@ -118,7 +109,7 @@ SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes, std
                 throw ConfigError(
                     fmt::format("sweep: {:.3g} points are asked for; expected at most {:g}", product, most_points));
             points_ += points * (every_split_ ? 1 : static_cast<std::uint64_t>(bases));
-            item_begin_.push_back(item_begin_.back() + prefix_of(first).items);
+            item_begin_.push_back(item_begin_.back() + first.items());
         } else {
             item_begin_.push_back(item_begin_.back() + item_begin_[1]);
         }
@@ -166,32 +157,9 @@ SweepBase SweepSpace::base(std::uint64_t number) const {
     return base;
 }
 
-void SweepSpace::visit(const SweepBase& base, std::uint64_t item, const SweepVisitor& visitor) const {
-    const WalkPrefix prefix = prefix_of(base);
-    SplitWalk walk(base, visitor);
-    if (walk.enter(prefix, item - item_begin_[base_of_item(item)])) walk.descend(prefix.depth);
-}
-
-Parallelism SweepSpace::split_of(const SweepBase& base, std::uint64_t inner) const {
-    Parallelism split = base.experiment.parallelism;
-    std::array<std::size_t, split_key_count> digits{};
-    for (std::size_t level = split_key_count; level-- > 0;) {
-        digits[level] = inner % base.values[level].size();
-        inner /= base.values[level].size();
-    }
-    for (std::size_t level = 0; level < split_key_count; ++level) {
-        int value = base.values[level][digits[level]];
-        if (static_cast<SplitKey>(level) == SplitKey::dp && value == SweepBase::rest)
-            value = ranks_left(base.experiment.cluster, split);
-        split_fields()[level].set(split, value);
-    }
-    follow_framework(base.experiment.framework, split);
-    return split;
-}
-
 Experiment SweepSpace::experiment_of(PointId id) const {
     SweepBase found = base(id.base);
-    found.experiment.parallelism = split_of(found, id.inner);
+    found.experiment.parallelism = found.split_of(id.inner);
     return found.experiment;
 }
 

@@ -18,6 +18,11 @@ struct PointId {
     friend auto operator<=>(const PointId&, const PointId&) = default;
 };
 
+struct SweepVisitor {
+    std::function<void(std::uint64_t inner, const Parallelism&)> legal;
+    std::function<void(std::string_view reason, std::uint64_t points)> illegal;
+};
+
 // One setting of the keys that are no SplitKey, and the values of those that are.
 struct SweepBase {
     static constexpr int rest = 0;  // dp: what the other splits leave
@@ -25,11 +30,12 @@ struct SweepBase {
     std::array<std::vector<int>, split_key_count> values;
     std::optional<SplitRules> rules;  // transformers
     bool rules_suffice = false;       // else what they let pass goes through check_experiment(), point by point
-};
 
-struct SweepVisitor {
-    std::function<void(std::uint64_t inner, const Parallelism&)> legal;
-    std::function<void(std::string_view reason, std::uint64_t points)> illegal;
+    // Parts of similar size, each the splits below some values of the first keys.
+    [[nodiscard]] std::uint64_t items() const;
+    // Meets every split of one in rising order, as legal or in a count of illegal ones.
+    void visit(std::uint64_t item, const SweepVisitor& visitor) const;
+    [[nodiscard]] Parallelism split_of(std::uint64_t inner) const;
 };
 
 class SweepSpace {
@@ -47,8 +53,10 @@ public:
     [[nodiscard]] std::uint64_t screened_item(std::uint64_t position) const;
 
     [[nodiscard]] SweepBase base(std::uint64_t number) const;
-    // Meets every point of the item once, in rising order, as legal or in a count of illegal ones.
-    void visit(const SweepBase& base, std::uint64_t item, const SweepVisitor& visitor) const;
+    // As SweepBase does, of an item of all.
+    void visit(const SweepBase& base, std::uint64_t item, const SweepVisitor& visitor) const {
+        base.visit(item - item_begin_[base_of_item(item)], visitor);
+    }
 
     [[nodiscard]] Experiment experiment_of(PointId id) const;
     // The varied keys of a point with their values; `parallelism=all` as the splits that may differ.
@@ -65,7 +73,6 @@ public:
 
 private:
     [[nodiscard]] std::size_t outer_value(std::size_t outer, std::uint64_t base) const;
-    [[nodiscard]] Parallelism split_of(const SweepBase& base, std::uint64_t inner) const;
 
     Experiment experiment_;
     std::vector<Axis> axes_;

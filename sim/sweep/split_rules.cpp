@@ -1,7 +1,6 @@
 #include "sim/sweep/split_rules.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "model/errors.h"
@@ -12,163 +11,142 @@
 namespace stepcast {
 namespace {
 
-using Broken = std::optional<SplitRule>;
+struct Split {
+    const Parallelism& p;
+    const Workload& w;
+    const FrameworkAbilities& can;
+    long ranks;
+};
+using Is = bool(const Split& split);
 
-constexpr std::array<std::string_view, split_rule_count> texts{
-    "tp x cp x pp x dp is not the number of ranks",
-    "tp does not divide workload.heads",
-    "tp neither divides workload.kv_heads nor is a multiple",
-    "tp does not divide the width of a feed-forward block",
-    "cp does not divide workload.seq",
-    "more stage chunks than layers",
-    "parallelism.stage_layers does not fit the stage chunks",
-    "ep does not divide workload.moe.experts",
-    "ep does not divide its ranks into regular groups",
-    "tp does not divide the tokens that sequence_parallel splits",
-    "dp x micro_batch does not divide global_batch",
-    "more than 1e9 slots on a rank",
-    "vp is not what the schedule runs",
-    "dualpipe with an odd number of stages",
-    "interleaved 1f1b whose micro-batches are no multiple of pp",
-    "recompute_layers without full recompute, or above workload.layers",
-    "parallelism.shard without zero = 3, or of one rank",
-    "a schedule other than 1f1b without a pipeline",
-    "vp above 1 without a pipeline",
-    "sequence_parallel with tp = 1 (does nothing)",
-    "zero on a lone replica (does nothing)",
-    "selective recompute without attention scores (does nothing)",
-    "vp = 2 under a schedule that implies it (does nothing)",
-    "not in the framework"};
+// `once`: asked only where each split is wanted once. Applies as soon as `key` is set, after the keys before it.
+struct Rule {
+    SplitKey key;
+    std::string_view text;
+    Is* broken;
+    bool once = false;
+};
 
-bool has_two_chunks(Schedule schedule) { return traits(schedule).chunks == StageChunks::there_and_back; }
+// A rule of the framework, whose name is its text.
+constexpr Rule framework(SplitKey key, Is* broken) { return {key, "", broken, true}; }
 
-Broken when(bool broken, SplitRule rule) { return broken ? Broken(rule) : std::nullopt; }
+template <class T>
+bool lacks(const std::vector<T>& list, T value) {
+    return !list.empty() && std::ranges::find(list, value) == list.end();
+}
+
+constexpr StageChunks chunks_of(const Split& s) { return traits(s.p.schedule).chunks; }
+int all_chunks(const Split& s) { return model_chunks(s.p.schedule, s.p.pp, chunks_per_stage(s.p)); }
+
+bool divides_feed_forward(const Split& s) {
+    const Moe& moe = s.w.moe;
+    const auto divides = [&](int width) { return width % s.p.tp == 0; };
+    const bool all_experts = moe.experts > 0 && moe.dense_layers == 0 && moe.interval == 1;
+    return (all_experts || divides(s.w.ffn)) &&
+           (moe.experts == 0 || ((!s.p.expert_tensor_parallel || divides(expert_ffn(s.w))) &&
+                                 (moe.shared_experts == 0 || divides(shared_ffn(s.w)))));
+}
+
+bool groups_experts(const Parallelism& p) {
+    if (p.ep == 1 && p.shard == 0) return true;
+    try {
+        (void)rank_groups(p);
+    } catch (const ConfigError&) {
+        return false;
+    }
+    return true;
+}
+
+bool stated_layers_fit(const Split& s) {
+    const auto& stated = s.p.stage_layers;
+    return stated.empty() || (static_cast<int>(stated.size()) == all_chunks(s) &&
+                              std::accumulate(stated.begin(), stated.end(), 0L) == s.w.layers);
+}
+
+constexpr std::string_view not_all_ranks = "tp x cp x pp x dp is not the number of ranks",
+                           not_the_batch = "dp x micro_batch does not divide global_batch";
+
+// In the order of the keys. Chunks are as check_schedule() and check_chunks() of model/ have them.
+constexpr Rule rules[] = {
+    framework(SplitKey::tp, [](const Split& s) { return !s.can.tensor && s.p.tp > 1; }),
+    {SplitKey::tp, not_all_ranks, [](const Split& s) { return s.ranks % s.p.tp != 0; }},
+    {SplitKey::tp, "tp does not divide workload.heads", [](const Split& s) { return s.w.heads % s.p.tp != 0; }},
+    {SplitKey::tp, "tp neither divides workload.kv_heads nor is a multiple",
+     [](const Split& s) {
+         const int kv = kv_heads(s.w);
+         return s.w.attention != AttentionKind::mla && kv % s.p.tp != 0 && s.p.tp % kv != 0;
+     }},
+    {SplitKey::tp, "tp does not divide the width of a feed-forward block",
+     [](const Split& s) { return !divides_feed_forward(s); }},
+    framework(SplitKey::cp, [](const Split& s) { return !s.can.context && s.p.cp > 1; }),
+    {SplitKey::cp, "cp does not divide workload.seq", [](const Split& s) { return s.w.seq % s.p.cp != 0; }},
+    {SplitKey::cp, not_all_ranks, [](const Split& s) { return s.ranks % (long{s.p.tp} * s.p.cp) != 0; }},
+    {SplitKey::sequence_parallel, "sequence_parallel with tp = 1 (does nothing)",
+     [](const Split& s) { return s.p.sequence_parallel && s.p.tp == 1; }, true},
+    framework(SplitKey::sequence_parallel, [](const Split& s) { return !s.can.sequence && s.p.sequence_parallel; }),
+    {SplitKey::sequence_parallel, "tp does not divide the tokens that sequence_parallel splits",
+     [](const Split& s) { return s.p.sequence_parallel && s.w.seq / s.p.cp % s.p.tp != 0; }},
+    {SplitKey::micro_batch, not_the_batch, [](const Split& s) { return s.p.global_batch % s.p.micro_batch != 0; }},
+    {SplitKey::micro_batch, "more than 1e9 slots on a rank",
+     [](const Split& s) { return static_cast<double>(s.p.micro_batch) * s.w.seq * s.w.moe.top_k > 1e9; }},
+    {SplitKey::ep, "ep does not divide workload.moe.experts",
+     [](const Split& s) { return s.w.moe.experts == 0 ? s.p.ep != 1 : s.w.moe.experts % s.p.ep != 0; }},
+    {SplitKey::recompute, "selective recompute without attention scores (does nothing)",
+     [](const Split& s) { return s.p.recompute == Recompute::selective && s.w.attention != AttentionKind::plain; }, true},
+    framework(SplitKey::recompute, [](const Split& s) { return lacks(s.can.recompute, s.p.recompute); }),
+    {SplitKey::recompute_layers, "recompute_layers without full recompute, or above workload.layers",
+     [](const Split& s) {
+         return s.p.recompute_layers != 0 && (s.p.recompute != Recompute::full || s.p.recompute_layers > s.w.layers);
+     }},
+    framework(SplitKey::pp, [](const Split& s) { return !s.can.pipeline && s.p.pp > 1; }),
+    {SplitKey::pp, not_all_ranks, [](const Split& s) { return s.ranks % (long{s.p.tp} * s.p.cp * s.p.pp) != 0; }},
+    {SplitKey::dp, not_all_ranks, [](const Split& s) { return long{s.p.tp} * s.p.cp * s.p.pp * s.p.dp != s.ranks; }},
+    {SplitKey::dp, not_the_batch,
+     [](const Split& s) { return s.p.global_batch % (long{s.p.dp} * s.p.micro_batch) != 0; }},
+    {SplitKey::dp, "ep does not divide its ranks into regular groups",
+     [](const Split& s) { return !groups_experts(s.p); }},
+    {SplitKey::schedule, "a schedule other than 1f1b without a pipeline",
+     [](const Split& s) { return s.p.pp == 1 && s.p.schedule != Parallelism{}.schedule; }, true},
+    framework(SplitKey::schedule, [](const Split& s) { return s.p.pp > 1 && lacks(s.can.schedules, s.p.schedule); }),
+    {SplitKey::vp, "vp above 1 without a pipeline", [](const Split& s) { return s.p.pp == 1 && s.p.vp > 1; }, true},
+    {SplitKey::vp, "vp = 2 under a schedule that implies it (does nothing)",
+     [](const Split& s) { return chunks_of(s) == StageChunks::there_and_back && s.p.vp == 2; }, true},
+    framework(SplitKey::vp,
+              [](const Split& s) { return !s.can.interleaved && chunks_of(s) == StageChunks::rounds && s.p.vp > 1; }),
+    {SplitKey::vp, "vp is not what the schedule runs",
+     [](const Split& s) {
+         return chunks_of(s) != StageChunks::rounds && chunks_per_stage(s.p) != (chunks_of(s) == StageChunks::one ? 1 : 2);
+     }},
+    {SplitKey::vp, "dualpipe with an odd number of stages",
+     [](const Split& s) { return s.p.pp % traits(s.p.schedule).copies != 0; }},
+    {SplitKey::vp, "interleaved 1f1b whose micro-batches are no multiple of pp",
+     [](const Split& s) { return chunks_of(s) == StageChunks::rounds && s.p.vp > 1 && micro_batches(s.p) % s.p.pp != 0; }},
+    {SplitKey::vp, "more stage chunks than layers",
+     [](const Split& s) { return s.p.stage_layers.empty() && all_chunks(s) > s.w.layers; }},
+    {SplitKey::vp, "parallelism.stage_layers does not fit the stage chunks",
+     [](const Split& s) { return !stated_layers_fit(s); }},
+    {SplitKey::zero, "zero on a lone replica (does nothing)",
+     [](const Split& s) { return s.p.zero > 0 && s.p.dp * s.p.cp == 1; }, true},
+    framework(SplitKey::zero, [](const Split& s) { return lacks(s.can.zero, s.p.zero); }),
+    {SplitKey::zero, "parallelism.shard without zero = 3, or of one rank",
+     [](const Split& s) { return s.p.shard == 1 || (s.p.shard != 0 && s.p.zero != 3); }},
+};
+static_assert(std::ranges::is_sorted(rules, {}, &Rule::key));
 
 }  // namespace
-
-std::string_view to_string(SplitRule rule) { return texts[static_cast<std::size_t>(rule)]; }
 
 SplitRules::SplitRules(const Experiment& experiment, bool once)
     : workload_(experiment.workload),
       not_in_framework_("not in " + experiment.framework.name),
       can_(experiment.framework.can),
-      ranks_(rank_count(experiment.cluster)), once_(once) {}
+      ranks_(rank_count(experiment.cluster)),
+      once_(once) {}
 
-Broken SplitRules::check_tensor(const Parallelism& p) const {
-    const Workload& w = workload_;
-    if (ranks_ % p.tp != 0) return SplitRule::ranks;
-    if (w.heads % p.tp != 0) return SplitRule::heads;
-    if (const int kv = kv_heads(w); w.attention != AttentionKind::mla && kv % p.tp != 0 && p.tp % kv != 0)
-        return SplitRule::kv_heads;
-    const bool all_experts = w.moe.experts > 0 && w.moe.dense_layers == 0 && w.moe.interval == 1;
-    const bool divides = (all_experts || w.ffn % p.tp == 0) &&
-                         (w.moe.experts == 0 || ((!p.expert_tensor_parallel || expert_ffn(w) % p.tp == 0) &&
-                                                 (w.moe.shared_experts == 0 || shared_ffn(w) % p.tp == 0)));
-    return when(!divides, SplitRule::ffn);
-}
-
-Broken SplitRules::check_experts(const Parallelism& p) const {
-    const int experts = workload_.moe.experts;
-    return when(experts == 0 ? p.ep != 1 : experts % p.ep != 0, SplitRule::experts);
-}
-
-Broken SplitRules::check_replicas(const Parallelism& p) const {
-    if (static_cast<long>(p.tp) * p.cp * p.pp * p.dp != ranks_) return SplitRule::ranks;
-    if (p.global_batch % (static_cast<long>(p.dp) * p.micro_batch) != 0) return SplitRule::batch;
-    if (p.ep == 1 && p.shard == 0) return std::nullopt;
-    try {
-        (void)rank_groups(p);
-    } catch (const ConfigError&) {
-        return SplitRule::expert_groups;
-    }
-    return std::nullopt;
-}
-
-Broken SplitRules::check_batch(const Parallelism& p) const {
-    if (p.global_batch % p.micro_batch != 0) return SplitRule::batch;
-    return when(static_cast<double>(p.micro_batch) * workload_.seq * workload_.moe.top_k > 1e9, SplitRule::slots);
-}
-
-// As check_schedule() and check_chunks() of model/.
-Broken SplitRules::check_chunks(const Parallelism& p) const {
-    const ScheduleTraits& schedule = traits(p.schedule);
-    const int chunks = chunks_per_stage(p), all = model_chunks(p.schedule, p.pp, chunks);
-    if ((schedule.chunks == StageChunks::one && chunks != 1) || (has_two_chunks(p.schedule) && chunks != 2)) return SplitRule::schedule_chunks;
-    if (p.pp % schedule.copies != 0) return SplitRule::paired_stages;
-    if (schedule.chunks == StageChunks::rounds && chunks > 1 && micro_batches(p) % p.pp != 0)
-        return SplitRule::interleaved_rounds;
-    if (p.stage_layers.empty()) return when(all > workload_.layers, SplitRule::stage_chunks);
-    const auto& stated = p.stage_layers;
-    return when(
-        static_cast<int>(stated.size()) != all || std::accumulate(stated.begin(), stated.end(), 0L) != workload_.layers,
-        SplitRule::stage_layers);
-}
-
-Broken SplitRules::check_once(SplitKey key, const Parallelism& p) const {
-    switch (key) {
-        case SplitKey::sequence_parallel: return when(p.sequence_parallel && p.tp == 1, SplitRule::sequence_alone);
-        case SplitKey::schedule:
-            return when(p.pp == 1 && p.schedule != Parallelism{}.schedule, SplitRule::schedule_alone);
-        case SplitKey::vp:
-            if (p.pp == 1 && p.vp > 1) return SplitRule::chunks_alone;
-            return when(has_two_chunks(p.schedule) && p.vp == 2, SplitRule::same_chunks);
-        case SplitKey::recompute:
-            return when(p.recompute == Recompute::selective && workload_.attention != AttentionKind::plain,
-                        SplitRule::scores);
-        case SplitKey::zero: return when(p.zero > 0 && p.dp * p.cp == 1, SplitRule::zero_alone);
-        default: return std::nullopt;
-    }
-}
-
-template <class T>
-bool has(const std::vector<T>& list, T value) {
-    return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
-}
-
-Broken SplitRules::check_framework(SplitKey key, const Parallelism& p) const {
-    switch (key) {
-        case SplitKey::tp: return when(!can_.tensor && p.tp > 1, SplitRule::framework);
-        case SplitKey::cp: return when(!can_.context && p.cp > 1, SplitRule::framework);
-        case SplitKey::pp: return when(!can_.pipeline && p.pp > 1, SplitRule::framework);
-        case SplitKey::sequence_parallel: return when(!can_.sequence && p.sequence_parallel, SplitRule::framework);
-        case SplitKey::schedule: return when(p.pp > 1 && !has(can_.schedules, p.schedule), SplitRule::framework);
-        case SplitKey::vp:
-            return when(!can_.interleaved && traits(p.schedule).chunks == StageChunks::rounds && p.vp > 1, SplitRule::framework);
-        case SplitKey::zero: return when(!has(can_.zero, p.zero), SplitRule::framework);
-        case SplitKey::recompute: return when(!has(can_.recompute, p.recompute), SplitRule::framework);
-        default: return std::nullopt;
-    }
-}
-
-std::string_view SplitRules::reason(SplitRule rule) const {
-    return rule == SplitRule::framework ? std::string_view(not_in_framework_) : to_string(rule);
-}
-
-Broken SplitRules::broken_by(SplitKey key, const Parallelism& p) const {
-    if (once_) {
-        if (const auto broken = check_once(key, p)) return broken;
-        if (const auto broken = check_framework(key, p)) return broken;
-    }
-    const long split = static_cast<long>(p.tp) * p.cp;
-    switch (key) {
-        case SplitKey::tp: return check_tensor(p);
-        case SplitKey::cp:
-            if (workload_.seq % p.cp != 0) return SplitRule::seq;
-            return when(ranks_ % split != 0, SplitRule::ranks);
-        case SplitKey::pp: return when(ranks_ % (split * p.pp) != 0, SplitRule::ranks);
-        case SplitKey::dp: return check_replicas(p);
-        case SplitKey::ep: return check_experts(p);
-        case SplitKey::sequence_parallel:
-            return when(p.sequence_parallel && workload_.seq / p.cp % p.tp != 0, SplitRule::sequence_parallel);
-        case SplitKey::micro_batch: return check_batch(p);
-        case SplitKey::vp: return check_chunks(p);
-        case SplitKey::recompute_layers:
-            return when(
-                p.recompute_layers != 0 && (p.recompute != Recompute::full || p.recompute_layers > workload_.layers),
-                SplitRule::recompute_layers);
-        case SplitKey::zero: return when(p.shard == 1 || (p.shard != 0 && p.zero != 3), SplitRule::shard);
-        default: return std::nullopt;
-    }
+std::string_view SplitRules::broken_by(SplitKey key, const Parallelism& p) const {
+    const Split split{p, workload_, can_, ranks_};
+    for (const Rule& rule : std::ranges::equal_range(rules, key, {}, &Rule::key))
+        if ((once_ || !rule.once) && rule.broken(split)) return rule.text.empty() ? not_in_framework_ : rule.text;
+    return "";
 }
 
 }  // namespace stepcast

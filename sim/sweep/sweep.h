@@ -24,6 +24,11 @@ struct SweepOptions {
 // or feasible, with the reasons. The result does not depend on the number of threads or processes.
 SweepAnswer sweep(const SweepQuestion& question, const SweepOptions& options = {});
 
+// Adds an axis cluster.nodes to a question with `within` that varies no number of ranks: from what the useful arithmetic
+// needs at the datasheet's peak to sixteen times as many, with four significant bits (8, 9 .. 16, 18 .. 32, 36 ..). Throws
+// ConfigError where no training is asked for.
+void add_node_counts(SweepQuestion& question);
+
 // What an MPI launcher started in addition to the first process takes part with.
 bool is_sweep_helper();
 void help_sweep(const SweepQuestion& question);

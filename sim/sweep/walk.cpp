@@ -1,75 +1,121 @@
-#include "sim/sweep/walk.h"
+#include "sim/sweep/space.h"
 
 #include <algorithm>
 
 #include "model/errors.h"
 
 namespace stepcast {
-int ranks_left(const Cluster& cluster, const Parallelism& p) {
-    const long taken = static_cast<long>(p.tp) * p.cp * p.pp;
-    return static_cast<int>(std::max(1L, rank_count(cluster) / taken));
+namespace {
+
+constexpr std::uint64_t item_goal = 4096;  // items of a base, at least, where it has as many points
+
+// Keys walked before an item begins, and in how many ways.
+struct Prefix {
+    std::size_t depth = 0;
+    std::uint64_t items = 1;
+};
+Prefix prefix_of(const SweepBase& base) {
+    Prefix prefix;
+    while (prefix.depth < split_key_count && prefix.items < item_goal) prefix.items *= base.values[prefix.depth++].size();
+    return prefix;
 }
 
-SplitWalk::SplitWalk(const SweepBase& base, const SweepVisitor& visitor) : base_(base), visitor_(visitor) {
-    std::uint64_t below = 1;
-    for (std::size_t level = split_key_count; level-- > 0;) {
-        below_[level] = below;
-        below *= base.values[level].size();
-    }
-    split_ = base.experiment.parallelism;
-}
-
-bool SplitWalk::enter(const WalkPrefix& prefix, std::uint64_t item) {
-    std::uint64_t items = prefix.items;
-    for (std::size_t level = 0; level < prefix.depth; ++level) {
-        const auto& values = base_.values[level];
-        items /= values.size();
-        const std::size_t digit = item / items % values.size();
-        inner_ += digit * below_[level];
-        if (!set(level, values[digit])) {
-            visitor_.illegal(reason_, below_[prefix.depth - 1]);
-            return false;
+class SplitWalk {
+public:
+    SplitWalk(const SweepBase& base, const SweepVisitor& visitor)
+        : base_(base), visitor_(visitor), split_(base.experiment.parallelism) {
+        std::uint64_t below = 1;
+        for (std::size_t level = split_key_count; level-- > 0;) {
+            below_[level] = below;
+            below *= base.values[level].size();
         }
     }
-    return true;
-}
 
-void SplitWalk::descend(std::size_t level) {
-    if (level == split_key_count) return leaf();
-    const auto& values = base_.values[level];
-    const std::uint64_t before = inner_;
-    for (const int value : values) {
-        if (set(level, value))
-            descend(level + 1);
-        else
-            visitor_.illegal(reason_, below_[level]);
-        inner_ += below_[level];
+    // The first keys as digits of `item`; false when a rule is broken by them.
+    bool enter(const Prefix& prefix, std::uint64_t item) {
+        std::uint64_t items = prefix.items;
+        for (std::size_t level = 0; level < prefix.depth; ++level) {
+            const auto& values = base_.values[level];
+            items /= values.size();
+            const std::size_t digit = item / items % values.size();
+            inner_ += digit * below_[level];
+            set(level, values[digit]);
+            if (breaks_rule(level)) {
+                visitor_.illegal(reason_, below_[prefix.depth - 1]);
+                return false;
+            }
+        }
+        return true;
     }
-    inner_ = before;
-}
 
-bool SplitWalk::set(std::size_t level, int value) {
-    const auto key = static_cast<SplitKey>(level);
-    if (key == SplitKey::dp && value == SweepBase::rest) value = ranks_left(base_.experiment.cluster, split_);
-    split_fields()[level].set(split_, value);
-    if (!base_.rules) return true;
-    const auto broken = base_.rules->broken_by(key, split_);
-    if (broken) reason_ = base_.rules->reason(*broken);
-    return !broken;
-}
-
-// Where the fast rules do not say all.
-void SplitWalk::leaf() {
-    follow_framework(base_.experiment.framework, split_);  // later levels than what they follow: set anew each time
-    if (base_.rules_suffice) return visitor_.legal(inner_, split_);
-    Experiment tried = base_.experiment;
-    tried.parallelism = split_;
-    try {
-        check_experiment(tried);
-    } catch (const ConfigError& error) {
-        return visitor_.illegal(error.what(), 1);
+    void descend(std::size_t level) {
+        if (level == split_key_count) return leaf();
+        const std::uint64_t before = inner_;
+        for (const int value : base_.values[level]) {
+            set(level, value);
+            if (breaks_rule(level))
+                visitor_.illegal(reason_, below_[level]);
+            else
+                descend(level + 1);
+            inner_ += below_[level];
+        }
+        inner_ = before;
     }
-    visitor_.legal(inner_, split_);
+
+    // By its number, legal or not.
+    Parallelism at(std::uint64_t inner) {
+        for (std::size_t level = 0; level < split_key_count; ++level)
+            set(level, base_.values[level][inner / below_[level] % base_.values[level].size()]);
+        follow_framework(base_.experiment.framework, split_);
+        return split_;
+    }
+
+private:
+    void set(std::size_t level, int value) {
+        if (static_cast<SplitKey>(level) == SplitKey::dp && value == SweepBase::rest) {
+            const long taken = static_cast<long>(split_.tp) * split_.cp * split_.pp;
+            value = static_cast<int>(std::max(1L, rank_count(base_.experiment.cluster) / taken));
+        }
+        split_fields()[level].set(split_, value);
+    }
+
+    bool breaks_rule(std::size_t level) {
+        if (base_.rules) reason_ = base_.rules->broken_by(static_cast<SplitKey>(level), split_);
+        return !reason_.empty();
+    }
+
+    // Where the fast rules do not say all.
+    void leaf() {
+        follow_framework(base_.experiment.framework, split_);  // later levels than what they follow: set anew each time
+        if (base_.rules_suffice) return visitor_.legal(inner_, split_);
+        Experiment tried = base_.experiment;
+        tried.parallelism = split_;
+        try {
+            check_experiment(tried);
+        } catch (const ConfigError& error) {
+            return visitor_.illegal(error.what(), 1);
+        }
+        visitor_.legal(inner_, split_);
+    }
+
+    const SweepBase& base_;
+    const SweepVisitor& visitor_;
+    std::array<std::uint64_t, split_key_count> below_{};
+    Parallelism split_;
+    std::uint64_t inner_ = 0;
+    std::string_view reason_;
+};
+
+}  // namespace
+
+std::uint64_t SweepBase::items() const { return prefix_of(*this).items; }
+
+void SweepBase::visit(std::uint64_t item, const SweepVisitor& visitor) const {
+    const Prefix prefix = prefix_of(*this);
+    SplitWalk walk(*this, visitor);
+    if (walk.enter(prefix, item)) walk.descend(prefix.depth);
 }
+
+Parallelism SweepBase::split_of(std::uint64_t inner) const { return SplitWalk(*this, {}).at(inner); }
 
 }  // namespace stepcast

@@ -15,9 +15,8 @@ struct DataStage {
     RankGroups groups;
     Routing routing;
     std::optional<LayerContext> context;
-    BoundShape shape;
     std::array<RankWeights, unit_kinds> weights{RankWeights{1e6, 0}, {0.7e6, 3e6}, {5e6, 0}, {4e6, 0}};
-    StageUnits units{{2, 3}, 1, 1};
+    UnitCounts units{2, 3, 1, 1};
     int chunks = 2;
     std::optional<OpPrices> prices;
     std::optional<DataPrices> data;
@@ -34,8 +33,7 @@ struct DataStage {
         e.parallelism.gradient_dtype = Dtype::fp32;
         e.parallelism.bucket = Bytes(4 * 1.5e6);
         groups = rank_groups(e.parallelism);
-        shape.shape = rank_shape(e);
-        context.emplace(LayerContext{e, shape.shape, groups, routing});
+        context.emplace(LayerContext{e, rank_shape(e), groups, routing});
         prices.emplace(e.cluster);
         data.emplace(*prices);
         data->bind(groups, zero == 3);
@@ -43,7 +41,7 @@ struct DataStage {
     DataStage(const DataStage&) = delete;
     DataStage& operator=(const DataStage&) = delete;
 
-    DataTimes operator()() { return data->times({*context, shape, weights, chunks}, units); }
+    DataTimes operator()() { return data->times({*context, weights, chunks}, units); }
     [[nodiscard]] double sum(double elements, const Group& group) { return prices->collective(AllReduce{Bytes(4 * elements)}, group).si(); }
     [[nodiscard]] double scatter(double elements, const Group& group) { return prices->collective(ReduceScatter{Bytes(4 * elements)}, group).si(); }
     // Parameters are of two bytes.
@@ -70,7 +68,7 @@ TEST_CASE("gradients of a stage go bucket by bucket, dense ones and experts each
     CHECK(t.gathered == std::array<double, 4>{});
     CHECK(t.parameters == 0);
     CHECK(t.parameters_joined == 0);
-    stage.units.embeddings = stage.units.heads = 0;
+    stage.units[at(UnitKind::embedding)] = stage.units[at(UnitKind::head)] = 0;
     CHECK(stage().gradients == Approx((dense + experts) * 5 / 3));
     CHECK(stage().last_bucket == Approx(stage.sum(0.82e6, all) + stage.sum(1.8e6, replicas)));
     stage.chunks = 1;  // five layers: 2, 2 and 1
@@ -79,8 +77,8 @@ TEST_CASE("gradients of a stage go bucket by bucket, dense ones and experts each
     CHECK(stage().gradients == Approx(stage.sum(4.1e6, all) + stage.sum(9e6, replicas)));
     CHECK(stage().first_layers == 5);
     CHECK(stage().last_bucket == stage().gradients);
-    stage.units.layers = {};
-    stage.units.heads = 1;
+    stage.units[0] = stage.units[1] = 0;
+    stage.units[at(UnitKind::head)] = 1;
     CHECK(stage().gradients == Approx(stage.sum(4e6, all)));
 }
 
@@ -105,11 +103,11 @@ TEST_CASE("gradients take no less than joined, nor than those that fill buckets 
     stage.e.parallelism.bucket = Bytes(4);  // of any unit: each by itself takes longer
     t = stage();
     CHECK(t.least_waited == Approx(2 * flushed[0] + 3 * (flushed[1] + filled[1]) + flushed[2] + flushed[3]));
-    stage.units.layers[1] = 0;
+    stage.units[1] = 0;
     CHECK(stage().least_last == Approx(flushed[0]));
     stage.weights[2] = {0.4e6, 0};  // a small embedding
     CHECK(stage().least_last == Approx(stage.sum(0.4e6, all)));
-    stage.units.embeddings = 0;
+    stage.units[at(UnitKind::embedding)] = 0;
     CHECK(stage().least_last == Approx(flushed[0]));
 }
 
@@ -164,9 +162,9 @@ TEST_CASE("under zero 3 units are scattered within a copy, summed over copies an
     CHECK(t.least_last == Approx(exchanged(0.7e6, 0)));
     const UpdatePasses passes = update_passes(stage.e, 13.1e6 / 4 + 9e6, 22.1e6);
     CHECK(t.update == Approx(stage.pass(passes.optimizer) + stage.pass(passes.zero_gradients)));
-    stage.units = {{2, 3}, 0, 0};
+    stage.units = {2, 3, 0, 0};
     CHECK(stage().last_bucket == Approx(exchanged(1e6, 0)));
-    stage.units = {{0, 3}, 0, 0};
+    stage.units = {0, 3, 0, 0};
     CHECK(stage().last_bucket == Approx(exchanged(0.7e6, 3e6)));
 }
 

@@ -111,7 +111,7 @@ Features by_unit(double dense_forward_s, double dense_backward_s, double embeddi
 const Features dense_lower = by_unit(3, 7, 1), dense_alone = by_unit(2.9, 6.8, 0.95);
 
 LeastInputs dense_layers(Schedule schedule = Schedule::one_f_one_b, int chunk_layers = 2) {
-    return {dense_lower, dense_alone, schedule, false, {{4, 0}, 1, 1}, chunk_layers, 1, 0.25};
+    return {dense_lower, dense_alone, schedule, false, {4, 0, 1, 1}, chunk_layers, 1, 0.25};
 }
 
 DataTimes collectives_of(double filled, double flushed) {
@@ -213,7 +213,7 @@ TEST_CASE("layers that are computed again last longer and have more beside them"
     Parallelism p;
     p.overlap = true;
     for (const bool some : {false, true}) {
-        LeastInputs in{lower, alone, Schedule::one_f_one_b, some, {{4, 0}, 1, 1}, 2, 1, 0.25};
+        LeastInputs in{lower, alone, Schedule::one_f_one_b, some, {4, 0, 1, 1}, 2, 1, 0.25};
         p.zero = 0;
         CHECK(LeastCollectives(in).features(p, small)[feature::inside_last] == Approx(0.2 * (5 - 0.3)));
         CHECK(LeastCollectives(in).features(p, large)[feature::inside_last] == Approx(0.25 * (some ? 6.8 : 9.7)));

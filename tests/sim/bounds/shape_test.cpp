@@ -169,12 +169,12 @@ TEST_CASE("a shape holds the weights of every kind of unit and the matrices of e
     PricedPlans of{chained(0)};
     const BoundShape s = bound_shape(of.experiment, of.routing, of.prices);
     const LayerContext context{of.experiment, of.shape, of.groups, of.routing};
-    CHECK(s.weights[0] == layer_weights(context, 0));
-    CHECK(s.weights[1] == layer_weights(context, 1));
-    CHECK(s.weights[2] == embedding_weights(context));
-    CHECK(s.weights[0].experts == 0);
-    CHECK(s.weights[1].experts > 0);
-    CHECK(s.matrices[0].sum == 0);
+    CHECK(s.units.weights[0] == layer_weights(context, 0));
+    CHECK(s.units.weights[1] == layer_weights(context, 1));
+    CHECK(s.units.weights[2] == embedding_weights(context));
+    CHECK(s.units.weights[0].experts == 0);
+    CHECK(s.units.weights[1].experts > 0);
+    CHECK(s.units.matrices[0].sum == 0);
     for (std::size_t there = 1; there < 4; ++there) {
         std::set<Matrix> different;
         for (std::size_t kind = 0; kind < 2; ++kind)
@@ -182,8 +182,8 @@ TEST_CASE("a shape holds the weights of every kind of unit and the matrices of e
                 for (const Matrix& m : layer_matrices(context, static_cast<int>(kind))) different.insert(m);
         double sum = 0, largest = 0;
         for (const Matrix& m : different) sum += m.elements(), largest = std::max(largest, m.elements());
-        CHECK(s.matrices[there].sum == sum);
-        CHECK(s.matrices[there].largest == largest);
+        CHECK(s.units.matrices[there].sum == sum);
+        CHECK(s.units.matrices[there].largest == largest);
         CHECK(largest < sum);
     }
 }
@@ -195,7 +195,7 @@ TEST_CASE("a head away from a tied embedding has a copy of it") {
     PricedPlans of{e};
     const BoundShape s = bound_shape(of.experiment, of.routing, of.prices);
     const auto head = static_cast<std::size_t>(UnitKind::head);
-    CHECK(s.copied_head.dense - s.weights[head].dense == 500 * 64);
+    CHECK(s.copied_head.dense - s.units.weights[head].dense == 500 * 64);
 }
 
 TEST_CASE("prices of a group of one are nothing, and a product's price is that of its own shape") {

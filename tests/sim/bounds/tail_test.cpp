@@ -43,7 +43,7 @@ struct TailStage {
 
     TailStage() {
         p.pp = 4;
-        group.most = {{3, 2}, 1, 0};
+        group.most = {3, 2, 1, 0};
         data.gradients = 34;
         data.last_bucket = 5;
         data.first_layers = 2;
@@ -186,7 +186,7 @@ TEST_CASE("under zero 3 the first gather and the last collective are waited for"
     TailStage stage;
     stage.p.zero = 3;
     check_tail(stage.tail(), 19, 5);
-    stage.group.most.embeddings = 0;
+    stage.group.most[at(UnitKind::embedding)] = 0;
     check_tail(stage.tail(), 13, 5);
 }
 
@@ -196,8 +196,8 @@ TEST_CASE("a stage is slowed by its kernels' share") {
     Features computing = tail_times();
     computing[unit(UnitKind::dense, Pass::forward)] = 2.4;
     computing[unit(UnitKind::dense, Pass::backward)] = 3.5;
-    CHECK(slowdown_of(tail_times(), computing, {{3, 0}, 1, 0}, slowing) == Approx(slowing * (3 * 5.9 + 3) / 33));
-    CHECK(slowdown_of(tail_times(), computing, {{0, 2}, 0, 1}, slowing) == Approx(slowing));
+    CHECK(slowdown_of(tail_times(), computing, {3, 0, 1, 0}, slowing) == Approx(slowing * (3 * 5.9 + 3) / 33));
+    CHECK(slowdown_of(tail_times(), computing, {0, 2, 0, 1}, slowing) == Approx(slowing));
     CHECK(slowdown_of(tail_times(), computing, {}, slowing) == slowing);
 }
 
@@ -214,7 +214,7 @@ TEST_CASE("under zero 3 a layer lasts as long as what is gathered beside it, or 
     data.exchanged = {4, 3, 0.25, 6};
     const auto lost = [](double slowdown) { return slowdown / (1 + slowdown); };
     const double forward = slowing * 0.8, backward = slowing * 5.5 / 9;
-    Features f = with_sharding(tail_times(), computing, p, data, {{3, 2}, 1, 1}, slowing);
+    Features f = with_sharding(tail_times(), computing, p, data, {3, 2, 1, 1}, slowing);
     CHECK(f[unit(UnitKind::dense, Pass::forward)] == Approx(3 + lost(forward) * 1));
     CHECK(f[unit(UnitKind::dense, Pass::backward)] == Approx(7 + lost(backward) * 5));
     CHECK(f[unit(UnitKind::dense, Pass::weight_backward)] == 4);  // slowed it would end after 3.75
@@ -232,7 +232,7 @@ TEST_CASE("under zero 3 a layer lasts as long as what is gathered beside it, or 
     CHECK(f[feature::filled_single] == Approx(1 + 4));
     CHECK(f[feature::opened] == Approx(0).margin(1e-12));
     // of those with experts
-    f = with_sharding(tail_times(), tail_times(), p, data, {{2, 3}, 1, 1}, slowing);
+    f = with_sharding(tail_times(), tail_times(), p, data, {2, 3, 1, 1}, slowing);
     CHECK(f[feature::filled] == Approx(2 + 3));
     CHECK(f[feature::filling_single] == Approx(12 - (12 + lost_part * 5)));
 }
@@ -245,7 +245,7 @@ TEST_CASE("collectives that outlast a layer keep what follows it waiting") {
     DataTimes data;
     data.gathered.fill(13);
     data.exchanged.fill(30);
-    const Features f = with_sharding(tail_times(), tail_times(), p, data, {{1, 0}, 0, 0}, slowing);
+    const Features f = with_sharding(tail_times(), tail_times(), p, data, {1, 0, 0, 0}, slowing);
     const double slowed = 9 * (1 + slowing);
     CHECK(f[unit(UnitKind::dense, Pass::forward)] == 13);
     CHECK(f[unit(UnitKind::dense, Pass::backward)] == Approx(43 - 2));
@@ -254,14 +254,14 @@ TEST_CASE("collectives that outlast a layer keep what follows it waiting") {
     CHECK(f[feature::filled] == Approx(13 + 30 + 30 - slowed));
     // Without overlap the gather for what comes next begins with the backward's own 7 s.
     p.overlap = false;
-    const Features after = with_sharding(tail_times(), tail_times(), p, data, {{1, 0}, 0, 0}, slowing);
+    const Features after = with_sharding(tail_times(), tail_times(), p, data, {1, 0, 0, 0}, slowing);
     CHECK(after[unit(UnitKind::dense, Pass::backward)] == Approx(13 - 2));
     CHECK(after[feature::filling] == Approx(9 - 7 + 7 * (1 + slowing) - 13));
     CHECK(after[feature::filling_single] == after[feature::filling]);
     CHECK(after[feature::filled] == Approx(13 - 7 * (1 + slowing)));
     CHECK(after[feature::filled_single] == after[feature::filled]);
     p.zero = 2;
-    CHECK(with_sharding(tail_times(), tail_times(), p, data, {{1, 0}, 0, 0}, slowing) == tail_times());
+    CHECK(with_sharding(tail_times(), tail_times(), p, data, {1, 0, 0, 0}, slowing) == tail_times());
 }
 
 // Split: a slot of inputs takes 4 + 2 beside a gather of 1, one of weights 3 beside a scatter of 2; nothing is gathered between
@@ -273,7 +273,7 @@ TEST_CASE("under zero 3 split backwards gather for the inputs and scatter from t
     DataTimes data;
     data.gathered.fill(1);
     data.exchanged.fill(2);
-    const Features f = with_sharding(tail_times(), tail_times(), p, data, {{1, 0}, 0, 0}, slowing);
+    const Features f = with_sharding(tail_times(), tail_times(), p, data, {1, 0, 0, 0}, slowing);
     CHECK(f[unit(UnitKind::dense, Pass::input_backward)] == Approx(4 + lost_part * 1));
     CHECK(f[unit(UnitKind::dense, Pass::weight_backward)] == Approx(3 + lost_part * 2));
     const double middle = 3 + lost_part * 2, ungathered = lost_part * 1;

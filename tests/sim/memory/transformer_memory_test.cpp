@@ -289,7 +289,7 @@ TEST_CASE("activations are those that the schedule keeps in flight") {
     p.pp = 4;
     p.global_batch = 12;
     const double layer = layer_of(e, 0).kept().si();
-    const auto layers_of_stage_1 = [&] { return transformer_memory(e, 1).activations.si() / layer; };
+    const auto layers_of_stage_1 = [&] { return memory_of_stages(e)[1].activations.si() / layer; };
     CHECK(layers_of_stage_1() == Approx(3 * 8));
     p.schedule = Schedule::gpipe;
     CHECK(layers_of_stage_1() == Approx(12 * 8));
@@ -321,8 +321,8 @@ TEST_CASE("what a split backward computed again stays until its weight gradients
     p.recompute = Recompute::full;
     const double sbh = 2048.0 * 16 * 12288 / 8;
     CHECK(layer_of(e, 50).put_off.si() == Approx(32 * sbh));
-    CHECK(transformer_memory(e, 6).activations.si() >= 7 * 12 * 32 * sbh);
-    CHECK(transformer_memory(e, 7).activations.si() >= 8 * 12 * 32 * sbh);
+    CHECK(memory_of_stages(e)[6].activations.si() >= 7 * 12 * 32 * sbh);
+    CHECK(memory_of_stages(e)[7].activations.si() >= 8 * 12 * 32 * sbh);
     const std::vector<SlotMemory> slots = memory_of_slots(e, 6);
     const Order order = schedule_orders(p)[6];
     for (std::size_t i = 30; i < 60; ++i) {
@@ -330,7 +330,7 @@ TEST_CASE("what a split backward computed again stays until its weight gradients
         CHECK(change == Approx(order[i].pass == Pass::forward ? 2 : order[i].pass == Pass::input_backward ? 30 : -32));
     }
     p.recompute = Recompute::none;
-    CHECK(transformer_memory(e, 6).activations.si() >= 7 * 12 * 32 * sbh);
+    CHECK(memory_of_stages(e)[6].activations.si() >= 7 * 12 * 32 * sbh);
 }
 
 // DualPipe holds the weights of two chunks: stage 1's and stage 2's.
@@ -338,9 +338,9 @@ TEST_CASE("DualPipe holds its weights twice") {
     Experiment e = llama();
     e.parallelism.pp = 4;
     e.parallelism.global_batch = 12;
-    const Bytes once = transformer_memory(e, 1).weights;
+    const Bytes once = memory_of_stages(e)[1].weights;
     e.parallelism.schedule = Schedule::dualpipe;
-    CHECK(transformer_memory(e, 1).weights == 2.0 * once);
+    CHECK(memory_of_stages(e)[1].weights == 2.0 * once);
 }
 
 // One stage of 32 layers, one micro-batch: each layer that is computed again keeps its input, 8192 x 4096 x 2 bytes. The
@@ -362,10 +362,10 @@ TEST_CASE("tied weights are held on the first and on the last stage") {
     Experiment e = gpt2();
     const double whole = transformer_memory(e).weights.si();
     e.parallelism.pp = 2;
-    const double stages = (transformer_memory(e, 0).weights + transformer_memory(e, 1).weights).si();
+    const double stages = (memory_of_stages(e)[0].weights + memory_of_stages(e)[1].weights).si();
     CHECK(stages - whole == Approx(2.0 * 50257 * 768));
     e.parallelism.schedule = Schedule::zb_v;
-    const double meeting = (transformer_memory(e, 0).weights + transformer_memory(e, 1).weights).si();
+    const double meeting = (memory_of_stages(e)[0].weights + memory_of_stages(e)[1].weights).si();
     CHECK(meeting == Approx(whole));
 }
 
@@ -374,8 +374,8 @@ TEST_CASE("the fullest stage counts, and its parts add up to the peak") {
     e.parallelism.pp = 4;
     e.parallelism.global_batch = 12;
     const MemoryUse fullest = transformer_memory(e);
-    for (int stage = 0; stage < 4; ++stage) CHECK(transformer_memory(e, stage).peak <= fullest.peak);
-    CHECK(fullest == transformer_memory(e, 0));  // most micro-batches in flight
+    for (const MemoryUse& stage : memory_of_stages(e)) CHECK(stage.peak <= fullest.peak);
+    CHECK(fullest == memory_of_stages(e)[0]);  // most micro-batches in flight
     CHECK(fullest.peak == states(fullest) + fullest.activations + fullest.buffers);
 }
 

@@ -23,9 +23,9 @@ TEST_CASE("the option --where reads quantities with their units, several joined 
     const auto all = parsed({"memory.peak < 76 GiB", "step>=1.5 s and mfu > 45 % and parallelism.schedule = 1f1b"});
     REQUIRE(all.size() == 4);
     CHECK(all[0].value == 76.0 * 1024 * 1024 * 1024);
-    CHECK(all[0].relation == Relation::below);
+    CHECK(all[0].relation == Relation{.below = true});
     CHECK(all[1].measure == Measure::step);
-    CHECK(all[1].relation == Relation::at_least);
+    CHECK(all[1].relation == Relation{.equal = true, .above = true});
     CHECK(all[1].value == 1.5);
     CHECK(all[2].value == Approx(0.45));
     CHECK(all[3].measure == Measure::split);

@@ -8,7 +8,6 @@
 
 #include "model/errors.h"
 #include "sim/predict.h"
-#include "sim/sweep/node_counts.h"
 #include "tests/sim/sweep/whole_sweeps.h"
 
 using namespace stepcast;
