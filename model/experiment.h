@@ -14,20 +14,21 @@
 namespace stepcast {
 
 struct Run {
-    int steps = 20;
-    int warmup = 3;
-    std::uint64_t seed = 1;
-    Seconds timeout = Seconds(60);
-    bool cuda_graph = false;
+    KEY(int, steps, 20, "measured steps", 1, 1e6);
+    KEY(int, warmup, 3, "steps before the measured ones", 0, 1e6);
+    KEY(std::uint64_t, seed, 1, "seed of operand values", 0, 9e18);
+    KEY(Seconds, timeout, Seconds(60), "longest wait for another rank", 1e-3, 1e6);
+    KEY(bool, cuda_graph, false, "a step on a CUDA device is captured once and replayed as one CUDA graph");
     friend bool operator==(const Run&, const Run&) = default;
 };
 
 // Which recorded runs an experiment predicts, and what their log times: `compare` finds the experiment by these.
 struct Recorded {
-    std::string system, model;          // as the measurements say; several systems separated by commas
-    int steps_from = 0;                 // first steady step, as the log counts; 0 = first_steady_step()
-    std::string backward = "backward";  // what the log's backward timer spans: phases separated by commas
-    std::string timed;                  // kernels that the log's layer timer brackets, separated by commas
+    KEY(std::string, system, {}, "systems of the recorded runs that this experiment predicts, separated by commas");
+    KEY(std::string, model, {}, "their model, as the measurements say");
+    KEY(int, steps_from, 0, "their first steady step; 0 = the 30th of 100 and more, else the last 70 %", 0, 1e6);
+    KEY(std::string, backward, "backward", "phases that their backward timer spans, separated by commas");
+    KEY(std::string, timed, {}, "kernels that their layer timer brackets (phase timed.forward), separated by commas");
     friend bool operator==(const Recorded&, const Recorded&) = default;
 };
 
