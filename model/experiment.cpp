@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/experiment_text.h"
 #include "model/files/plain_text.h"
 #include "model/keys/key_values.h"
 #include "model/keys/layers.h"
@@ -241,11 +240,16 @@ Experiment checked(const Layers& layers) {
 
 }  // namespace
 
-Layers lay_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
-    const bool alone = is_workload(path_or_preset);
-    return lay_from(alone ? experiment_of_workload(path_or_preset, overrides)
-                          : read_toml(preset_path(PresetKind::experiment, path_or_preset)),
-                    alone, overrides);
+Layers lay_experiment(const ExperimentSource& source, std::span<const Override> overrides) {
+    const std::string& name = source.name;
+    if (source.text) {
+        auto file = parse_toml(*source.text, name);
+        if (name.ends_with(of_translation)) file.path.resize(name.rfind(of_translation));
+        const bool told = std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path == "parallelism.dp"; });
+        return lay_from(file, !told, overrides);
+    }
+    const bool alone = is_workload(name);
+    return lay_from(alone ? experiment_of_workload(name, overrides) : read_toml(preset_path(PresetKind::experiment, name)), alone, overrides);
 }
 
 Override parse_override(const std::string& text) {
@@ -255,25 +259,8 @@ Override parse_override(const std::string& text) {
     return {whole_key(text.substr(0, equals)), text.substr(equals + 1)};
 }
 
-Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
-    return checked(lay_experiment(path_or_preset, overrides));
-}
-
-// Text that says no replicas leaves them to fill the cluster.
-Layers lay_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
-    auto file = parse_toml(text, path);
-    if (path.ends_with(of_translation)) file.path.resize(path.rfind(of_translation));
-    const bool told = std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path == "parallelism.dp"; });
-    return lay_from(file, !told, overrides);
-}
-
-Experiment read_experiment_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
-    return checked(lay_text(text, path, overrides));
-}
-
-Experiment read_unchecked_experiment_text(const std::string& text, const std::string& path,
-                                          std::span<const Override> overrides) {
-    return lay_text(text, path, overrides).experiment;
+Experiment read_experiment(const ExperimentSource& source, std::span<const Override> overrides) {
+    return checked(lay_experiment(source, overrides));
 }
 
 std::vector<std::string> notes_of_hub_config(const std::string& path) {
@@ -282,16 +269,12 @@ std::vector<std::string> notes_of_hub_config(const std::string& path) {
     return layers.notes;
 }
 
-Experiment read_unchecked_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
-    return lay_experiment(path_or_preset, overrides).experiment;
+Experiment read_unchecked_experiment(const ExperimentSource& source, std::span<const Override> overrides) {
+    return lay_experiment(source, overrides).experiment;
 }
 
-std::vector<Override> stated_keys(const std::string& path_or_preset, std::span<const Override> overrides) {
-    return stated_in(lay_experiment(path_or_preset, overrides));
-}
-
-std::vector<Override> stated_keys_of_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
-    return stated_in(lay_text(text, path, overrides));
+std::vector<Override> stated_keys(const ExperimentSource& source, std::span<const Override> overrides) {
+    return stated_in(lay_experiment(source, overrides));
 }
 
 std::vector<std::string> files_of_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {

@@ -1,6 +1,7 @@
 // One experiment file: what, split how, on what, with which routing. Read once, checked once.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,13 +66,33 @@ std::string whole_key(const std::string& word);
 inline constexpr std::string_view ranks_key = "cluster.gpus";
 Override parse_override(const std::string& text);
 
-// Reads a file ("-": standard input), or a preset by name, or a workload alone (a preset, a model's config.json), whose
-// cluster must be among the overrides and whose replicas fill it; applies overrides in order (a value may be quoted or bare); checks every cross rule.
-// Throws ConfigError: file:line:column, key, found, expected.
-Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides = {});
+// A file ("-": standard input), a preset by name, or a workload alone (a preset, a model's config.json), whose cluster must be
+// among the overrides and whose replicas fill it. Or `text` that is no file, such as what another tool's was translated to: then
+// `name` stands in messages and gives the experiment its name, and where the text says no replicas they fill the cluster.
+struct ExperimentSource {
+    ExperimentSource(const std::string& path_or_preset) : name(path_or_preset) {}
+    ExperimentSource(const char* path_or_preset) : name(path_or_preset) {}
+    ExperimentSource(const std::string& path, const std::string& content) : name(path), text(content) {}
+    std::string name;
+    std::optional<std::string> text;
+};
+// Behind the path of another tool's file in messages: their lines are those of the text, not of that file.
+inline constexpr const char* of_translation = ", translated";
+
+// Applies overrides in order (a value may be quoted or bare); checks every cross rule. Throws ConfigError: file:line:column, key,
+// found, expected.
+Experiment read_experiment(const ExperimentSource& source, std::span<const Override> overrides = {});
 // The same without the cross rules: what a sweep starts from, whose own split need not be legal.
-Experiment read_unchecked_experiment(const std::string& path_or_preset, std::span<const Override> overrides = {});
+Experiment read_unchecked_experiment(const ExperimentSource& source, std::span<const Override> overrides = {});
 Cluster read_cluster(const std::string& path_or_preset);
+
+// The single keys that the source and `overrides` state, each with its value. They lie over the preset that their table starts from,
+// and over another one in its place (set_varied()). A table of the file that starts from none is replaced whole: only overrides.
+std::vector<Override> stated_keys(const ExperimentSource& source, std::span<const Override> overrides);
+// Its own file, and those that it or an override names.
+std::vector<std::string> files_of_experiment(const std::string& path_or_preset, std::span<const Override> overrides);
+// What a config.json is read with: kinds that were guessed, parts that are left out.
+std::vector<std::string> notes_of_hub_config(const std::string& path);
 
 // Sets one key of a value already read; the same checks of key, unit and range. Used by fits and what-ifs.
 // check_experiment() must follow.

@@ -77,17 +77,14 @@ std::string show_part(PresetKind kind, const std::string& name) {
 
 }  // namespace
 
-std::string show(const std::string& name, std::span<const Override> overrides) {
-    const auto kind = kind_of_start(name);
+std::string show(const ExperimentSource& source, std::span<const Override> overrides) {
+    const std::string& name = source.name;
+    const auto kind = source.text ? PresetKind::experiment : kind_of_start(name);
     if (kind == PresetKind::experiment || (kind == PresetKind::workload && !overrides.empty()))
-        return experiment_text(lay_experiment(name, overrides));
+        return experiment_text(lay_experiment(source, overrides));
     if (!overrides.empty())
         throw ConfigError(name + ": is a cluster; --set changes experiments, expected one of those");
     return show_part(kind, name);
-}
-
-std::string show_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
-    return experiment_text(lay_text(text, path, overrides));
 }
 
 }  // namespace stepcast

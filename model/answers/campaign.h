@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "model/energy.h"
 #include "model/units.h"
 
 namespace stepcast {

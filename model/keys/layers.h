@@ -56,7 +56,6 @@ std::string fitted_text(const Cluster& cluster);            // the [fitted] tabl
 void lay_override(Layers& layers, const Override& override);
 
 // Every layer of an experiment, laid but not checked.
-Layers lay_experiment(const std::string& path_or_preset, std::span<const Override> overrides);
-Layers lay_text(const std::string& text, const std::string& path, std::span<const Override> overrides);  // experiment_text.h
+Layers lay_experiment(const ExperimentSource& source, std::span<const Override> overrides);
 
 }  // namespace stepcast
