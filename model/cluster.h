@@ -348,34 +348,36 @@ struct Noise {
     friend bool operator==(const Noise&, const Noise&) = default;
 };
 
-// One fitted parameter. `determined` is false when the data could not tell it; then it kept its prior.
 struct FittedParameter {
-    std::string key;    // as in keys.cpp, below "cluster."
-    std::string value;  // with unit, as in TOML
-    std::string prior;
-    double relative_error = 0;  // one standard deviation relative to the value
-    bool determined = true;
+    KEY(std::string, key, {}, "key below the table that was fitted");
+    KEY(std::string, value, {}, "with unit, as in TOML");
+    KEY(std::string, prior, {}, "what the nameplate said before the fit");
+    KEY(double, relative_error, 0, "one standard deviation relative to the value", 0, upto::any);
+    KEY(bool, determined, true, "false: the data could not tell it, and it kept its prior");
     friend bool operator==(const FittedParameter&, const FittedParameter&) = default;
 };
 struct HeldOutError {
-    std::string kind;    // op kind or "step"
-    std::string method;  // "leave-one-out", "held-out fifth"
-    int samples = 0;
-    double mape = 0, bias = 0, worst = 0;  // fractions; bias signed, predicted over measured minus 1
-    double median = 0;                     // of the absolute error; 0 where it was not computed
+    KEY(std::string, kind, {}, "op kind or \"step\"");
+    KEY(std::string, method, {}, "\"leave-one-out\", \"held-out fifth\"");
+    KEY(int, samples, 0, "rows held out");
+    KEY(double, median, 0, "of the absolute error; 0 where it was not computed", 0, upto::any);
+    KEY(double, mape, 0, "mean absolute error, a fraction", 0, upto::any);
+    KEY(double, bias, 0, "predicted over measured minus 1", atleast::any, upto::any);
+    KEY(double, worst, 0, "of the errors", atleast::any, upto::any);
     friend bool operator==(const HeldOutError&, const HeldOutError&) = default;
 };
 // What sizes a law was fitted on: "gemm.m" 64 to 8192, "all_reduce.bytes" 512 to 5e8.
 struct FittedRange {
-    std::string what;
-    double least = 0, most = 0;
+    KEY(std::string, what, {}, "op kind and size");
+    KEY(double, least, 0, "smallest", atleast::any, upto::any);
+    KEY(double, most, 0, "largest", atleast::any, upto::any);
     friend bool operator==(const FittedRange&, const FittedRange&) = default;
 };
 // Constants that steer forecasts on top of `parameters`: a measured table, copied host costs.
 struct FittedConstants {
-    std::string what;  // key, or the beginning of several ("host")
-    int count = 0;
-    std::string from;  // files, "prior", or the cluster that they were copied from
+    KEY(std::string, what, {}, "key, or the beginning of several (\"host\")");
+    KEY(int, count, 0, "how many");
+    KEY(std::string, from, {}, "files, \"prior\", or the cluster that they were copied from");
     friend bool operator==(const FittedConstants&, const FittedConstants&) = default;
 };
 // A measured row by its content (model/records/provenance.h).
@@ -385,17 +387,17 @@ enum class Evidence : std::uint8_t { fitted, seen, unseen };
 
 // Where the numbers came from. Reading a cluster file applies `parameters` over the datasheet values.
 struct Fitted {
-    std::string date;
-    std::vector<std::string> sources;
-    int samples = 0;
-    double condition = 0;  // of the scaled normal equations, determined parameters only
-    std::vector<FittedParameter> parameters;
-    std::vector<HeldOutError> errors;
-    std::vector<FittedRange> ranges;
-    std::vector<FittedConstants> constants;
+    KEY(std::string, date, {}, "of the fit");
+    KEY(std::vector<std::string>, sources, {}, "files of measurements");
+    KEY(int, samples, 0, "rows of them");
+    KEY(double, condition, 0, "of the scaled normal equations, determined parameters only", 0, upto::any);
+    KEY(std::vector<std::string>, measured, {}, "kinds that the data determined: \"gemm\", \"step\", ..; empty: not recorded");
+    KEY(std::vector<double>, correlation, {}, "of the logarithms of `parameters` after the fit: lower triangle, row by row");
+    KEY(std::vector<FittedParameter>, parameters, {}, "");
+    KEY(std::vector<HeldOutError>, errors, {}, "");
+    KEY(std::vector<FittedRange>, ranges, {}, "");
+    KEY(std::vector<FittedConstants>, constants, {}, "");
     std::vector<RowHash> rows;  // that were fitted, ascending; not those held out
-    std::vector<double> correlation;  // of the logarithms of `parameters` after the fit: lower triangle, row by row
-    std::vector<std::string> measured;  // kinds that the data determined: "gemm", "step", ..; empty: not recorded
     friend bool operator==(const Fitted&, const Fitted&) = default;
 };
 

@@ -14,8 +14,6 @@ std::string_view kept(std::string text) {
 }
 
 template <class T>
-concept OneValue = requires(const ConfigValue& found, T& value) { read_value(found, value); };
-template <class T>
 inline constexpr bool is_per_dtype = false;
 template <class T>
 inline constexpr bool is_per_dtype<PerDtype<T>> = true;
@@ -32,9 +30,10 @@ public:
     void add_table(const Place& at) {
         const std::string_view path = std::string_view(at.path).substr(0, at.path.size() - 1);
         const std::string_view name = path.substr(path.find_last_of('.') + 1);
-        [&]<int... line>(std::integer_sequence<int, line...>) {
-            (add_line<KeyLine<line>, to...>(at, name), ...);
-        }(std::make_integer_sequence<int, most_lines>());
+        const auto add = [&]<auto... member>(const Keyed<member...>& row) {
+            if (row.meaning) add_field<to..., member...>({at.path + std::string(row.name), at.about}, row.meaning, row.least, row.most);
+        };
+        each_key<FieldOf<to...>>(name, add);
     }
     void add_preset(std::string_view path, PresetKind kind, std::string_view meaning) {
         keys.push_back({path, PresetField{kind}, meaning});
@@ -42,16 +41,6 @@ public:
     std::vector<Key> keys;
 
 private:
-    template <class Line, auto... to>
-    void add_line(const Place& at, std::string_view table) {
-        using Struct = FieldOf<to...>;
-        if constexpr (requires(Struct* s) { Struct::key_at(Line(), s, table); })
-            add_row<to...>(at, Struct::key_at(Line(), static_cast<Struct*>(nullptr), table));
-    }
-    template <auto... to, auto... member>
-    void add_row(const Place& at, const Keyed<member...>& row) {
-        if (row.meaning) add_field<to..., member...>({at.path + std::string(row.name), at.about}, row.meaning, row.least, row.most);
-    }
     template <auto... to>
     void add_field(const Place& at, const std::string& meaning, double least, double most) {
         using Field = FieldOf<to...>;

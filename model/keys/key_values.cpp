@@ -203,6 +203,7 @@ void read_value(const ConfigValue& found, Seconds& out) { out = quantity_of(foun
 void read_value(const ConfigValue& found, Bytes& out) { out = quantity_of(found, parse_bytes); }
 void read_value(const ConfigValue& found, BytesPerSecond& out) { out = quantity_of(found, parse_bandwidth); }
 void read_value(const ConfigValue& found, FlopsPerSecond& out) { out = quantity_of(found, parse_flop_rate); }
+void read_value(const ConfigValue& found, Watts& out) { out = quantity_of(found, parse_power); }
 const std::string& name_in(const ConfigValue& found) {
     if (const auto* v = as<std::string>(found)) return *v;
     if (as<std::vector<ConfigValue>>(found)) throw ConfigError("found an array; expected a name in quotes");

@@ -15,6 +15,7 @@ void read_value(const ConfigValue& found, Seconds& out);
 void read_value(const ConfigValue& found, Bytes& out);
 void read_value(const ConfigValue& found, BytesPerSecond& out);
 void read_value(const ConfigValue& found, FlopsPerSecond& out);
+void read_value(const ConfigValue& found, Watts& out);
 void read_value(const ConfigValue& found, std::vector<int>& out);         // [13, 14, ..]
 void read_value(const ConfigValue& found, std::vector<double>& out);      // [1, 0.93, ..]
 void read_value(const ConfigValue& found, std::vector<std::string>& out);
@@ -60,6 +61,7 @@ std::string value_text(const Curve& value);
 std::string value_text(const std::vector<AttentionKernel>& value);
 std::string value_text(const std::vector<ExpertKernel>& value);
 std::string value_text(const std::vector<GemmPoint>& value);
+inline std::string value_text(Watts value) { return to_string(value); }
 inline std::string value_text(Seconds value) { return exact_text(value); }
 inline std::string value_text(Bytes value) { return exact_text(value); }
 inline std::string value_text(BytesPerSecond value) { return exact_text(value); }
@@ -189,6 +191,20 @@ using FieldOf = std::remove_cvref_t<decltype(reach<members...>(std::declval<Expe
 template <auto... members>
 inline constexpr KeyField field{[](Experiment& experiment) -> void* { return &reach<members...>(experiment); },
                             &field_type<FieldOf<members...>>};
+
+// What one value of a file fills; other fields are tables, or lists of them.
+template <class T>
+concept OneValue = requires(const ConfigValue& found, T& value) { read_value(found, value); };
+
+// Calls `use` with the row of each key of a struct; `name`: of the table that it stands for (keyed.h).
+template <class Table>
+void each_key(std::string_view name, const auto& use) {
+    const auto use_line = [&]<int line>(KeyLine<line> at) {
+        if constexpr (requires(Table* of) { Table::key_at(at, of, name); })
+            use(Table::key_at(at, static_cast<Table*>(nullptr), name));
+    };
+    [&]<int... line>(std::integer_sequence<int, line...>) { (use_line(KeyLine<line>()), ...); }(std::make_integer_sequence<int, most_lines>());
+}
 
 template <class T>
 bool holds(const Key& key) {

@@ -2,9 +2,11 @@
 //   struct HostCosts {
 //       KEY(Seconds, call, Seconds(5e-6), "issue one kernel", 0, upto::seconds);
 // is the member `call` with that default, and the key `call` of the table that HostCosts stands for (key_table.cpp). A struct with
-// keys in another one is a table in its table; the meaning of the field stands before those of its keys.
+// keys in another one is a table in its table; the meaning of the field stands before those of its keys. Other files of tables have
+// their fields so too (fields.h).
 #pragma once
 
+#include <limits>
 #include <string_view>
 #include <type_traits>
 
@@ -20,9 +22,10 @@ struct Keyed {
 };
 
 namespace atleast {
-inline constexpr double share = 1e-4;  // of a datasheet rate
+inline constexpr double share = 1e-4, any = -std::numeric_limits<double>::infinity();  // share: of a datasheet rate
 }
 namespace upto {
+inline constexpr double any = std::numeric_limits<double>::infinity();
 inline constexpr double share = 10, seconds = 1e4, rate = 1e18;              // rate: bytes/s
 inline constexpr double width = 1 << 20, tokens = 1 << 24, ranks = 1 << 20;  // width: hidden, ffn, heads, experts
 }  // namespace upto

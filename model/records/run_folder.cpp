@@ -95,34 +95,24 @@ std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std
     return steps;
 }
 
+}  // namespace
+
 // What run.toml says in addition to the measurement.
 struct RunHead {
-    int format = 0;
-    std::string experiment;  // format 1: the file or preset; then only its name
-    std::string experiment_stamp, cluster_stamp, routing_stamp, framework_stamp;
-    std::vector<std::string> stated, replaced;  // of the framework, which experiment.toml with its every key cannot tell
+    KEY(int, format, 0, "of the folder", 1, 2);
+    KEY(std::string, experiment, {}, "format 1: the file or preset; then only its name");
+    KEY(std::vector<std::string>, overrides, {}, "of the command line");
+    KEY_NAMED(std::string, graph_stamp, {}, "stamp.graph", "of the step that was executed");
+    KEY_NAMED(std::string, routing_stamp, {}, "stamp.routing", "of routing.csv");
+    KEY_NAMED(std::string, experiment_stamp, {}, "stamp.experiment", "of experiment.toml");
+    KEY_NAMED(std::string, cluster_stamp, {}, "stamp.cluster", "of cluster.toml");
+    KEY_NAMED(std::string, framework_stamp, {}, "stamp.framework", "of framework.toml");
+    // Of the framework, which experiment.toml with its every key cannot tell.
+    KEY_NAMED(std::vector<std::string>, stated, {}, "framework.stated", "keys that the experiment states itself");
+    KEY_NAMED(std::vector<std::string>, replaced, {}, "framework.replaced", "what the framework replaced");
 };
 
-bool read_entry(const TomlEntry& entry, RunHead& head, RunRecord& record) {
-    Measurement& m = record.measurement;
-    const auto format = [&](const ConfigValue& value) {
-        read_value(value, head.format);
-        if (head.format != 1 && head.format != 2)
-            throw ConfigError(fmt::format("{}: this program reads formats 1 and 2", head.format));
-    };
-    const auto overrides = [&](const ConfigValue& value) {
-        std::vector<std::string> texts;
-        read_value(value, texts);
-        for (const std::string& text : texts) record.overrides.push_back(parse_override(text));
-    };
-    return read_field(
-        entry.path, entry.value,
-        {{"experiment", head.experiment}, {"stamp.experiment", head.experiment_stamp}, {"stamp.cluster", head.cluster_stamp},
-         {"stamp.routing", head.routing_stamp}, {"stamp.framework", head.framework_stamp}, {"stamp.graph", record.graph_stamp},
-         {"device", m.device}, {"date", m.date}, {"format", format}, {"overrides", overrides},
-         {"framework.stated", head.stated}, {"framework.replaced", head.replaced}, {"versions", m.versions},
-         {"warmup", m.warmup}, {"quiet", m.quiet}, {"idle_share", m.idle_share}, {"warnings", m.warnings}});
-}
+namespace {
 
 std::string trace_name(std::size_t step) { return fmt::format("trace_{:04}.csv", step); }
 
@@ -269,8 +259,12 @@ RunRecord read_run(const std::string& folder) {
     RunRecord record;
     RunHead head;
     each_entry(read_toml((root / "run.toml").string()).entries,
-               [&](const TomlEntry& entry) { return read_entry(entry, head, record); },
+               [&](const TomlEntry& entry) {
+                   return read_field(entry.path, entry.value, head) || read_field(entry.path, entry.value, record.measurement);
+               },
                [](const TomlEntry& entry) { return entry.path + ": unknown key"; });
+    record.graph_stamp = head.graph_stamp;
+    for (const std::string& text : head.overrides) record.overrides.push_back(parse_override(text));
     record.experiment = head.format == 2 ? read_whole_experiment(root, head) : read_named_experiment(root, head, record);
     const std::string samples = (root / "run.csv").string();
     record.measurement.steps = steps_of(read_measurements(samples), samples);

@@ -239,7 +239,7 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
     // (low latency, where 50 SMs serve 64 experts in two turns of 32, and none is waited for on the way back), one for each of the ranks by turns (NVLink: the lesser of ranks and experts).
     Cluster c = made_up_machine();
     CHECK_FALSE(has_kernels(c, first));
-    c.intra.dispatch = {11_us, 0.7, BytesPerSecond(20e9), 20, Bytes(900), 2, {}, {}};
+    c.intra.dispatch = {.launch = 11_us, .efficiency = 0.7, .row = Bytes(900), .own = 2, .per_sm = BytesPerSecond(20e9), .sms = 20};
     c.intra.dispatch_low_latency = c.intra.dispatch_one_sided = c.intra.dispatch_two_sided = c.intra.dispatch;
     c.intra.dispatch_low_latency.launch = 13_us;
     c.intra.dispatch_low_latency.wave = 5_us;
