@@ -9,12 +9,11 @@
 #include "model/presets.h"
 
 namespace stepcast {
+namespace {
 
 struct DeviceFile {
     KEY_NAMED(std::vector<KnownDevice>, devices, {}, "device", "");
 };
-
-namespace {
 
 // Lower case; a name's letters and digits stay together, but "RTX3090" is two words as "RTX 3090" is.
 std::set<std::string> name_words(const std::string& text) {

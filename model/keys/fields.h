@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "model/keys/key_values.h"
 #include "model/keys/toml_reader.h"
 
@@ -51,7 +52,7 @@ bool read_field(std::string_view path, const ConfigValue& value, Table& table) {
     return known;
 }
 
-// The fields of one value as lines of a file.
+// The fields of one value as lines of a file; texts without control characters, which no reader takes.
 template <class Table>
 std::string field_lines(const Table& table, std::initializer_list<std::string_view> left_out = {}) {
     std::string text;
@@ -60,8 +61,16 @@ std::string field_lines(const Table& table, std::initializer_list<std::string_vi
         using Field = std::remove_cvref_t<decltype(field)>;
         if constexpr (OneValue<Field>) {
             if (std::find(left_out.begin(), left_out.end(), row.name) != left_out.end()) return;
-            const std::string value = value_text(field);
-            text += std::string(row.name) + " = " + (field_type<Field>.quoted ? quoted_toml(value) : value) + "\n";
+            std::string value;
+            if constexpr (std::is_same_v<Field, std::vector<std::string>>) {
+                Field plain;
+                for (const std::string& one : field) plain.push_back(plain_text(one));
+                value = value_text(plain);
+            } else {
+                value = value_text(field);
+                if (field_type<Field>.quoted) value = quoted_toml(plain_text(value));
+            }
+            text += std::string(row.name) + " = " + value + "\n";
         }
     };
     each_key<Table>("", write);
