@@ -4,10 +4,12 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
+#include <ranges>
 
 #include "model/errors.h"
 #include "model/files/plain_text.h"
-#include "model/keys/key_values.h"
+#include "model/keys/fields.h"
 #include "model/machine/generation.h"
 #include "model/machine/scatter.h"
 #include "model/presets.h"
@@ -40,18 +42,20 @@ TomlFile nameplate_of(TomlFile file, const std::string& prefix) {
     return file;
 }
 
-bool has_constants(const TomlFile& file, const std::string& prefix) {
-    return std::ranges::any_of(
-        file.entries, [&](const TomlEntry& e) { return prefix + e.path == "cluster.kernel.gemm_efficiency"; });
-}
-bool is_gpu(const TomlFile& file, const std::string& prefix) {
-    return std::ranges::any_of(file.entries, [&](const TomlEntry& e) {
-        return prefix + e.path == "cluster.gpu.peak.fp16" || prefix + e.path == "cluster.gpu.peak.bf16";
-    });
+bool states_any(const TomlFile& file, const std::string& prefix, std::initializer_list<std::string_view> keys) {
+    return std::ranges::any_of(file.entries, [&](const TomlEntry& e) { return std::ranges::find(keys, prefix + e.path) != keys.end(); });
 }
 
 bool is_fitted(const TomlFile& file) {
     return std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path.starts_with("fitted."); });
+}
+
+using Machines = std::vector<Cluster>;
+
+Machines those(const Machines& from, const auto& which) {
+    Machines found;
+    std::ranges::copy_if(from, std::back_inserter(found), which);
+    return found;
 }
 
 // Dies for NVSwitch and dies for PCIe differ more than generations do.
@@ -61,76 +65,83 @@ int likeness(const Cluster& a, const Cluster& b) {
 
 constexpr int least_likeness = 3;  // of a machine's like: its fabric, and at most one generation away
 
-bool any_like(const std::vector<Layers>& machines, const Cluster& cluster) {
-    return std::ranges::any_of(machines, [&](const Layers& m) { return likeness(m.experiment.cluster, cluster) >= least_likeness; });
+bool any_like(const Machines& machines, const Cluster& cluster) {
+    return std::ranges::any_of(machines, [&](const Cluster& m) { return likeness(m, cluster) >= least_likeness; });
 }
 
 // Where no machine is alike, products scatter by so much more, and a step with them.
-double spread_for(const std::vector<Layers>& machines, const Cluster& cluster) {
+double spread_for(const Machines& machines, const Cluster& cluster) {
     if (any_like(machines, cluster)) return spread_of_steps;
     const double alike = transfer_spread("gemm", true), alone = transfer_spread("gemm", false);
     return std::sqrt(spread_of_steps * spread_of_steps + std::max(0.0, alone * alone - alike * alike));
 }
 
-std::vector<Layers> fitted_machines(const std::string& left_out) {
-    std::vector<Layers> found;
+Machines fitted_machines(const std::string& left_out) {
+    Machines found;
     for (const std::string& name : measured_machines()) {
         if (name == left_out || !has_preset(PresetKind::cluster, name)) continue;
         const auto path = preset_path(PresetKind::cluster, name);
-        if (is_fitted(read_toml(path))) lay_cluster(found.emplace_back(), path);
+        if (!is_fitted(read_toml(path))) continue;
+        Layers layers;
+        lay_cluster(layers, path);
+        found.push_back(std::move(layers.experiment.cluster));
     }
     return found;
 }
 
-std::vector<Layers> nearest(const std::vector<Layers>& from, const Cluster& to) {
-    int most = likeness(from.front().experiment.cluster, to);
-    for (const Layers& machine : from) most = std::max(most, likeness(machine.experiment.cluster, to));
-    std::vector<Layers> like;
-    for (const Layers& machine : from)
-        if (likeness(machine.experiment.cluster, to) == most) like.push_back(machine);
-    return like;
+Machines nearest(const Machines& from, const Cluster& to) {
+    const auto alike = [&](const Cluster& m) { return likeness(m, to); };
+    const int most = std::ranges::max(from | std::views::transform(alike));
+    return those(from, [&](const Cluster& m) { return alike(m) == most; });
 }
 
 // Links of the same fabric and, where there are any, of the same generation.
-std::vector<Layers> with_links_like(const std::vector<Layers>& from, const Cluster& to) {
-    std::vector<Layers> same, like;
-    for (const Layers& machine : from) {
-        const Cluster& c = machine.experiment.cluster;
-        if (c.fabric != to.fabric) continue;
-        same.push_back(machine);
-        if (std::min(generation(c.gpu), Generation::blackwell) == std::min(generation(to.gpu), Generation::blackwell)) like.push_back(machine);
-    }
+Machines with_links_like(const Machines& from, const Cluster& to) {
+    const auto links = [](const Cluster& c) { return std::min(generation(c.gpu), Generation::blackwell); };
+    const Machines same = those(from, [&](const Cluster& c) { return c.fabric == to.fabric; });
+    const Machines like = those(same, [&](const Cluster& c) { return links(c) == links(to); });
     return !like.empty() ? like : !same.empty() ? same : from;
 }
 
-std::string names_of(const std::vector<Layers>& from) {
+std::string names_of(const Machines& from) {
     std::string names;
-    for (const Layers& machine : from) names += (names.empty() ? "" : ", ") + machine.experiment.cluster.name;
+    for (const Cluster& machine : from) names += (names.empty() ? "" : ", ") + machine.name;
     return names;
+}
+
+void lay_origin(Layers& layers, const std::string& key, const std::string& at) {
+    layers.origin[key] = Origin::prior;
+    layers.set_at[key] = at;
 }
 
 // Over the machines whose value was fitted; where none was, over all.
 template <class T>
-double median_of(const Key& key, std::vector<Layers>& from) {
+double median_of(const Key& key, std::vector<Experiment>& from) {
     std::vector<double> fitted, all;
-    for (Layers& machine : from) {
-        all.push_back(number_in(field_in<T>(key, machine.experiment)));
-        const auto origin = machine.origin.find(std::string(key.path));
-        if (origin != machine.origin.end() && origin->second == Origin::fitted) fitted.push_back(all.back());
+    for (Experiment& machine : from) {
+        all.push_back(number_in(field_in<T>(key, machine)));
+        const auto& parameters = machine.cluster.fitted->parameters;
+        if (std::ranges::find(parameters, key.path.substr(std::string_view("cluster.").size()), &FittedParameter::key) != parameters.end())
+            fitted.push_back(all.back());
     }
     return median(fitted.empty() ? all : fitted);
 }
 
-void lay_medians(Layers& layers, std::vector<Layers>& near, std::vector<Layers>& linked) {
+void lay_medians(Layers& layers, const Machines& near, const Machines& linked) {
+    const auto holders = [](const Machines& of) {
+        std::vector<Experiment> all(of.size());
+        for (std::size_t i = 0; i < of.size(); ++i) all[i].cluster = of[i];
+        return all;
+    };
+    auto near_ones = holders(near), linked_ones = holders(linked);
     for (const auto& key : cluster_keys()) {
         const std::string path(key.path);
         if (is_nameplate(path) || std::ranges::none_of(tables, [&](const char* t) { return path.starts_with(t); }))
             continue;
-        std::vector<Layers>& from = path.starts_with("cluster.link.") ? linked : near;
+        const bool link = path.starts_with("cluster.link.");
         use_field<double, Seconds, Bytes, BytesPerSecond>(key, layers.experiment, [&]<class T>(T& value) {
-            value = T(median_of<T>(key, from));
-            layers.origin[path] = Origin::prior;
-            layers.set_at[path] = "median of " + names_of(from);
+            value = T(median_of<T>(key, link ? linked_ones : near_ones));
+            lay_origin(layers, path, "median of " + names_of(link ? linked : near));
         });
     }
 }
@@ -143,87 +154,61 @@ Kernel middle(std::vector<Kernel> kernels) {
 }
 
 // Machines whose SMs multiply as fast as `to`'s, or as nearly so as any.
-std::vector<Layers> of_like_rate(const std::vector<Layers>& from, const Gpu& to) {
+Machines of_like_rate(const Machines& from, const Gpu& to) {
     constexpr double same = 0.05;  // of a logarithm
     double least = INFINITY;
-    for (const Layers& machine : from) least = std::min(least, rate_distance(machine.experiment.cluster.gpu, to));
-    std::vector<Layers> like;
-    for (const Layers& machine : from)
-        if (rate_distance(machine.experiment.cluster.gpu, to) < least + same) like.push_back(machine);
-    return like;
+    for (const Cluster& machine : from) least = std::min(least, rate_distance(machine.gpu, to));
+    return those(from, [&](const Cluster& m) { return rate_distance(m.gpu, to) < least + same; });
 }
 
 template <class Kernel>
-void add_by_name(std::vector<Kernel>& all, const std::vector<Layers>& from, std::vector<Kernel> KernelCosts::*list,
-                 const Gpu& to) {
-    std::vector<std::string> names;
-    for (const Layers& machine : from)
-        for (const Kernel& kernel : machine.experiment.cluster.kernel.*list)
-            if (std::ranges::find(names, kernel.name) == names.end()) names.push_back(kernel.name);
-    for (const std::string& name : names) {
-        if (std::ranges::any_of(all, [&](const Kernel& k) { return k.name == name; })) continue;
-        std::vector<Layers> having;
-        for (const Layers& machine : from)
-            if (std::ranges::find(machine.experiment.cluster.kernel.*list, name, &Kernel::name) !=
-                (machine.experiment.cluster.kernel.*list).end())
-                having.push_back(machine);
-        std::vector<Kernel> same;
-        for (const Layers& machine : of_like_rate(having, to))
-            for (const Kernel& kernel : machine.experiment.cluster.kernel.*list)
-                if (kernel.name == name) same.push_back(moved(kernel, machine.experiment.cluster.gpu, to));
-        all.push_back(middle(same));
-    }
+void add_by_name(std::vector<Kernel>& all, const Machines& from, std::vector<Kernel> KernelCosts::*list, const Gpu& to) {
+    for (const Cluster& first : from)
+        for (const Kernel& named : first.kernel.*list) {
+            const auto is_it = [&](const Kernel& k) { return k.name == named.name; };
+            if (std::ranges::any_of(all, is_it)) continue;
+            std::vector<Kernel> same;
+            for (const Cluster& m : of_like_rate(those(from, [&](const Cluster& c) { return std::ranges::any_of(c.kernel.*list, is_it); }), to))
+                for (const Kernel& kernel : m.kernel.*list)
+                    if (is_it(kernel)) same.push_back(moved(kernel, m.gpu, to));
+            all.push_back(middle(same));
+        }
 }
 
 // The nearest machines' kernels first, then those that only others run. Where none is alike, attention is that of machines whose
 // SMs are as fast: what feeds a tensor core matters more to it than the generation or the fabric.
-void lay_kernels(Cluster& cluster, const std::vector<Layers>& near, const std::vector<Layers>& all) {
+void lay_kernels(Cluster& cluster, const Machines& near, const Machines& all) {
     KernelCosts& kernel = cluster.kernel;
     const std::string named = kernel.attention.name;
-    const bool alike = likeness(near.front().experiment.cluster, cluster) >= least_likeness;
-    const std::vector<Layers> attending = alike ? near : of_like_rate(all, cluster.gpu);
+    const bool alike = likeness(near.front(), cluster) >= least_likeness;
+    const Machines attending = alike ? near : of_like_rate(all, cluster.gpu);
     std::vector<AttentionKernel> of_steps;
-    for (const Layers& machine : attending)
-        if (machine.experiment.cluster.kernel.attention.tile > 0)
-            of_steps.push_back(
-                moved(machine.experiment.cluster.kernel.attention, machine.experiment.cluster.gpu, cluster.gpu));
+    for (const Cluster& m : attending)
+        if (m.kernel.attention.tile > 0) of_steps.push_back(moved(m.kernel.attention, m.gpu, cluster.gpu));
     if (!of_steps.empty()) kernel.attention = middle(of_steps);
-    for (const std::vector<Layers>* from : {&attending, &all})
+    for (const Machines* from : {&attending, &all})
         add_by_name(kernel.attention_kernels, *from, &KernelCosts::attention_kernels, cluster.gpu);
-    for (const std::vector<Layers>* from : {&near, &all})
-        add_by_name(kernel.expert_kernels, *from, &KernelCosts::expert_kernels, cluster.gpu);
-    for (const AttentionKernel& k : kernel.attention_kernels) {
-        if (named.empty() || k.name != named) continue;
-        kernel.attention = alone(k);
-    }
-}
-
-std::vector<Cluster> clusters_of(const std::vector<Layers>& from) {
-    std::vector<Cluster> clusters;
-    for (const Layers& machine : from) clusters.push_back(machine.experiment.cluster);
-    return clusters;
+    for (const Machines* from : {&near, &all}) add_by_name(kernel.expert_kernels, *from, &KernelCosts::expert_kernels, cluster.gpu);
+    for (const AttentionKernel& k : kernel.attention_kernels)
+        if (!named.empty() && k.name == named) kernel.attention = alone(k);
 }
 
 // Between two sockets runs the same share of a rank's link as on the machines whose links are alike.
-void lay_sockets(Layers& layers, const std::vector<Layers>& linked) {
+void lay_sockets(Layers& layers, const Machines& linked) {
     Link& intra = layers.experiment.cluster.intra;
     std::vector<double> shares;
-    for (const Layers& machine : linked) {
-        const Link& like = machine.experiment.cluster.intra;
-        if (like.socket_bandwidth > BytesPerSecond(0)) shares.push_back(like.socket_bandwidth / like.bandwidth);
-    }
+    for (const Cluster& machine : linked)
+        if (machine.intra.socket_bandwidth > BytesPerSecond(0)) shares.push_back(machine.intra.socket_bandwidth / machine.intra.bandwidth);
     if (shares.empty()) return;
     intra.socket_bandwidth = intra.bandwidth * median(shares);
-    layers.origin["cluster.link.intra.socket_bandwidth"] = Origin::prior;
-    layers.set_at["cluster.link.intra.socket_bandwidth"] = "median share of " + names_of(linked);
+    lay_origin(layers, "cluster.link.intra.socket_bandwidth", "median share of " + names_of(linked));
 }
 
 // What goes with the rates of an SM: model/machine/priors.h.
-void lay_rates(Layers& layers, const std::vector<Layers>& near, const std::vector<Layers>& all) {
-    Cluster& cluster = layers.experiment.cluster;
+void lay_rates(Cluster& cluster, const Machines& near, const Machines& all) {
     KernelCosts& kernel = cluster.kernel;
-    kernel.cast = moved_casts(clusters_of(all), kernel.cast, cluster.gpu);
-    const double ratio = efficiency_ratio(clusters_of(all), clusters_of(near), cluster.gpu);
+    kernel.cast = moved_casts(all, kernel.cast, cluster.gpu);
+    const double ratio = efficiency_ratio(all, near, cluster.gpu);
     const auto move = [&](double& efficiency) { efficiency = std::min(0.95, efficiency * ratio); };
     move(kernel.gemm_efficiency);
     move(kernel.fp8_blocks.efficiency);
@@ -231,11 +216,9 @@ void lay_rates(Layers& layers, const std::vector<Layers>& near, const std::vecto
 }
 
 // How tensor cores take their operands goes with the generation: there is no median of it.
-void lay_operands(Layers& layers, const std::vector<Layers>& near) {
-    const std::string key = "cluster.kernel.gemm_shared_operands";
-    layers.experiment.cluster.kernel.gemm_shared_operands = near.front().experiment.cluster.kernel.gemm_shared_operands;
-    layers.origin[key] = Origin::prior;
-    layers.set_at[key] = "as " + names_of(near);
+void lay_operands(Layers& layers, const Machines& near) {
+    layers.experiment.cluster.kernel.gemm_shared_operands = near.front().kernel.gemm_shared_operands;
+    lay_origin(layers, "cluster.kernel.gemm_shared_operands", "as " + names_of(near));
 }
 
 // What products at full clock would draw, relative to what the limit leaves on top of idle: alike for machines of a kind, as their
@@ -247,10 +230,9 @@ double full_draw(const Cluster& c) {
 
 // But an operation takes no more energy than on those: a board with fewer of them stays below its limit.
 // Where no limit is stated, steps run at the clock that such a draw leaves.
-void lay_power(Layers& layers, const std::vector<Layers>& near) {
+void lay_power(Layers& layers, const Machines& near) {
     std::vector<double> draws, bytes, energies;
-    for (const Layers& machine : near) {
-        const Cluster& c = machine.experiment.cluster;
+    for (const Cluster& c : near) {
         if (c.power.limit <= c.power.idle) continue;
         draws.push_back(full_draw(c));
         bytes.push_back(c.power.byte);
@@ -265,53 +247,49 @@ void lay_power(Layers& layers, const std::vector<Layers>& near) {
     cluster.power.flop = 1;
     cluster.power.flop = std::min(median(draws) / full_draw(cluster), median(energies));
     cluster.power.byte = median(bytes);
-    for (const char* key : {"cluster.power.flop_pj", "cluster.power.byte_pj"}) {
-        layers.origin[key] = Origin::prior;
-        layers.set_at[key] = "median of " + names_of(near);
-    }
+    for (const char* key : {"cluster.power.flop_pj", "cluster.power.byte_pj"}) lay_origin(layers, key, "median of " + names_of(near));
+}
+
+struct PriorLists {
+    KEY(std::vector<std::string>, machines, {}, "whose constants others are taken from");
+    KEY(std::vector<std::string>, sisters, {}, "lists of machines whose chips have the same SMs");
+};
+PriorLists read_lists() {
+    const std::string path = home_folder() + "/model/presets/priors.toml";
+    return std::filesystem::is_regular_file(path) ? read_table<PriorLists>(path, "a file of priors") : PriorLists{};
 }
 
 }  // namespace
 
-void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& prefix, const std::string& left_out) {
-    if (!is_gpu(cluster, prefix) || has_constants(cluster, prefix)) return;
+void lay_priors(Layers& layers, const TomlFile& file, const std::string& prefix, const std::string& left_out) {
+    if (!states_any(file, prefix, {"cluster.gpu.peak.fp16", "cluster.gpu.peak.bf16"}) ||
+        states_any(file, prefix, {"cluster.kernel.gemm_efficiency"}))
+        return;
     const auto all = fitted_machines(left_out);
     if (all.empty()) return;
-    Layers plate;  // which machines are near shows before the file is laid over the priors
-    lay_file(plate, nameplate_of(cluster, prefix), prefix, Origin::preset);
-    auto near = nearest(all, plate.experiment.cluster), linked = with_links_like(all, plate.experiment.cluster);
-    layers.experiment.cluster.gpu = plate.experiment.cluster.gpu;
-    layers.experiment.cluster.intra.bandwidth = plate.experiment.cluster.intra.bandwidth;
-    layers.experiment.cluster.power = plate.experiment.cluster.power;
-    layers.experiment.cluster.kernel.attention.name = plate.experiment.cluster.kernel.attention.name;
+    Layers before;  // which machines are near shows before the file is laid over the priors
+    lay_file(before, nameplate_of(file, prefix), prefix, Origin::preset);
+    const Cluster& plate = before.experiment.cluster;
+    Cluster& cluster = layers.experiment.cluster;
+    const auto near = nearest(all, plate), linked = with_links_like(all, plate);
+    cluster.gpu = plate.gpu;
+    cluster.intra.bandwidth = plate.intra.bandwidth;
+    cluster.power = plate.power;
+    cluster.kernel.attention.name = plate.kernel.attention.name;
     lay_medians(layers, near, linked);
     lay_operands(layers, near);
     lay_sockets(layers, linked);
-    lay_rates(layers, near, all);
+    lay_rates(cluster, near, all);
     lay_power(layers, near);
-    lay_kernels(layers.experiment.cluster, near, all);
-    layers.experiment.cluster.noise.step = spread_for(all, plate.experiment.cluster);
-    layers.origin["cluster.noise.step"] = Origin::prior;
-    layers.set_at["cluster.noise.step"] = "spread of forecasts from these";
+    lay_kernels(cluster, near, all);
+    cluster.noise.step = spread_for(all, plate);
+    lay_origin(layers, "cluster.noise.step", "spread of forecasts from these");
 }
 
-// An array of priors.toml.
-static std::vector<std::string> listed(std::string_view wanted) {
-    std::vector<std::string> names;
-    const std::string path = home_folder() + "/model/presets/priors.toml";
-    if (!std::filesystem::is_regular_file(path)) return names;
-    for (const TomlEntry& entry : read_toml(path).entries) {
-        if (entry.path != "machines" && entry.path != "sisters")
-            throw ConfigError(entry.key_at + ": " + entry.path + ": expected machines and sisters, arrays of clusters");
-        if (entry.path == wanted) read_value(entry.value, names);
-    }
-    return names;
-}
-
-std::vector<std::string> measured_machines() { return listed("machines"); }
+std::vector<std::string> measured_machines() { return read_lists().machines; }
 
 std::vector<std::string> sisters_of(const std::string& machine) {
-    for (const std::string& list : listed("sisters")) {
+    for (const std::string& list : read_lists().sisters) {
         std::vector<std::string> names = words_of(list);
         if (std::erase(names, machine) > 0) return names;
     }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/machine/generation.h"
+#include "model/records/measurements.h"
 
 namespace stepcast {
 namespace {
@@ -14,12 +15,6 @@ constexpr double most_of_memory = 0.95, most_of_tensor = 0.8, least_gain = 1.01;
 bool states_sms(const Gpu& gpu) { return gpu.sms > 1; }
 double rate_of_sm(const Gpu& gpu) { return std::max(gpu.peaks[Dtype::fp16], gpu.peaks[Dtype::bf16]).si() / gpu.sms; }
 double bandwidth_of_sm(const Gpu& gpu) { return gpu.memory_bandwidth.si() / gpu.sms; }
-
-double median_of(std::vector<double> values) {
-    std::ranges::sort(values);
-    const auto middle = values.size() / 2;
-    return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 double mean_rate(const std::vector<Cluster>& machines) {
     double sum = 0;
@@ -72,11 +67,11 @@ CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const G
             of_tensor.push_back(c.kernel.cast.tensor_efficiency * c.kernel.cast.tensor_gain * bandwidth_of_sm(c.gpu));
     }
     if (rates.empty() || !states_sms(to)) return casts;
-    const double share = median_of(rates) / bandwidth_of_sm(to);
+    const double share = median(rates) / bandwidth_of_sm(to);
     casts.efficiency = std::min(most_of_memory, share);
     casts.cache_gain = std::max(least_gain, share / casts.efficiency);
     if (of_tensor.empty()) return casts;
-    const double tensor = median_of(of_tensor) / bandwidth_of_sm(to);
+    const double tensor = median(of_tensor) / bandwidth_of_sm(to);
     casts.tensor_efficiency = std::min(most_of_tensor, tensor);
     casts.tensor_gain = std::max(least_gain, tensor / casts.tensor_efficiency);
     return casts;
