@@ -40,11 +40,7 @@ public:
     }
     void may(const char* key, const char* name) {
         if (!states(name)) return;
-        try {
-            assign(*find_key("workload." + std::string(key)), experiment_, value_of(json_[name]));
-        } catch (const ConfigError& e) {
-            fail(name, e.what());
-        }
+        at_place(path_ + ": " + name, [&] { assign(*find_key("workload." + std::string(key)), experiment_, value_of(json_[name])); });
     }
     Workload& workload() { return experiment_.workload; }
     HubConfig said;  // all but the workload

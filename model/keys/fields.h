@@ -97,13 +97,8 @@ std::vector<std::string> names_of_fields(const std::string& before = "") {
 template <class Take, class Unknown>
 void each_entry(const std::vector<TomlEntry>& entries, Take take, Unknown unknown) {
     for (const TomlEntry& entry : entries) {
-        bool known = false;
-        try {
-            known = take(entry);
-        } catch (const ConfigError& error) {
-            throw ConfigError(entry.value_at + ": " + entry.path + ": " + error.what());
-        }
-        if (!known) throw ConfigError(entry.key_at + ": " + unknown(entry));
+        if (!at_place(entry.value_at + ": " + entry.path, [&] { return take(entry); }))
+            throw ConfigError(entry.key_at + ": " + unknown(entry));
     }
 }
 

@@ -144,13 +144,11 @@ void read_rows(const ConfigValue& found, std::string_view example, std::vector<R
             throw ConfigError(fmt::format("point {}: found {}; expected {} values, for example {}", i + 1,
                                           row ? fmt::format("{} values", row->size()) : shown((*rows)[i]), fields.width,
                                           example));
-        try {
+        at_place(fmt::format("point {}", i + 1), [&] {
             RowReader reader(*row);
             pass_fields(reader, out.emplace_back());
             check(out, *row);
-        } catch (const ConfigError& e) {
-            throw ConfigError(fmt::format("point {}: {}", i + 1, e.what()));
-        }
+        });
     }
 }
 

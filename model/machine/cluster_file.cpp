@@ -30,17 +30,12 @@ void lay_parameter(Layers& layers, const std::string& prefix, const FittedParame
     if (!key || is_preset(*key))
         throw ConfigError(at("key") + ": fitted.parameters: \"" + p.key + "\": " + unknown_key(p.key, prefix));
     const auto assign_at = [&](const std::string& name, const std::string& text, Experiment& experiment) {
-        try {
-            assign_text(*key, experiment, text);
-        } catch (const ConfigError& e) {
-            throw ConfigError(at(name) + ": " + p.key + ": " + e.what());
-        }
+        at_place(at(name) + ": " + p.key, [&] { assign_text(*key, experiment, text); });
     };
     Experiment scratch;
     if (!p.prior.empty()) assign_at("prior", p.prior, scratch);
     assign_at("value", p.value, layers.experiment);
-    layers.set_at[prefix + p.key] = at("value");
-    layers.origin[prefix + p.key] = Origin::fitted;
+    layers.said[prefix + p.key] = {Origin::fitted, at("value")};
 }
 
 Fitted lay_fitted(Layers& layers, const std::string& prefix, const std::vector<TomlEntry>& entries) {

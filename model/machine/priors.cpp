@@ -109,11 +109,6 @@ std::string names_of(const Machines& from) {
     return names;
 }
 
-void lay_origin(Layers& layers, const std::string& key, const std::string& at) {
-    layers.origin[key] = Origin::prior;
-    layers.set_at[key] = at;
-}
-
 // Over the machines whose value was fitted; where none was, over all.
 template <class T>
 double median_of(const Key& key, std::vector<Experiment>& from) {
@@ -141,7 +136,7 @@ void lay_medians(Layers& layers, const Machines& near, const Machines& linked) {
         const bool link = path.starts_with("cluster.link.");
         use_field<double, Seconds, Bytes, BytesPerSecond>(key, layers.experiment, [&]<class T>(T& value) {
             value = T(median_of<T>(key, link ? linked_ones : near_ones));
-            lay_origin(layers, path, "median of " + names_of(link ? linked : near));
+            layers.said[path] = {Origin::prior, "median of " + names_of(link ? linked : near)};
         });
     }
 }
@@ -201,7 +196,7 @@ void lay_sockets(Layers& layers, const Machines& linked) {
         if (machine.intra.socket_bandwidth > BytesPerSecond(0)) shares.push_back(machine.intra.socket_bandwidth / machine.intra.bandwidth);
     if (shares.empty()) return;
     intra.socket_bandwidth = intra.bandwidth * median(shares);
-    lay_origin(layers, "cluster.link.intra.socket_bandwidth", "median share of " + names_of(linked));
+    layers.said["cluster.link.intra.socket_bandwidth"] = {Origin::prior, "median share of " + names_of(linked)};
 }
 
 // What goes with the rates of an SM: model/machine/priors.h.
@@ -218,7 +213,7 @@ void lay_rates(Cluster& cluster, const Machines& near, const Machines& all) {
 // How tensor cores take their operands goes with the generation: there is no median of it.
 void lay_operands(Layers& layers, const Machines& near) {
     layers.experiment.cluster.kernel.gemm_shared_operands = near.front().kernel.gemm_shared_operands;
-    lay_origin(layers, "cluster.kernel.gemm_shared_operands", "as " + names_of(near));
+    layers.said["cluster.kernel.gemm_shared_operands"] = {Origin::prior, "as " + names_of(near)};
 }
 
 // What products at full clock would draw, relative to what the limit leaves on top of idle: alike for machines of a kind, as their
@@ -247,7 +242,7 @@ void lay_power(Layers& layers, const Machines& near) {
     cluster.power.flop = 1;
     cluster.power.flop = std::min(median(draws) / full_draw(cluster), median(energies));
     cluster.power.byte = median(bytes);
-    for (const char* key : {"cluster.power.flop_pj", "cluster.power.byte_pj"}) lay_origin(layers, key, "median of " + names_of(near));
+    for (const char* key : {"cluster.power.flop_pj", "cluster.power.byte_pj"}) layers.said[key] = {Origin::prior, "median of " + names_of(near)};
 }
 
 struct PriorLists {
@@ -283,7 +278,7 @@ void lay_priors(Layers& layers, const TomlFile& file, const std::string& prefix,
     lay_power(layers, near);
     lay_kernels(cluster, near, all);
     cluster.noise.step = spread_for(all, plate);
-    lay_origin(layers, "cluster.noise.step", "spread of forecasts from these");
+    layers.said["cluster.noise.step"] = {Origin::prior, "spread of forecasts from these"};
 }
 
 std::vector<std::string> measured_machines() { return read_lists().machines; }
