@@ -16,9 +16,6 @@ void read_value(const ConfigValue& found, Bytes& out);
 void read_value(const ConfigValue& found, BytesPerSecond& out);
 void read_value(const ConfigValue& found, FlopsPerSecond& out);
 void read_value(const ConfigValue& found, Watts& out);
-void read_value(const ConfigValue& found, std::vector<int>& out);         // [13, 14, ..]
-void read_value(const ConfigValue& found, std::vector<double>& out);      // [1, 0.93, ..]
-void read_value(const ConfigValue& found, std::vector<std::string>& out);
 void read_value(const ConfigValue& found, Curve& out);                    // [["4 KiB", "3.1 us"], ..]
 void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out);  // a row: its fields in their order
 void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out);
@@ -30,9 +27,13 @@ template <HasNames Enum>
 void read_value(const ConfigValue& found, Enum& out) {
     out = parse_name<Enum>(name_in(found));
 }
-template <HasNames Enum>
-void read_value(const ConfigValue& found, std::vector<Enum>& out) {  // ["none", "full"]
-    for (const ConfigValue& value : list_in(found, "names")) read_value(value, out.emplace_back());
+// [13, 14, ..], ["none", "full"]
+template <class T>
+concept Listed = std::is_arithmetic_v<T> || std::is_same_v<T, std::string> || HasNames<T>;
+template <Listed T>
+void read_value(const ConfigValue& found, std::vector<T>& out) {
+    constexpr std::string_view of = std::is_integral_v<T> ? "integers" : std::is_floating_point_v<T> ? "numbers" : HasNames<T> ? "names" : "texts";
+    for (const ConfigValue& value : list_in(found, of)) read_value(value, out.emplace_back());
 }
 
 template <class T>
@@ -54,9 +55,6 @@ std::string value_text(bool value);
 std::string value_text(double value);
 std::string value_text(std::uint64_t value);
 std::string value_text(const std::string& value);
-std::string value_text(const std::vector<int>& value);
-std::string value_text(const std::vector<double>& value);
-std::string value_text(const std::vector<std::string>& value);
 std::string value_text(const Curve& value);
 std::string value_text(const std::vector<AttentionKernel>& value);
 std::string value_text(const std::vector<ExpertKernel>& value);
@@ -70,11 +68,11 @@ template <HasNames Enum>
 std::string value_text(Enum value) {
     return std::string(to_string(value));
 }
-template <HasNames Enum>
-std::string value_text(const std::vector<Enum>& value) {
-    std::vector<std::string> names;
-    for (const Enum one : value) names.emplace_back(to_string(one));
-    return value_text(names);
+template <Listed T>
+std::string value_text(const std::vector<T>& value) {
+    std::string text;
+    for (const T& one : value) text += (text.empty() ? "" : ", ") + (std::is_arithmetic_v<T> ? value_text(one) : quoted_toml(value_text(one)));
+    return "[" + text + "]";
 }
 template <class T>
 std::string value_text(const std::optional<T>& value) {
