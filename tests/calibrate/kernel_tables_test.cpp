@@ -393,7 +393,7 @@ TEST_CASE("kernels of every table are compared with their work and their traffic
 TEST_CASE("the interval of a kernel is as wide as the error of its kind") {
     const TestFolder folder;
     Cluster c = read_cluster("dgx-a100");
-    c.fitted->errors = {{"gemm", "fitted", 9, 0.5, 0, 0}, {"gemm", "held-out tenth", 9, 0.1, 0, 0}, {"all_reduce", "fitted", 9, 0.5, 0, 0}};
+    c.fitted->errors = {{"gemm", "fitted", 9, 0, 0.5}, {"gemm", "held-out tenth", 9, 0, 0.1}, {"all_reduce", "fitted", 9, 0, 0.5}};
     const std::string path = folder.write("g.csv", "m,n,k,dtype,time_us\n4096,4096,4096,bf16,600\n");
     const KernelComparison row = read_own_kernels(path, c).rows.at(0);
     CHECK(row.p90 / row.predicted == Approx(std::exp(p90_of_normal * 1.2533 * 0.1)));
