@@ -14,7 +14,6 @@ namespace stepcast {
 // expert and this one that of the dense layers.
 struct ModelFamily {
     Workload architecture;
-    KEY(std::string, base, {}, "family that it starts from");
     KEY(double, blocks_a_layer, 1, "of the layers that tables state, those that one layer of the workload stands for");
     KEY(std::string, about, {}, "\"gated feed-forward, rmsnorm, rotary positions, untied, no biases\"");
     KEY(std::string, not_modelled, {}, "or why its layers have no model");
