@@ -144,7 +144,7 @@ void read_starcoder2(HubValues& c) {
 void read_experts(HubValues& c) {
     read_llama(c);
     c.need("moe.experts", c.first({"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}));
-    c.need("moe.top_k", c.first({"num_experts_per_tok", "experts_per_token", "moe_k"}));
+    c.need("moe.top_k", c.first({"num_experts_per_tok", "moe_k"}));
     c.may("moe.shared_experts", c.first({"n_shared_experts", "moe_num_shared_experts"}));
     c.may("moe.shared_ffn", c.first({"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"}));
     if (c.states("shared_expert_intermediate_size")) c.workload().moe.shared_experts = 1;
@@ -180,7 +180,9 @@ void read_sliding_gemma(HubValues& c) {
 }
 
 void read_gpt_oss(HubValues& c) {
-    read_experts(c);
+    read_llama(c);
+    c.need("moe.experts", "num_local_experts");
+    c.may("moe.top_k", c.first({"num_experts_per_tok", "experts_per_token"}));
     c.workload().qkv_bias = c.flag("attention_bias", true);
     c.workload().linear_bias = true;
 }
