@@ -58,7 +58,7 @@ Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Clust
     const bool same = known != nullptr && names_device(plate.name, known->gpu);
     cluster.name = fmt::format("{} x {}", points.ranks, plate.name);
     if (!same) {
-        cluster.gpu = {plate.name, "", plate.multiprocessors, plate.memory, plate.memory_bandwidth, {}};
+        cluster.gpu = {plate.name, "", plate.multiprocessors, plate.memory, plate.memory_bandwidth};
         measured_datasheet(cluster.gpu, points);
         cluster.intra.bandwidth = measured_link(points);
     }

@@ -120,15 +120,13 @@ Case preset_case(const CaseRow& row, const std::string& preset_name, const std::
 }  // namespace
 
 Case case_of(const CaseRow& row, const std::string& cluster, Shelf& shelf) {
-    try {
+    return at_place(fmt::format("{}:{}", row.file, row.line), [&] {
         check_ranges(row);
         check_rank_product(row);
         if (is_single_layer(row)) return single_layer_case(row, cluster, shelf);
         const auto preset = preset_of(row);
         return preset.empty() ? transformer_case(row, cluster, shelf) : preset_case(row, preset, cluster, shelf);
-    } catch (const ConfigError& e) {
-        throw ConfigError(fmt::format("{}:{}: {}", row.file, row.line, e.what()));
-    }
+    });
 }
 
 Case case_of(const CaseRow& row, const std::string& cluster, const std::string& framework) {

@@ -36,11 +36,7 @@ bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0;
 bool is_number(char c) { return is_digit(c) || c == '.'; }
 
 double number_in(const CaseRow& row, const std::string& column) {
-    try {
-        return csv_number(row.cell(column));
-    } catch (const ConfigError& e) {
-        throw ConfigError(column + ": " + e.what());
-    }
+    return at_place(column, [&] { return csv_number(row.cell(column)); });
 }
 
 // The step that value, unit and batch say, where they say one.
@@ -67,12 +63,7 @@ void check_ranges(const CaseRow& row) {
     Experiment scratch;
     for (const auto& column : columns) {
         const auto& text = row.cell(column.name);
-        if (!states(row, column.name)) continue;
-        try {
-            assign_text(*find_key(column.key), scratch, text);
-        } catch (const ConfigError& e) {
-            throw ConfigError(std::string(column.name) + ": " + e.what());
-        }
+        if (states(row, column.name)) at_place(column.name, [&] { assign_text(*find_key(column.key), scratch, text); });
     }
 }
 
@@ -88,11 +79,7 @@ bool states(const CaseRow& row, const std::string& column) {
 std::optional<int> count_in(const CaseRow& row, const std::string& column) {
     const auto& text = row.cell(column);
     if (!states(row, column)) return std::nullopt;
-    try {
-        return csv_int(text, 1);
-    } catch (const ConfigError& e) {
-        throw ConfigError(column + ": " + e.what());
-    }
+    return at_place(column, [&] { return csv_int(text, 1); });
 }
 
 int count_in(const CaseRow& row, const std::string& column, int otherwise) {

@@ -87,13 +87,8 @@ const std::string& Shelf::stated_framework(const CaseRow& row) const {
 }
 
 const Framework& Shelf::framework_of(const CaseRow& row) {
-    if (const auto& stated = stated_framework(row); !stated.empty()) {
-        try {
-            return framework(stated);
-        } catch (const ConfigError& e) {
-            throw ConfigError(std::string("framework: ") + e.what());
-        }
-    }
+    if (const auto& stated = stated_framework(row); !stated.empty())
+        return at_place("framework", [&]() -> const Framework& { return framework(stated); });
     const auto from = lower_case(row.cell("source"));
     const auto named = lower_case(row.cell("case_id") + " " + row.cell("notes"));
     for (const SourceRow& rule : sources("rule"))

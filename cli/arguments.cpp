@@ -242,11 +242,9 @@ void read_objectives(SweepQuestion& question, const Options& options) {
 }
 
 // As `parse` reads it, with the option in what it complains about.
-template <class T>
-T positive(const std::string& option, const std::string& text, T (*parse)(const std::string&)) {
+auto positive(const std::string& option, const std::string& text, auto parse) {
     try {
-        const T value = parse(text);
-        if (value > T{}) return value;
+        if (const auto value = parse(text); value > decltype(value){}) return value;
     } catch (const ConfigError& error) {
         throw ConfigError(option + " " + error.what());
     }
@@ -345,7 +343,7 @@ SweepQuestion question_of(const Options& options) {
     question.top = options.top;
     read_objectives(question, options);
     question.training = training_of(options);
-    if (!options.within.empty()) question.within = positive("--within", options.within, parse_duration);
+    if (!options.within.empty()) question.within = positive("--within", options.within, parse_seconds);
     add_node_counts(question);
     if (options.resume && options.out.empty()) throw ConfigError("--resume: expected --out, the folder to go on with");
     return question;

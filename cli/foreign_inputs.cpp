@@ -6,7 +6,6 @@
 
 #include "cli/early_checks.h"
 #include "model/errors.h"
-#include "model/experiment_text.h"
 #include "model/files/whole_files.h"
 #include "model/show.h"
 #include "translate/emit.h"
@@ -55,7 +54,7 @@ Translation asked_translation(const Options& options, const std::string& name, c
     Translation translation = translate(name, how);
     if (translation.find("parallelism.dp")) return translation;
     try {
-        const Experiment e = read_unchecked_experiment_text(experiment_text(translation), name + of_translation, overrides);
+        const Experiment e = read_unchecked_experiment({name + of_translation, experiment_text(translation)}, overrides);
         const auto& p = e.parallelism;
         if (p.dp * p.tp * p.pp * p.cp != rank_count(e.cluster)) return translation;
         how.replicas = p.dp;
@@ -98,22 +97,23 @@ std::vector<std::string> files_asked(const Options& options, const std::string& 
 }
 
 std::vector<Override> stated_keys_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides) {
-    if (const auto own = options.texts.find(name); own != options.texts.end()) return stated_keys_of_text(own->second, name, overrides);
+    if (const auto own = options.texts.find(name); own != options.texts.end()) return stated_keys({name, own->second}, overrides);
     if (!is_translated(recognise_foreign(name))) return stated_keys(name, overrides);
-    return stated_keys_of_text(experiment_text(asked_translation(options, name, overrides)), name + of_translation, overrides);
+    return stated_keys({name + of_translation, experiment_text(asked_translation(options, name, overrides))}, overrides);
 }
 
 Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides,
                             bool checked) {
-    if (const auto own = options.texts.find(name); own != options.texts.end())
-        return checked ? read_experiment_text(own->second, name, overrides)
-                       : read_unchecked_experiment_text(own->second, name, overrides);
+    const auto read = [&](const ExperimentSource& source) {
+        return checked ? read_experiment(source, overrides) : read_unchecked_experiment(source, overrides);
+    };
+    if (const auto own = options.texts.find(name); own != options.texts.end()) return read({name, own->second});
     const auto format = recognise_foreign(name);
     require_experiment(name);
     if (!is_translated(format)) {
         if (format == ForeignFormat::hub_config)
             for (const std::string& line : notes_of_hub_config(name)) options.say("note: " + line);
-        return checked ? read_experiment(name, overrides) : read_unchecked_experiment(name, overrides);
+        return read(name);
     }
     const Translation translation = asked_translation(options, name, overrides);
     for (const std::string& line : report(translation)) options.say(line);
@@ -121,8 +121,7 @@ Experiment asked_experiment(const Options& options, const std::string& name, con
         return o.key == "cluster.preset" || o.key.starts_with("cluster.gpu.");
     });
     if (checked && !machine) throw ConfigError(name + ": names no machine; expected --cluster NAME (stepcast list presets)");
-    const auto text = experiment_text(translation), path = name + of_translation;
-    return checked ? read_experiment_text(text, path, overrides) : read_unchecked_experiment_text(text, path, overrides);
+    return read({name + of_translation, experiment_text(translation)});
 }
 
 std::string shown(const Options& options) {
@@ -132,7 +131,7 @@ std::string shown(const Options& options) {
     require_experiment(name);
     const Translation translation = asked_translation(options, name, overrides);
     for (const std::string& line : report(translation)) options.say(line);
-    return show_text(experiment_text(translation), name + of_translation, overrides);
+    return show({name + of_translation, experiment_text(translation)}, overrides);
 }
 
 std::string emitted(const Experiment& experiment, const Options& options, const std::string& forecast) {

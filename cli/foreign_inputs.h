@@ -6,7 +6,7 @@
 namespace stepcast {
 
 // The experiment that is asked for: a preset, a file of ours, or another tool's, whose gaps and problems are said.
-// The single keys that it states (model/experiment_text.h).
+// The single keys that it states (stated_keys()).
 std::vector<Override> stated_keys_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides);
 Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides,
                             bool checked);

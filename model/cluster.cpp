@@ -1,17 +1,15 @@
 #include "model/cluster.h"
 
 #include "model/errors.h"
+#include "model/keys/key_values.h"
 
 namespace stepcast {
 
 HostCosts no_host_costs() {
     HostCosts none;
-    for (Seconds HostCosts::*cost :
-         {&HostCosts::call, &HostCosts::framework, &HostCosts::module_forward, &HostCosts::module_backward,
-          &HostCosts::layer, &HostCosts::exchange_setup, &HostCosts::expert_layer, &HostCosts::schedule, &HostCosts::assignment,
-          &HostCosts::message, &HostCosts::read, &HostCosts::flatten, &HostCosts::update, &HostCosts::gather,
-          &HostCosts::input})
-        none.*cost = Seconds(0);
+    each_key<HostCosts>("", [&]<auto member>(const Keyed<member>&) {
+        if constexpr (requires { none.*member = Seconds(0); }) none.*member = Seconds(0);
+    });
     return none;
 }
 

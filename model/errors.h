@@ -13,6 +13,16 @@ struct ConfigError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// What `work` gives; where it throws a ConfigError, one that begins with `place`.
+template <class Work>
+auto at_place(const std::string& place, Work work) -> decltype(work()) {
+    try {
+        return work();
+    } catch (const ConfigError& e) {
+        throw ConfigError(place + ": " + e.what());
+    }
+}
+
 // A device or communication failed; names rank and task where known. Exit 2.
 struct DeviceError : std::runtime_error {
     using std::runtime_error::runtime_error;

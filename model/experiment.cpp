@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/experiment_text.h"
 #include "model/files/plain_text.h"
 #include "model/keys/key_values.h"
 #include "model/keys/layers.h"
@@ -35,13 +34,8 @@ const Override* last_override(std::span<const Override> overrides, std::string_v
 // The file that [workload] or [cluster] starts from, if any; the command line wins over the experiment file.
 std::optional<std::string> start_of(PresetKind kind, const std::string& key, const TomlFile& file,
                                     std::span<const Override> overrides) {
-    if (const auto* o = last_override(overrides, key)) {
-        try {
-            return preset_path(kind, unquoted(o->value));
-        } catch (const ConfigError& e) {
-            throw ConfigError("--set " + key + "=" + o->value + ": " + e.what());
-        }
-    }
+    if (const auto* o = last_override(overrides, key))
+        return at_place("--set " + key + "=" + o->value, [&] { return preset_path(kind, unquoted(o->value)); });
     for (const auto& entry : file.entries)
         if (entry.path == key) return start_relative_to(kind, file, entry);
     return std::nullopt;
@@ -55,8 +49,8 @@ constexpr std::string_view rank_keys[] = {"parallelism.dp", "parallelism.tp", "p
 std::string located(const Layers& layers, const std::string& complaint) {
     const auto key = complaint.substr(0, complaint.find(": "));
     const auto set_at = [&](std::string_view wanted) {
-        const auto found = layers.set_at.find(std::string(wanted));
-        return found == layers.set_at.end() ? std::string() : found->second;
+        const auto found = layers.said.find(std::string(wanted));
+        return found == layers.said.end() ? std::string() : found->second.at;
     };
     auto at = set_at(key);
     if (key == "parallelism")
@@ -73,9 +67,9 @@ std::string located(const Layers& layers, const std::string& complaint) {
 std::string located_in_cluster(const Layers& layers, const std::string& path, const std::string& complaint) {
     const auto key = complaint.substr(0, complaint.find(": "));
     const auto asks = key.starts_with("cluster.link.inter") ? "cluster.nodes" : "cluster.gpus_per_node";
-    auto found = layers.set_at.find(key);
-    if (found == layers.set_at.end()) found = layers.set_at.find(asks);
-    return (found == layers.set_at.end() ? path : found->second) + ": " + complaint.substr(8);
+    auto found = layers.said.find(key);
+    if (found == layers.said.end()) found = layers.said.find(asks);
+    return (found == layers.said.end() ? path : found->second.at) + ": " + complaint.substr(8);
 }
 
 // A routing file brings its number of experts, unless the command line insists on one.
@@ -113,28 +107,21 @@ void spread(Layers& layers, const Override& ranks) {
     const auto at = "--gpus " + ranks.value;
     auto& c = layers.experiment.cluster;
     Experiment count;
-    try {
-        assign_text(*find_key("parallelism.dp"), count, ranks.value);  // which takes as many as there may be
-    } catch (const ConfigError& e) {
-        throw ConfigError(at + ": " + e.what());
-    }
+    at_place(at, [&] { assign_text(*find_key("parallelism.dp"), count, ranks.value); });  // which takes as many as there may be
     const int wanted = count.parallelism.dp;
     if (wanted > c.gpus_per_node && wanted % c.gpus_per_node != 0)
         throw ConfigError(at + ": a node of " + c.name + " has " + std::to_string(c.gpus_per_node) +
                           "; expected a multiple, or fewer");
     const int nodes = std::max(1, wanted / c.gpus_per_node);
-    if (const auto said = layers.set_at.find("cluster.nodes");
-        said != layers.set_at.end() && said->second.starts_with("--set ") && c.nodes != nodes)
+    if (const auto said = layers.said.find("cluster.nodes");
+        said != layers.said.end() && said->second.at.starts_with("--set ") && c.nodes != nodes)
         throw ConfigError(fmt::format("{}: {} nodes of {} by {}; expected {}, or one of the two", at, c.nodes, c.gpus_per_node,
-                                      said->second, static_cast<long>(c.nodes) * c.gpus_per_node));
+                                      said->second.at, static_cast<long>(c.nodes) * c.gpus_per_node));
     c.nodes = nodes;
     if (wanted < c.gpus_per_node && !c.gpu.rank_rates.empty())
         c.gpu.rank_rates.resize(std::min<std::size_t>(c.gpu.rank_rates.size(), static_cast<std::size_t>(wanted)));
     c.gpus_per_node = std::min(wanted, c.gpus_per_node);
-    for (const char* key : {"cluster.nodes", "cluster.gpus_per_node"}) {
-        layers.set_at[key] = at;
-        layers.origin[key] = Origin::set;
-    }
+    for (const char* key : {"cluster.nodes", "cluster.gpus_per_node"}) layers.said[key] = {Origin::set, at};
 }
 
 // As many replicas as the cluster has room for.
@@ -143,19 +130,19 @@ void fill_with_replicas(Layers& layers, const std::string& at) {
     const int one = p.tp * p.pp * p.cp, ranks = rank_count(layers.experiment.cluster);
     if (ranks % one != 0) return;  // the cross rule says it better
     p.dp = ranks / one;
-    layers.set_at["parallelism.dp"] = at;
+    layers.said["parallelism.dp"].at = at;
 }
 
 // Rates stay when only the name of their device changes.
 void require_same_device(const Layers& layers, const std::string& before) {
     const auto& gpu = layers.experiment.cluster.gpu;
     const auto set = [&](std::string_view prefix) {
-        return std::ranges::any_of(layers.origin, [&](const auto& entry) {
-            return entry.second == Origin::set && entry.first.starts_with(prefix);
+        return std::ranges::any_of(layers.said, [&](const auto& entry) {
+            return entry.second.who == Origin::set && entry.first.starts_with(prefix);
         });
     };
     if (before.empty() || gpu.name == before || set("cluster.gpu.peak.") || set("cluster.gpu.memory_bandwidth")) return;
-    throw ConfigError(layers.set_at.at("cluster.gpu.name") + ": cluster.gpu.name: a name changes no rate, those of " +
+    throw ConfigError(layers.said.at("cluster.gpu.name").at + ": cluster.gpu.name: a name changes no rate, those of " +
                       before + " stay; expected cluster.preset=" + gpu.name + " or the GPU's rates as well as its name");
 }
 
@@ -164,8 +151,7 @@ void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Over
     const auto framework = start_of(PresetKind::framework, "framework.preset", file, overrides);
     if (framework) layers.files.push_back(*framework);
     lay_framework(layers, framework ? *framework : preset_path(PresetKind::framework, std::string(default_framework)));
-    layers.set_at.clear();
-    layers.origin.clear();
+    layers.said.clear();
     if (framework) layers.starts["framework"] = *framework;
 }
 
@@ -181,10 +167,7 @@ void adopt_by(Layers& layers, const TomlFile& file, std::span<const Override> ov
     if (e.workload.kind != Workload::Kind::transformer && !named) e.framework = {};
     adopt_framework(e);
     for (const auto& other : e.framework.may_be) preset_path(PresetKind::framework, other);  // throws of an unknown one
-    for (const auto& replaced : e.framework.replaced) {
-        layers.origin[replaced.key] = Origin::framework;
-        layers.set_at[replaced.key] = e.framework.name;
-    }
+    for (const auto& replaced : e.framework.replaced) layers.said[replaced.key] = {Origin::framework, e.framework.name};
 }
 
 Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> overrides) {
@@ -219,12 +202,11 @@ Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> over
 
 std::vector<Override> stated_in(const Layers& layers) {
     std::vector<Override> stated;
-    for (const auto& [key, origin] : layers.origin) {
+    for (const auto& [key, said] : layers.said) {
         const auto table = key.substr(0, key.find('.'));
         const bool whole = (table == "workload" || table == "cluster") && !layers.starts.contains(table);
-        const auto& at = layers.set_at.at(key);
         // --gpus spreads ranks over one machine's nodes, which says nothing of another's.
-        if (origin != Origin::set || at.starts_with("--gpus ") || (whole && !at.starts_with("--set "))) continue;
+        if (said.who != Origin::set || said.at.starts_with("--gpus ") || (whole && !said.at.starts_with("--set "))) continue;
         stated.push_back({key, text_of(*find_key(key), layers.experiment)});
     }
     return stated;
@@ -241,11 +223,16 @@ Experiment checked(const Layers& layers) {
 
 }  // namespace
 
-Layers lay_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
-    const bool alone = is_workload(path_or_preset);
-    return lay_from(alone ? experiment_of_workload(path_or_preset, overrides)
-                          : read_toml(preset_path(PresetKind::experiment, path_or_preset)),
-                    alone, overrides);
+Layers lay_experiment(const ExperimentSource& source, std::span<const Override> overrides) {
+    const std::string& name = source.name;
+    if (source.text) {
+        auto file = parse_toml(*source.text, name);
+        if (name.ends_with(of_translation)) file.path.resize(name.rfind(of_translation));
+        const bool told = std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path == "parallelism.dp"; });
+        return lay_from(file, !told, overrides);
+    }
+    const bool alone = is_workload(name);
+    return lay_from(alone ? experiment_of_workload(name, overrides) : read_toml(preset_path(PresetKind::experiment, name)), alone, overrides);
 }
 
 Override parse_override(const std::string& text) {
@@ -255,25 +242,8 @@ Override parse_override(const std::string& text) {
     return {whole_key(text.substr(0, equals)), text.substr(equals + 1)};
 }
 
-Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
-    return checked(lay_experiment(path_or_preset, overrides));
-}
-
-// Text that says no replicas leaves them to fill the cluster.
-Layers lay_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
-    auto file = parse_toml(text, path);
-    if (path.ends_with(of_translation)) file.path.resize(path.rfind(of_translation));
-    const bool told = std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path == "parallelism.dp"; });
-    return lay_from(file, !told, overrides);
-}
-
-Experiment read_experiment_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
-    return checked(lay_text(text, path, overrides));
-}
-
-Experiment read_unchecked_experiment_text(const std::string& text, const std::string& path,
-                                          std::span<const Override> overrides) {
-    return lay_text(text, path, overrides).experiment;
+Experiment read_experiment(const ExperimentSource& source, std::span<const Override> overrides) {
+    return checked(lay_experiment(source, overrides));
 }
 
 std::vector<std::string> notes_of_hub_config(const std::string& path) {
@@ -282,16 +252,12 @@ std::vector<std::string> notes_of_hub_config(const std::string& path) {
     return layers.notes;
 }
 
-Experiment read_unchecked_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
-    return lay_experiment(path_or_preset, overrides).experiment;
+Experiment read_unchecked_experiment(const ExperimentSource& source, std::span<const Override> overrides) {
+    return lay_experiment(source, overrides).experiment;
 }
 
-std::vector<Override> stated_keys(const std::string& path_or_preset, std::span<const Override> overrides) {
-    return stated_in(lay_experiment(path_or_preset, overrides));
-}
-
-std::vector<Override> stated_keys_of_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
-    return stated_in(lay_text(text, path, overrides));
+std::vector<Override> stated_keys(const ExperimentSource& source, std::span<const Override> overrides) {
+    return stated_in(lay_experiment(source, overrides));
 }
 
 std::vector<std::string> files_of_experiment(const std::string& path_or_preset, std::span<const Override> overrides) {
@@ -349,11 +315,8 @@ void set_preset(Experiment& e, PresetKind kind, const std::string& name) {
 void set_key(Experiment& experiment, const Override& override) {
     const auto* key = find_key(override.key);
     if (const auto* preset = key ? std::get_if<PresetField>(&key->field) : nullptr) {
-        try {
-            set_preset(experiment, preset->kind, unquoted(override.value));
-        } catch (const ConfigError& e) {
-            throw ConfigError("--set " + override.key + "=" + override.value + ": " + e.what());
-        }
+        at_place("--set " + override.key + "=" + override.value,
+                 [&] { set_preset(experiment, preset->kind, unquoted(override.value)); });
         return adopt_framework(experiment);
     }
     Layers layers;

@@ -1,6 +1,7 @@
 // One experiment file: what, split how, on what, with which routing. Read once, checked once.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,20 +15,21 @@
 namespace stepcast {
 
 struct Run {
-    int steps = 20;
-    int warmup = 3;
-    std::uint64_t seed = 1;
-    Seconds timeout = Seconds(60);
-    bool cuda_graph = false;
+    KEY(int, steps, 20, "measured steps", 1, 1e6);
+    KEY(int, warmup, 3, "steps before the measured ones", 0, 1e6);
+    KEY(std::uint64_t, seed, 1, "seed of operand values", 0, 9e18);
+    KEY(Seconds, timeout, Seconds(60), "longest wait for another rank", 1e-3, 1e6);
+    KEY(bool, cuda_graph, false, "a step on a CUDA device is captured once and replayed as one CUDA graph");
     friend bool operator==(const Run&, const Run&) = default;
 };
 
 // Which recorded runs an experiment predicts, and what their log times: `compare` finds the experiment by these.
 struct Recorded {
-    std::string system, model;          // as the measurements say; several systems separated by commas
-    int steps_from = 0;                 // first steady step, as the log counts; 0 = first_steady_step()
-    std::string backward = "backward";  // what the log's backward timer spans: phases separated by commas
-    std::string timed;                  // kernels that the log's layer timer brackets, separated by commas
+    KEY(std::string, system, {}, "systems of the recorded runs that this experiment predicts, separated by commas");
+    KEY(std::string, model, {}, "their model, as the measurements say");
+    KEY(int, steps_from, 0, "their first steady step; 0 = the 30th of 100 and more, else the last 70 %", 0, 1e6);
+    KEY(std::string, backward, "backward", "phases that their backward timer spans, separated by commas");
+    KEY(std::string, timed, {}, "kernels that their layer timer brackets (phase timed.forward), separated by commas");
     friend bool operator==(const Recorded&, const Recorded&) = default;
 };
 
@@ -64,13 +66,33 @@ std::string whole_key(const std::string& word);
 inline constexpr std::string_view ranks_key = "cluster.gpus";
 Override parse_override(const std::string& text);
 
-// Reads a file ("-": standard input), or a preset by name, or a workload alone (a preset, a model's config.json), whose
-// cluster must be among the overrides and whose replicas fill it; applies overrides in order (a value may be quoted or bare); checks every cross rule.
-// Throws ConfigError: file:line:column, key, found, expected.
-Experiment read_experiment(const std::string& path_or_preset, std::span<const Override> overrides = {});
+// A file ("-": standard input), a preset by name, or a workload alone (a preset, a model's config.json), whose cluster must be
+// among the overrides and whose replicas fill it. Or `text` that is no file, such as what another tool's was translated to: then
+// `name` stands in messages and gives the experiment its name, and where the text says no replicas they fill the cluster.
+struct ExperimentSource {
+    ExperimentSource(const std::string& path_or_preset) : name(path_or_preset) {}
+    ExperimentSource(const char* path_or_preset) : name(path_or_preset) {}
+    ExperimentSource(const std::string& path, const std::string& content) : name(path), text(content) {}
+    std::string name;
+    std::optional<std::string> text;
+};
+// Behind the path of another tool's file in messages: their lines are those of the text, not of that file.
+inline constexpr const char* of_translation = ", translated";
+
+// Applies overrides in order (a value may be quoted or bare); checks every cross rule. Throws ConfigError: file:line:column, key,
+// found, expected.
+Experiment read_experiment(const ExperimentSource& source, std::span<const Override> overrides = {});
 // The same without the cross rules: what a sweep starts from, whose own split need not be legal.
-Experiment read_unchecked_experiment(const std::string& path_or_preset, std::span<const Override> overrides = {});
+Experiment read_unchecked_experiment(const ExperimentSource& source, std::span<const Override> overrides = {});
 Cluster read_cluster(const std::string& path_or_preset);
+
+// The single keys that the source and `overrides` state, each with its value. They lie over the preset that their table starts from,
+// and over another one in its place (set_varied()). A table of the file that starts from none is replaced whole: only overrides.
+std::vector<Override> stated_keys(const ExperimentSource& source, std::span<const Override> overrides);
+// Its own file, and those that it or an override names.
+std::vector<std::string> files_of_experiment(const std::string& path_or_preset, std::span<const Override> overrides);
+// What a config.json is read with: kinds that were guessed, parts that are left out.
+std::vector<std::string> notes_of_hub_config(const std::string& path);
 
 // Sets one key of a value already read; the same checks of key, unit and range. Used by fits and what-ifs.
 // check_experiment() must follow.

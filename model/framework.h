@@ -23,52 +23,72 @@ constexpr auto names_of(GradientType) {
 
 // What the framework's own code costs, in place of the cluster's host costs of the same names.
 struct FrameworkHost {
-    std::optional<Seconds> call, layer, expert_layer, micro_batch, exchange, exchange_setup, update;
+    KEY(std::optional<Seconds>, call, {}, "issue one kernel", 0, 1e6);
+    KEY(std::optional<Seconds>, layer, {}, "one pass of a transformer layer, on top of its calls", 0, 1e6);
+    KEY(std::optional<Seconds>, expert_layer, {}, "one pass of an expert layer whose tokens go once; else of each expert, which then run one by one; on top of its calls", 0, 1e6);
+    KEY(std::optional<Seconds>, micro_batch, {}, "one pass of a micro-batch through a stage, on top of its layers", 0, 1e6);
+    KEY(std::optional<Seconds>, exchange, {}, "one tensor-parallel collective, on top of its call", 0, 1e6);
+    KEY(std::optional<Seconds>, exchange_setup, {}, "one group of sends and receives", 0, 1e6);
+    KEY(std::optional<Seconds>, update, {}, "call the optimizer of a parameter group", 0, 1e6);
     friend bool operator==(const FrameworkHost&, const FrameworkHost&) = default;
 };
 
 // What it can run: `sweep --vary parallelism=all` walks nothing else. Empty lists: everything.
 struct FrameworkAbilities {
-    bool tensor = true, sequence = true, context = true, pipeline = true, interleaved = true;
-    std::vector<Schedule> schedules = {};
-    std::vector<int> zero = {};
-    std::vector<Recompute> recompute = {};
+    KEY(bool, tensor, true, "has tensor parallelism");
+    KEY(bool, sequence, true, "has sequence parallelism");
+    KEY(bool, context, true, "has context parallelism");
+    KEY(bool, pipeline, true, "has pipelines");
+    KEY(bool, interleaved, true, "has 1f1b with several chunks a stage");
+    KEY(std::vector<Schedule>, schedules, {}, "its pipeline schedules; empty = all");
+    KEY(std::vector<int>, zero, {}, "its ZeRO stages; empty = all");
+    KEY(std::vector<Recompute>, recompute, {}, "what it recomputes; empty = all");
     friend bool operator==(const FrameworkAbilities&, const FrameworkAbilities&) = default;
 };
 
 struct Framework {
-    std::string name;  // empty: none, every key is the experiment's
-    std::string about;
-    std::vector<std::string> may_be;         // others that it may stand for: a forecast's interval covers them
-    std::optional<AttentionKind> attention;  // of models without a kind of their own
-    std::optional<double> dropout;
-    std::optional<bool> tied;  // false: models with learned positions do not share embedding and logits
-    std::optional<Optimizer> optimizer;
-    std::optional<Recompute> recompute;  // of cases that do not state it; empty: the least that fits
-    std::optional<GradientType> gradients;
-    std::optional<double> bucket_weights;  // of a gradient bucket; 0 = one for all
-    std::optional<bool> overlap, overlap_params, overlap_p2p, overlap_weight_gradient;  // ZeRO 3 overlaps the first two
-    std::optional<bool> overlap_tp;  // where the sequence is split too
-    bool interleaves = false;        // cases: stages hold several chunks where that is not stated
-    bool balances_stages = false;    // cases: stages of equal matrix products, the logits' among them
-    std::optional<bool> fused_projections, fused_gate, gather_copies;  // torch's modules and tensors
-    std::optional<bool> fused_accumulation, fused_loss, eager, unfused, recompute_stops_early, reads_loss;
-    std::optional<double> eager_traffic;
-    std::optional<double> shard_rate;  // ZeRO 3 over nodes: rate of a collective over the law's
-    double head_share = 1;             // of the positions, those whose logits are made; 1 = as the model says
-    int mean_sequence = 0;             // cases: tokens of a padded sequence in the mean; 0 = all are full
-    int optimizer_groups_a_layer = 0;  // parameters of a layer that are updated one by one; 0 = fused, or an expert's two alone ..
-    int optimizer_calls = 1;           // .. with so many calls each
-    bool expert_graphs = false;        // on Blackwell, expert layers but their experts run as CUDA graphs
-    ExpertProducts expert_products = ExpertProducts::grouped;  // fused: in narrow types on Blackwell, else each
-    std::optional<bool> expert_tensor_parallel;  // wide experts are split over the tensor-parallel ranks, narrow ones never
-    bool cuts_narrow_experts = false;            // .. or those too (Megatron-Core's script by its default)
-    std::optional<bool> blocking_p2p;            // one chunk a stage: the host waits for every send and receive between stages
-    std::optional<bool> launch_blocking;         // .. and for every kernel (CUDA_LAUNCH_BLOCKING)
-    bool dispatch_once = false;                  // dropless routing sends a token once to a rank and a node
-    double reserved = 1;                         // memory that its allocator holds over what tensors take
-    FrameworkHost host;
-    FrameworkAbilities can;
+    KEY(std::string, name, {}, "name in reports");  // empty: none, every key is the experiment's
+    KEY(std::string, about, {}, "what it stands for, in reports");
+    KEY(std::vector<std::string>, may_be, {}, "frameworks that it may stand for: the interval covers them too");
+    KEY(std::optional<AttentionKind>, attention, {}, "attention kernel, of models without a kind of their own");
+    KEY(std::optional<double>, dropout, {}, "share of activations dropped", 0, 1);
+    KEY(std::optional<bool>, tied, {}, "false: models with learned positions that do not say it share no weights between embedding and logits");
+    KEY(std::optional<Optimizer>, optimizer, {}, "optimizer");
+    KEY(std::optional<Recompute>, recompute, {}, "recompute of a case that does not state it; empty: the least that fits");
+    KEY(std::optional<GradientType>, gradients, {}, "element type of gradients; training: the 16-bit type of training");
+    KEY(std::optional<double>, bucket_weights, {}, "weights in a gradient bucket; 0 = one bucket for all", 0, 1e15);
+    KEY(std::optional<bool>, overlap, {}, "gradient collectives overlap the backward");  // ZeRO 3 does, as do parameters
+    KEY(std::optional<bool>, overlap_params, {}, "zero 1, 2: parameters are gathered during the next forward");
+    KEY(std::optional<bool>, overlap_tp, {}, "tensor-parallel collectives overlap GEMMs, where the sequence is split too");
+    KEY(std::optional<bool>, overlap_p2p, {}, "sends between stages overlap other tasks");
+    KEY(std::optional<bool>, overlap_weight_gradient, {}, "tensor-parallel collectives of the backward overlap the weight gradient");
+    KEY(std::optional<bool>, gather_copies, {}, "tensor-parallel collectives of a split sequence put the whole in order by a copy");
+    KEY(std::optional<bool>, fused_projections, {}, "query, key and value are one product, gate and up another");
+    KEY(std::optional<bool>, fused_gate, {}, "without fused projections: activation and gate's product are one kernel");
+    KEY(bool, interleaves, false, "cases that do not state vp: stages hold several chunks");
+    KEY(bool, balances_stages, false, "cases: stages hold layers of equal matrix products, those of the logits counted");
+    KEY(std::optional<bool>, fused_accumulation, {}, "weight-gradient GEMMs add into the accumulated gradients themselves");
+    KEY(std::optional<bool>, fused_loss, {}, "softmax and loss in one pass over the logits");
+    KEY(std::optional<bool>, eager, {}, "element-wise passes run operation by operation");
+    KEY(std::optional<double>, eager_traffic, {}, "eager: bytes of element-wise passes over those of fused ones", 0, 10);
+    KEY(std::optional<double>, shard_rate, {}, "zero 3: rate of its collectives between nodes over the law's, in place of link.inter.training; 0 = that", 0, 10);
+    KEY(std::optional<bool>, unfused, {}, "each element-wise operation is a kernel by itself");
+    KEY(std::optional<bool>, recompute_stops_early, {}, "full recompute ends with the last tensor that the backward needs");
+    KEY(std::optional<bool>, reads_loss, {}, "the host waits for the loss before the optimizer");
+    KEY(double, head_share, 1, "share of the positions whose logits are made; 1 = as the model says", 0.001, 1);
+    KEY(int, mean_sequence, 0, "cases: tokens of a padded sequence in the mean; 0 = all are full", 0, upto::tokens);
+    KEY(int, optimizer_groups_a_layer, 0, "parameters of a layer that the optimizer updates one by one; 0 = fused, or two an expert with more calls than one", 0, 1000);
+    KEY(int, optimizer_calls, 1, "calls of the optimizer for each of them", 1, 1000);
+    KEY(bool, expert_graphs, false, "on Blackwell, expert layers but their experts run as CUDA graphs");
+    KEY(ExpertProducts, expert_products, ExpertProducts::grouped, "how a rank's experts multiply; fused only in fp8 and fp4 on Blackwell, else each by itself");
+    KEY(std::optional<bool>, expert_tensor_parallel, {}, "wide experts are split over the tensor-parallel ranks; narrow ones are not");
+    KEY(bool, cuts_narrow_experts, false, "narrow experts are split like wide ones");  // Megatron-Core's script by its default
+    KEY(std::optional<bool>, blocking_p2p, {}, "one chunk a stage: the host waits for every send and receive between stages");
+    KEY(std::optional<bool>, launch_blocking, {}, "the host waits for every kernel of a layer (CUDA_LAUNCH_BLOCKING): what a pass costs it adds to them");
+    KEY(bool, dispatch_once, false, "dropless routing sends a token once to a rank and once to a node");
+    KEY(double, reserved, 1, "memory that its allocator reserves over what tensors take", 1, 10);
+    KEY(FrameworkHost, host, {}, "");
+    KEY(FrameworkAbilities, can, {}, "");
     std::optional<Fitted> fitted;
 
     // Of the experiment that adopted it: keys that it states itself, which the framework leaves alone ..
@@ -79,7 +99,6 @@ struct Framework {
         friend bool operator==(const Replaced&, const Replaced&) = default;
     };
     std::vector<Replaced> replaced;
-
     friend bool operator==(const Framework&, const Framework&) = default;
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/dtype.h"
+#include "model/keys/keyed.h"
 #include "model/moe/known_systems.h"
 #include "model/pipeline/known_schedules.h"
 #include "model/units.h"
@@ -48,52 +49,55 @@ constexpr auto names_of(ExpertProducts) {
 // dp counts data-parallel replicas; experts are spread over ep ranks out of the dp x cp group (ep divides dp * cp).
 // Ranks = dp * tp * pp * cp.
 struct Parallelism {
-    int dp = 1, tp = 1, pp = 1, vp = 1, ep = 1, cp = 1;
-    bool sequence_parallel = false;
-    int zero = 0;
-    int micro_batch = 1;   // sequences per rank and micro-batch
-    int global_batch = 0;  // sequences per step over all ranks; 0 = dp * micro_batch (one micro-batch each)
-    Schedule schedule = Schedule::one_f_one_b;
-    Recompute recompute = Recompute::none;
-    int recompute_layers = 0;            // full: layers of each stage that are computed again; 0 = all
-    bool recompute_stops_early = false;  // full: not beyond the last tensor that the backward needs
-    StageCut cut = StageCut::layers;
-    bool head_apart = false;        // cut by modules: the last stage holds final norm and logits alone
-    std::vector<int> stage_layers;  // layers of each stage chunk, first to last; empty = as even as possible
-    bool scatter_p2p = true;  // without sequence_parallel: each tensor-parallel rank sends its part, then they gather
-    bool overlap_p2p = true;  // sends between stages overlap the next task
-    bool gather_copies = false;  // collectives over sequence parts, by themselves: a copy puts the whole in order
-    bool overlap_tp = false;  // tensor-parallel collectives overlap the GEMM that they feed or follow, in chunks
-    bool overlap_weight_gradient = true;  // in backward they overlap the weight gradient
-    ContextExchange context_exchange = ContextExchange::ring;
-    std::string rank_order = "tp-cp-dp-pp";  // innermost first; experts are spread inside cp and dp
-    int shard = 0;                           // zero 3: ranks that hold one copy between them, 2 or more; 0 = dp x cp
-    Dtype gradient_dtype = Dtype::fp32;      // gradients as they are accumulated and reduced
-    bool eager = false;                      // element-wise passes run operation by operation: see Planner
-    double eager_traffic = 2;        // eager: their traffic over that of fused passes
-    bool unfused = false;            // each element-wise operation is counted by itself: model/transformer/operations.h
-    bool eager_script = false;       // one rank: each operator is the kernels that eager PyTorch launches: model/eager/
-    bool fused_accumulation = true;  // weight-gradient GEMMs add into the accumulated gradients themselves
-    bool expert_tensor_parallel = true;  // each expert is split over the tensor-parallel ranks; else ep counts them too
-    bool dispatch_once = false;  // a token goes once to each rank and each node that has some of its experts (DeepEP)
-    ExpertProducts expert_products = ExpertProducts::grouped;
-    // 1f1b, dualpipe: a forward and the backward after it go by turns, layer by layer, so that either's all-to-alls overlap the other's
-    // work, with one micro-batch more in flight (Megatron-Core's overlap_moe_expert_parallel_comm).
-    bool overlap_experts = false;
-    Bytes bucket = Bytes(25e6);
-    bool overlap = true;
-    bool overlap_params = true;  // zero 1, 2: parameters are gathered during the next forward
-    int overlap_chunks = 1;      // alltoall: the all-to-all and the experts are cut into so many overlapping chunks
-    MoeSystem moe_system = MoeSystem::alltoall;
-    // What a hop between stages sends (model/transformer/hops.h). blocking_p2p: one message after the other, each holding the
-    // hosts of both ends; nothing else runs on them meanwhile.
-    bool blocking_p2p = false;
-    int messages_per_tensor = 1;      // headers and data
-    int messages_per_tuple = 0;       // framing of the tensors of one stage
-    bool resend_first_stage = false;  // every later hop carries what the first stage sent once more
-    int gradient_tensors = 0;         // tensors of a hop back, those without data too; 0 = those of the cut
-    bool clip_per_rank = false;       // the gradient norm is each stage's own
-    bool join_tied = true;            // stages that share tied embeddings sum their gradients
+    KEY(int, dp, 1, "data-parallel replicas", 1, upto::ranks);
+    KEY(int, tp, 1, "tensor-parallel ranks", 1, upto::ranks);
+    KEY(int, pp, 1, "pipeline stages", 1, upto::ranks);
+    KEY(int, vp, 1, "model chunks of a stage (interleaving)", 1, 1024);
+    KEY(int, ep, 1, "ranks that share the experts, out of dp x cp", 1, upto::ranks);
+    KEY(int, cp, 1, "context-parallel ranks", 1, upto::ranks);
+    KEY(bool, sequence_parallel, false, "split the sequence outside tensor-parallel blocks");
+    KEY(int, zero, 0, "ZeRO stage", 0, 3);
+    KEY(int, micro_batch, 1, "sequences per rank and micro-batch", 1, 1 << 20);
+    KEY(int, global_batch, 0, "sequences per step over all ranks; 0 = dp x micro_batch", 0, 1 << 28);
+    KEY(Schedule, schedule, Schedule::one_f_one_b, "pipeline schedule");
+    KEY(Recompute, recompute, Recompute::none, "activations computed again in backward");
+    KEY(int, recompute_layers, 0, "full recompute: layers of a stage; 0 = all", 0, 10000);
+    KEY(bool, recompute_stops_early, false, "full recompute ends with the last tensor that the backward needs");
+    KEY(StageCut, cut, StageCut::layers, "where stages are cut: between layers, or after equal numbers of modules");
+    KEY(bool, head_apart, false, "cut by modules: the last stage holds the logits alone");  // and the final norm
+    KEY(std::vector<int>, stage_layers, {}, "layers of each stage chunk, first to last; empty = even");
+    KEY(bool, scatter_p2p, true, "each tensor-parallel rank sends its part to the next stage, then they gather");  // without sequence_parallel
+    KEY(bool, overlap_p2p, true, "sends between stages overlap other tasks");
+    KEY(bool, overlap_tp, false, "tensor-parallel collectives overlap GEMMs");  // in chunks
+    KEY(bool, gather_copies, false, "tensor-parallel collectives of a split sequence that run by themselves put the whole in order by a copy ([batch, sequence, hidden])");
+    KEY(bool, overlap_weight_gradient, true, "tensor-parallel collectives of the backward overlap the weight gradient");
+    KEY(ContextExchange, context_exchange, ContextExchange::ring, "how keys and values of other context-parallel ranks arrive");
+    KEY(std::string, rank_order, "tp-cp-dp-pp", "order of the groups over ranks, innermost first");  // experts are spread inside cp and dp
+    KEY(int, shard, 0, "zero 3: ranks that hold one copy between them, 2 or more; 0 = dp x cp", 0, upto::ranks);
+    KEY(Dtype, gradient_dtype, Dtype::fp32, "element type of accumulated and reduced gradients");
+    KEY(bool, eager, false, "element-wise passes run operation by operation, with twice the traffic");  // see Planner
+    KEY(double, eager_traffic, 2, "eager: bytes of element-wise passes over those of fused ones", 0.5, 10);
+    KEY(bool, unfused, false, "each element-wise operation is a kernel by itself");  // model/transformer/operations.h
+    KEY(bool, eager_script, false, "one rank: each operator is the kernels that an eager PyTorch script launches for it");  // model/eager/
+    KEY(bool, fused_accumulation, true, "weight-gradient GEMMs add into the accumulated gradients themselves");
+    KEY(bool, expert_tensor_parallel, true, "each expert is split over the tensor-parallel ranks");  // else ep counts them too
+    KEY(bool, dispatch_once, false, "a token goes once to a rank and once to a node, however many of its experts are there");  // DeepEP
+    KEY(ExpertProducts, expert_products, ExpertProducts::grouped, "a rank's experts multiply in one kernel, each by itself, or in one kernel with activation and casts");
+    // Layer by layer, with one micro-batch more in flight (Megatron-Core's overlap_moe_expert_parallel_comm).
+    KEY(bool, overlap_experts, false, "1f1b, dualpipe: a forward and a backward go by turns, all-to-alls of the one overlap the work of the other");
+    KEY(Bytes, bucket, Bytes(25e6), "gradient bucket", 1, 1e15);
+    KEY(bool, overlap, true, "gradient collectives overlap the backward");
+    KEY(bool, overlap_params, true, "zero 1, 2: parameters are gathered during the next forward");
+    KEY(int, overlap_chunks, 1, "alltoall: overlapping chunks of all-to-all and experts", 1, 64);
+    KEY(MoeSystem, moe_system, MoeSystem::alltoall, "how the MoE layer runs");
+    // What a hop between stages sends: model/transformer/hops.h.
+    KEY(int, messages_per_tensor, 1, "messages that carry one tensor between stages: headers and data", 1, 1000);
+    KEY(int, messages_per_tuple, 0, "messages that frame the tensors of one stage", 0, 1000);
+    KEY(bool, resend_first_stage, false, "every later hop carries what the first stage sent once more");
+    KEY(int, gradient_tensors, 0, "tensors of a hop back, those without data too; 0 = the tensors of the cut", 0, 1000);
+    KEY(bool, blocking_p2p, false, "each message between stages holds the hosts of both ends");  // one after the other; nothing else runs on them meanwhile
+    KEY(bool, clip_per_rank, false, "the gradient norm is each stage's own, not summed over stages");
+    KEY(bool, join_tied, true, "stages that share tied embeddings sum their gradients");
     friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
 

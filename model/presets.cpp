@@ -20,19 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct KindWords {
-    std::string_view noun, folder;
-};
-KindWords words_of(PresetKind kind) {
-    switch (kind) {
-        case PresetKind::workload: return {"workload", "workloads"};
-        case PresetKind::cluster: return {"cluster", "clusters"};
-        case PresetKind::experiment: return {"experiment", "experiments"};
-        case PresetKind::framework: return {"framework", "frameworks"};
-        case PresetKind::family: return {"family", "families"};
-        case PresetKind::nameplate: return {"nameplate", "nameplates"};
-    }
-    return {};
+std::string noun_of(PresetKind kind) {
+    constexpr const char* nouns[] = {"workload", "cluster", "experiment", "framework", "family", "nameplate"};
+    return nouns[static_cast<std::size_t>(kind)];
 }
 
 // The file that this code was loaded from: the program, or a library (the Python module).
@@ -59,7 +49,8 @@ std::string shipped_folder() {
 
 // A home of one's own need not hold frameworks and families: then the shipped ones stay.
 fs::path folder(PresetKind kind) {
-    const auto in = [&](const std::string& root) { return fs::path(root) / "model" / "presets" / words_of(kind).folder; };
+    const std::string name = kind == PresetKind::family ? "families" : noun_of(kind) + "s";
+    const auto in = [&](const std::string& root) { return fs::path(root) / "model" / "presets" / name; };
     const bool shared = kind == PresetKind::framework || kind == PresetKind::family;
     std::error_code ignored;
     const fs::path own = in(home_folder());
@@ -73,20 +64,18 @@ std::optional<std::string> preset_of_gpu(const std::string& name, PresetKind kin
     std::tuple<bool, bool, std::int64_t> best;
     for (const auto& preset : preset_names(kind)) {
         const auto path = (folder(kind) / (preset + ".toml")).string();
-        std::string names;
+        std::vector<std::string> names;
         std::int64_t ranks = 1;
         bool exact = false;
         for (const auto& entry : read_toml(path).entries) {
             const auto* text = std::get_if<std::string>(&entry.value.value);
             const auto* count = std::get_if<std::int64_t>(&entry.value.value);
-            if (text && (entry.path == "gpu.name" || entry.path == "gpu.aliases")) names += "," + lower_case(*text);
+            if (text && (entry.path == "gpu.name" || entry.path == "gpu.aliases"))
+                std::ranges::move(words_of(lower_case(*text)), std::back_inserter(names));
             exact = exact || (text && entry.path == "gpu.name" && lower_case(*text) == lower_case(name));
             if (count && entry.path == "gpus_per_node") ranks = *count;
         }
-        std::string known = ",";
-        for (std::size_t i = 0; i < names.size(); ++i)  // blanks after commas do not count
-            if (!(names[i] == ' ' && known.back() == ',')) known += names[i];
-        if ((known + ",").find("," + lower_case(name) + ",") == std::string::npos) continue;
+        if (std::ranges::find(names, lower_case(name)) == names.end()) continue;
         if (const std::tuple now(ranks > 1, exact, ranks); now > best) found = path, best = now;
     }
     return found;
@@ -132,7 +121,7 @@ std::vector<std::string> preset_names(PresetKind kind) {
 bool has_preset(PresetKind kind, const std::string& name) { return found_preset(kind, name).has_value(); }
 
 std::string preset_path(PresetKind kind, const std::string& name) {
-    const std::string noun(words_of(kind).noun);
+    const std::string noun = noun_of(kind);
     std::error_code ignored;
     if (is_standard_input(name)) return name;
     const bool hub_config = kind == PresetKind::workload && name.ends_with(".json");

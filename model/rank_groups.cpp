@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <string_view>
 
 #include "model/checks/checks.h"
@@ -26,24 +27,21 @@ Axes axes_of(const Parallelism& p) {
     };
     std::array<Named, 4> all{
         {{"tp", p.tp, &Axes::tp}, {"cp", p.cp, &Axes::cp}, {"dp", p.dp, &Axes::dp}, {"pp", p.pp, &Axes::pp}}};
+    const auto refused = [&] {
+        refuse("parallelism.rank_order: found \"{}\"; expected tp, cp, dp and pp once each, innermost first, for example "
+               "\"tp-cp-dp-pp\"",
+               p.rank_order);
+    };
     Axes axes;
     int stride = 1;
-    std::string_view left = p.rank_order;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-        const auto dash = std::min(left.find('-'), left.size());
-        const auto found =
-            std::find_if(all.begin(), all.end(), [&](const Named& n) { return n.name == left.substr(0, dash); });
-        const bool last = i + 1 == all.size();
-        if (found == all.end() || found->met || (dash == left.size()) != last)
-            refuse(
-                "parallelism.rank_order: found \"{}\"; expected tp, cp, dp and pp once each, innermost first, for example "
-                "\"tp-cp-dp-pp\"",
-                p.rank_order);
+    for (const auto word : std::views::split(std::string_view(p.rank_order), '-')) {
+        const auto found = std::ranges::find(all, std::string_view(word.begin(), word.end()), &Named::name);
+        if (found == all.end() || found->met) refused();
         found->met = true;
         axes.*found->axis = {found->size, stride};
         stride *= found->size;
-        left.remove_prefix(last ? dash : dash + 1);
     }
+    if (!std::ranges::all_of(all, &Named::met)) refused();
     return axes;
 }
 

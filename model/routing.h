@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/keys/keyed.h"
 #include "model/names.h"
 
 namespace stepcast {
@@ -13,12 +14,12 @@ namespace stepcast {
 // What an experiment asks for.
 struct RoutingSpec {
     enum class Kind : std::uint8_t { uniform, zipf, power_law, random_gate, file };
-    Kind kind = Kind::uniform;
-    std::uint64_t seed = 1;
-    double skew = 1.0;       // zipf, power_law: exponent; random_gate: offset over token-dependent spread is 1.732 * skew
-    double skew_spread = 0;  // of a model whose gates are unknown: each draw's skew is log-normal around `skew`
-    std::string file;        // file: a routing CSV
-    int draws = 1;           // Monte Carlo: seeds seed .. seed + draws - 1
+    KEY(Kind, kind, Kind::uniform, "which tokens go where");
+    KEY(std::uint64_t, seed, 1, "seed of the first draw", 0, 9e18);
+    KEY(double, skew, 1.0, "zipf, power-law: exponent; random-gate: offset over token-dependent spread, in units of 1.732", 0, 1000);
+    KEY(double, skew_spread, 0, "transformer with a MoE system: spread of the skew over draws, standard deviation of its logarithm", 0, 10);  // of a model whose gates are unknown: log-normal around `skew`
+    KEY(std::string, file, {}, "routing file, for kind = file");
+    KEY(int, draws, 1, "Monte Carlo draws", 1, 100000);  // seeds seed .. seed + draws - 1
     friend bool operator==(const RoutingSpec&, const RoutingSpec&) = default;
 };
 constexpr auto names_of(RoutingSpec::Kind) {

@@ -10,14 +10,17 @@ namespace stepcast {
 namespace {
 
 constexpr std::string_view first_line = "# stepcast routing 1, counts|block_totals, ranks R, experts E";
-constexpr int most_ranks = 1 << 16, most_experts = 1 << 20, most_cells = 1 << 26;
+constexpr int most_ranks = 1 << 16, most_experts = 1 << 20, most_cells = 1 << 26, most_slots = 1 << 30;
 
-int number(const CsvReader& csv, const std::string& text, std::string_view name, int least) {
+int number(const CsvReader& csv, std::string_view text, std::string_view name, int least, int most) {
+    int value = 0;
     try {
-        return csv_int(text, least);
+        value = csv_int(text, least);
     } catch (const ConfigError& e) {
         csv.fail(fmt::format("{}: {}", name, e.what()));
     }
+    if (value > most) csv.fail(fmt::format("{}: {} is out of range; expected at most {}", name, value, most));
+    return value;
 }
 
 // " ranks 4" -> 4
@@ -25,15 +28,11 @@ int labelled(const CsvReader& csv, const std::string& field, const std::string& 
     const auto start = " " + label + " ";
     if (!field.starts_with(start))
         csv.fail("found \"" + field + "\"; expected \"" + label + " N\" as in \"" + std::string(first_line) + "\"");
-    const int value = number(csv, field.substr(start.size()), label, 1);
-    if (value > most) csv.fail(fmt::format("{}: {} is out of range; expected at most {}", label, value, most));
-    return value;
+    return number(csv, std::string_view(field).substr(start.size()), label, 1, most);
 }
 
-int cell(const CsvReader& csv, std::size_t column, std::string_view name, int limit) {
-    const int value = number(csv, csv.fields()[column], name, 0);
-    if (value >= limit) csv.fail(fmt::format("{}: {} is out of range; expected less than {}", name, value, limit));
-    return value;
+int cell(const CsvReader& csv, std::size_t column, std::string_view name, int most) {
+    return number(csv, csv.fields()[column], name, 0, most);
 }
 
 void expect_header(CsvReader& csv, const std::vector<std::string>& header) {
@@ -42,42 +41,39 @@ void expect_header(CsvReader& csv, const std::vector<std::string>& header) {
         fmt::format("found \"{}\"; expected the header \"{}\"", fmt::join(csv.fields(), ","), fmt::join(header, ",")));
 }
 
-[[noreturn]] void incomplete(const CsvReader& csv, std::size_t found, std::size_t expected) {
-    csv.fail(
-        fmt::format("file ends after {} rows; expected {} (ranks and experts are in its first line)", found, expected));
+// So many rows, each handed to `read`.
+void read_rows(CsvReader& csv, std::size_t expected, const auto& read) {
+    std::size_t rows = 0;
+    for (; csv.next(); ++rows) {
+        csv.expect_fields(3);
+        read();
+    }
+    if (rows != expected)
+        csv.fail(fmt::format("file ends after {} rows; expected {} (ranks and experts are in its first line)", rows, expected));
 }
 
 void read_counts(CsvReader& csv, Routing& routing) {
     expect_header(csv, {"source", "expert", "slots"});
     if (static_cast<long>(routing.ranks) * routing.experts > most_cells) csv.fail("ranks x experts is above 2^26");
     routing.counts.assign(static_cast<std::size_t>(routing.ranks) * static_cast<std::size_t>(routing.experts), -1);
-    std::size_t rows = 0;
-    for (; csv.next(); ++rows) {
-        csv.expect_fields(3);
-        const auto source = static_cast<std::size_t>(cell(csv, 0, "source", routing.ranks));
-        const auto expert = static_cast<std::size_t>(cell(csv, 1, "expert", routing.experts));
+    read_rows(csv, routing.counts.size(), [&] {
+        const auto source = static_cast<std::size_t>(cell(csv, 0, "source", routing.ranks - 1));
+        const auto expert = static_cast<std::size_t>(cell(csv, 1, "expert", routing.experts - 1));
         auto& slots = routing.counts[source * static_cast<std::size_t>(routing.experts) + expert];
         if (slots >= 0) csv.fail(fmt::format("source {}, expert {} was given before", source, expert));
-        slots = cell(csv, 2, "slots", 1 << 30);
-    }
-    if (rows != routing.counts.size()) incomplete(csv, rows, routing.counts.size());
+        slots = cell(csv, 2, "slots", most_slots);
+    });
 }
 
 void read_totals(CsvReader& csv, Routing& routing) {
     expect_header(csv, {"rank", "blocks", "remote_blocks"});
     routing.totals.assign(static_cast<std::size_t>(routing.ranks), {-1, -1});
-    std::size_t rows = 0;
-    for (; csv.next(); ++rows) {
-        csv.expect_fields(3);
-        auto& total = routing.totals[static_cast<std::size_t>(cell(csv, 0, "rank", routing.ranks))];
+    read_rows(csv, routing.totals.size(), [&] {
+        auto& total = routing.totals[static_cast<std::size_t>(cell(csv, 0, "rank", routing.ranks - 1))];
         if (total.blocks >= 0) csv.fail("rank " + csv.fields()[0] + " was given before");
-        total.blocks = cell(csv, 1, "blocks", 1 << 30);
-        total.remote = cell(csv, 2, "remote_blocks", 1 << 30);
-        if (total.remote > total.blocks)
-            csv.fail(fmt::format("remote_blocks: {} is out of range; expected at most the {} blocks", total.remote,
-                                 total.blocks));
-    }
-    if (rows != routing.totals.size()) incomplete(csv, rows, routing.totals.size());
+        total.blocks = cell(csv, 1, "blocks", most_slots);
+        total.remote = cell(csv, 2, "remote_blocks", total.blocks);
+    });
 }
 
 // "moe_routing.csv#8/skewed": of a table experts,gate,expert,count of several layers on one rank, the one of that name.
@@ -90,9 +86,9 @@ Routing read_named(const std::string& path, const std::string& name) {
         csv.expect_fields(4);
         if (csv.fields()[0] + "/" + csv.fields()[1] != name) continue;
         routing.experts = cell(csv, 0, "experts", most_experts);
-        if (cell(csv, 2, "expert", routing.experts) != static_cast<int>(routing.counts.size()))
+        if (cell(csv, 2, "expert", routing.experts - 1) != static_cast<int>(routing.counts.size()))
             csv.fail(fmt::format("expert: {}; expected {}, the next", csv.fields()[2], routing.counts.size()));
-        routing.counts.push_back(cell(csv, 3, "count", 1 << 30));
+        routing.counts.push_back(cell(csv, 3, "count", most_slots));
     }
     if (routing.counts.empty() || static_cast<int>(routing.counts.size()) != routing.experts)
         csv.fail(fmt::format("holds {} experts of {}; expected as many as its name says", routing.counts.size(), name));

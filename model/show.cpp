@@ -27,10 +27,9 @@ PresetKind kind_of_start(const std::string& name) {
 }
 
 std::string origin_of(const Layers& layers, const std::string& key) {
-    const auto who = layers.origin.find(key);
-    const auto at = layers.set_at.find(key);
-    std::string text(to_string(who == layers.origin.end() ? Origin::defaulted : who->second));
-    if (at != layers.set_at.end()) text += ": " + at->second;
+    const auto said = layers.said.find(key);
+    std::string text(to_string(said == layers.said.end() ? Origin::defaulted : said->second.who));
+    if (said != layers.said.end()) text += ": " + said->second.at;
     std::ranges::replace(text, '\n', ' ');
     return text;
 }
@@ -41,7 +40,7 @@ std::string table_text(const Layers& layers, const std::string& table, bool name
     for (const auto& key : all_keys()) {
         if (!key.path.starts_with(table + ".") || is_preset(key)) continue;
         const std::string path(key.path), shown = path.substr(table.size() + 1);
-        if (is_unset(key, layers.experiment) && !layers.origin.contains(path)) {
+        if (is_unset(key, layers.experiment) && !layers.said.contains(path)) {
             off += (off.empty() ? "" : ", ") + shown;
             continue;
         }
@@ -77,17 +76,14 @@ std::string show_part(PresetKind kind, const std::string& name) {
 
 }  // namespace
 
-std::string show(const std::string& name, std::span<const Override> overrides) {
-    const auto kind = kind_of_start(name);
+std::string show(const ExperimentSource& source, std::span<const Override> overrides) {
+    const std::string& name = source.name;
+    const auto kind = source.text ? PresetKind::experiment : kind_of_start(name);
     if (kind == PresetKind::experiment || (kind == PresetKind::workload && !overrides.empty()))
-        return experiment_text(lay_experiment(name, overrides));
+        return experiment_text(lay_experiment(source, overrides));
     if (!overrides.empty())
         throw ConfigError(name + ": is a cluster; --set changes experiments, expected one of those");
     return show_part(kind, name);
-}
-
-std::string show_text(const std::string& text, const std::string& path, std::span<const Override> overrides) {
-    return experiment_text(lay_text(text, path, overrides));
 }
 
 }  // namespace stepcast

@@ -12,13 +12,13 @@
 namespace stepcast {
 namespace {
 
-// Value = number * 10^power, or number * 2^power when not decimal; an eighth of it where the unit counts bits.
+// Value = number * 10^power, or number * 2^power when not decimal; so many times it, an eighth where the unit counts bits.
 struct Unit {
     std::string_view name;
     bool decimal;
     int power;
     bool printed = true;  // false: read only
-    int bits = 1;         // 8: links are sold by bits per second
+    double times = 1;     // a bit: links are sold by bits per second; a minute, an hour ..
 };
 
 struct Dimension {
@@ -27,31 +27,36 @@ struct Dimension {
 };
 
 constexpr Unit time_units[] = {
-    {"ns", true, -9}, {"us", true, -6}, {"\u00b5s", true, -6, false}, {"ms", true, -3}, {"s", true, 0}};
+    {"ns", true, -9}, {"us", true, -6}, {"\u00b5s", true, -6, false}, {"ms", true, -3}, {"s", true, 0},
+    {"min", true, 0, false, 60}, {"h", true, 0, false, 3600}, {"d", true, 0, false, 86400}, {"days", true, 0, false, 86400},
+    {"w", true, 0, false, 604800}, {"weeks", true, 0, false, 604800}};
 constexpr Unit byte_units[] = {{"B", true, 0},     {"KiB", false, 10}, {"kB", true, 3},    {"KB", true, 3, false},
                                {"MiB", false, 20}, {"MB", true, 6},    {"GiB", false, 30}, {"GB", true, 9},
                                {"TiB", false, 40}, {"TB", true, 12}};
 constexpr Unit flop_units[] = {{"FLOP", true, 0},  {"kFLOP", true, 3},  {"MFLOP", true, 6},
                                {"GFLOP", true, 9}, {"TFLOP", true, 12}, {"PFLOP", true, 15}};
+constexpr double a_bit = 0.125;
 constexpr Unit bandwidth_units[] = {
     {"B/s", true, 0}, {"KiB/s", false, 10, false}, {"kB/s", true, 3}, {"KB/s", true, 3, false},
     {"MiB/s", false, 20, false}, {"MB/s", true, 6}, {"GiB/s", false, 30, false}, {"GB/s", true, 9},
     {"TiB/s", false, 40, false}, {"TB/s", true, 12}, {"kBps", true, 3, false}, {"MBps", true, 6, false},
-    {"GBps", true, 9, false}, {"TBps", true, 12, false}, {"b/s", true, 0, false, 8}, {"kb/s", true, 3, false, 8},
-    {"Mb/s", true, 6, false, 8}, {"Gb/s", true, 9, false, 8}, {"Tb/s", true, 12, false, 8},
-    {"kbps", true, 3, false, 8}, {"Mbps", true, 6, false, 8}, {"Gbps", true, 9, false, 8},
-    {"Tbps", true, 12, false, 8}, {"kbit/s", true, 3, false, 8}, {"Mbit/s", true, 6, false, 8},
-    {"Gbit/s", true, 9, false, 8}, {"Tbit/s", true, 12, false, 8}};
+    {"GBps", true, 9, false}, {"TBps", true, 12, false}, {"b/s", true, 0, false, a_bit}, {"kb/s", true, 3, false, a_bit},
+    {"Mb/s", true, 6, false, a_bit}, {"Gb/s", true, 9, false, a_bit}, {"Tb/s", true, 12, false, a_bit},
+    {"kbps", true, 3, false, a_bit}, {"Mbps", true, 6, false, a_bit}, {"Gbps", true, 9, false, a_bit},
+    {"Tbps", true, 12, false, a_bit}, {"kbit/s", true, 3, false, a_bit}, {"Mbit/s", true, 6, false, a_bit},
+    {"Gbit/s", true, 9, false, a_bit}, {"Tbit/s", true, 12, false, a_bit}};
 constexpr Unit flop_rate_units[] = {{"FLOP/s", true, 0},  {"kFLOP/s", true, 3},  {"MFLOP/s", true, 6},
                                     {"GFLOP/s", true, 9}, {"TFLOP/s", true, 12}, {"PFLOP/s", true, 15},
                                     {"GFLOPS", true, 9, false}, {"TFLOPS", true, 12, false},
                                     {"PFLOPS", true, 15, false}};
 
+constexpr Unit power_units[] = {{"W", true, 0}, {"kW", true, 3}};
 constexpr Dimension time_dimension{"a time", "8 us", time_units};
 constexpr Dimension byte_dimension{"bytes", "80 GiB", byte_units};
 constexpr Dimension flop_dimension{"floating-point operations", "2 TFLOP", flop_units};
 constexpr Dimension bandwidth_dimension{"bytes per second", "900 GB/s", bandwidth_units};
 constexpr Dimension flop_rate_dimension{"floating-point operations per second", "312 TFLOP/s", flop_rate_units};
+constexpr Dimension power_dimension{"a power", "700 W", power_units};
 
 std::string expected(const Dimension& d) {
     return "; expected " + std::string(d.what) + ", for example \"" + std::string(d.example) + "\"";
@@ -62,7 +67,7 @@ double number_of(std::string_view text) { return as_number<double>(text).value_o
 
 // The decimal exponent is joined to the digits before the one rounding to double, so "3.1 us" is 3.1e-6 exactly.
 double scaled(std::string_view number, const Unit& unit) {
-    if (!unit.decimal) return std::ldexp(number_of(number), unit.power) / unit.bits;
+    if (!unit.decimal) return std::ldexp(number_of(number), unit.power) * unit.times;
     const auto e = number.find_first_of("eE");
     int exponent = unit.power;
     if (e != std::string_view::npos) {
@@ -71,7 +76,7 @@ double scaled(std::string_view number, const Unit& unit) {
         if (std::from_chars(from, number.data() + number.size(), own).ec != std::errc()) return std::nan("");
         exponent += own;
     }
-    return number_of(std::string(number.substr(0, e)) + "e" + std::to_string(exponent)) / unit.bits;
+    return number_of(std::string(number.substr(0, e)) + "e" + std::to_string(exponent)) * unit.times;
 }
 
 // Case tells bits from bytes and milli from mega; whoever wrote all letters small said neither.
@@ -95,7 +100,7 @@ std::string unit_hint(std::string_view found, const Dimension& dimension) {
         return ", did you mean " + quoted(near.front()->name) + "?";
     std::string names;
     for (const Unit* unit : near)
-        names += (names.empty() ? "" : " or ") + quoted(unit->name) + (unit->bits == 8 ? " (bits)" : " (bytes)");
+        names += (names.empty() ? "" : " or ") + quoted(unit->name) + (unit->times < 1 ? " (bits)" : " (bytes)");
     return "; write " + names;
 }
 
@@ -189,12 +194,14 @@ Bytes parse_bytes(std::string_view text) { return Bytes(parse(text, byte_dimensi
 Flops parse_flops(std::string_view text) { return Flops(parse(text, flop_dimension)); }
 BytesPerSecond parse_bandwidth(std::string_view text) { return BytesPerSecond(parse(text, bandwidth_dimension)); }
 FlopsPerSecond parse_flop_rate(std::string_view text) { return FlopsPerSecond(parse(text, flop_rate_dimension)); }
+Watts parse_power(std::string_view text) { return Watts(parse(text, power_dimension)); }
 
 std::string to_string(Seconds value) { return format(value.si(), time_dimension, readable); }
 std::string to_string(Bytes value) { return format(value.si(), byte_dimension, readable); }
 std::string to_string(Flops value) { return format(value.si(), flop_dimension, readable); }
 std::string to_string(BytesPerSecond value) { return format(value.si(), bandwidth_dimension, readable); }
 std::string to_string(FlopsPerSecond value) { return format(value.si(), flop_rate_dimension, readable); }
+std::string to_string(Watts value) { return format(value.si(), power_dimension, readable); }
 
 std::string exact_text(Seconds value) { return format(value.si(), time_dimension, 0); }
 std::string exact_text(Bytes value) { return format(value.si(), byte_dimension, 0); }

@@ -1,15 +1,16 @@
-// Physical dimensions as types: seconds, bytes and floating-point operations with integer exponents.
+// Physical dimensions as types: seconds, bytes, floating-point operations and joules with integer exponents.
 // Values are stored in SI base units; conversions from and to text live in units.cpp and nowhere else.
 #pragma once
 
 #include <compare>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace stepcast {
 
-// A number with dimension second^S byte^B flop^F. Equal dimensions divide to a plain double.
-template <int S, int B, int F>
+// A number with dimension second^S byte^B flop^F joule^J. Equal dimensions divide to a plain double.
+template <int S, int B, int F, int J = 0>
 class Quantity {
 public:
     constexpr Quantity() = default;
@@ -40,19 +41,21 @@ private:
     double si_ = 0;
 };
 
-template <int S, int B, int F, int S2, int B2, int F2>
-constexpr auto operator*(Quantity<S, B, F> a, Quantity<S2, B2, F2> b) {
-    if constexpr (S + S2 == 0 && B + B2 == 0 && F + F2 == 0)
+template <int S, int B, int F, int J, int S2, int B2, int F2, int J2>
+constexpr auto operator*(Quantity<S, B, F, J> a, Quantity<S2, B2, F2, J2> b) {
+    using Product = Quantity<S + S2, B + B2, F + F2, J + J2>;
+    if constexpr (std::is_same_v<Product, Quantity<0, 0, 0>>)
         return a.si() * b.si();
     else
-        return Quantity<S + S2, B + B2, F + F2>(a.si() * b.si());
+        return Product(a.si() * b.si());
 }
-template <int S, int B, int F, int S2, int B2, int F2>
-constexpr auto operator/(Quantity<S, B, F> a, Quantity<S2, B2, F2> b) {
-    if constexpr (S == S2 && B == B2 && F == F2)
+template <int S, int B, int F, int J, int S2, int B2, int F2, int J2>
+constexpr auto operator/(Quantity<S, B, F, J> a, Quantity<S2, B2, F2, J2> b) {
+    using Ratio = Quantity<S - S2, B - B2, F - F2, J - J2>;
+    if constexpr (std::is_same_v<Ratio, Quantity<0, 0, 0>>)
         return a.si() / b.si();
     else
-        return Quantity<S - S2, B - B2, F - F2>(a.si() / b.si());
+        return Ratio(a.si() / b.si());
 }
 
 using Seconds = Quantity<1, 0, 0>;
@@ -60,6 +63,8 @@ using Bytes = Quantity<0, 1, 0>;
 using Flops = Quantity<0, 0, 1>;
 using BytesPerSecond = Quantity<-1, 1, 0>;
 using FlopsPerSecond = Quantity<-1, 0, 1>;
+using Joules = Quantity<0, 0, 0, 1>;
+using Watts = Quantity<-1, 0, 0, 1>;
 
 namespace literals {
 constexpr Seconds operator""_s(long double v) { return Seconds(static_cast<double>(v)); }
@@ -79,13 +84,14 @@ constexpr FlopsPerSecond operator""_TFLOPps(unsigned long long v) {
 }
 }  // namespace literals
 
-// Reads "8 us", "80 GiB", "312 TFLOP/s", "900 GB/s" (GB is 1e9, GiB is 2^30). Throws ConfigError saying what was
+// Reads "8 us", "60 d", "80 GiB", "312 TFLOP/s", "900 GB/s" (GB is 1e9, GiB is 2^30). Throws ConfigError saying what was
 // found and what was expected; the caller prefixes position and key.
 Seconds parse_seconds(std::string_view text);
 Bytes parse_bytes(std::string_view text);
 Flops parse_flops(std::string_view text);
 BytesPerSecond parse_bandwidth(std::string_view text);
 FlopsPerSecond parse_flop_rate(std::string_view text);
+Watts parse_power(std::string_view text);
 
 // Shortest text with a fitting prefix that reads back to within 1e-6 relative: "8 us", "1.5 GiB", "312 TFLOP/s".
 std::string to_string(Seconds value);
@@ -93,6 +99,7 @@ std::string to_string(Bytes value);
 std::string to_string(Flops value);
 std::string to_string(BytesPerSecond value);
 std::string to_string(FlopsPerSecond value);
+std::string to_string(Watts value);
 
 // The same, but reads back to exactly the same value: for files.
 std::string exact_text(Seconds value);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "model/dtype.h"
+#include "model/keys/keyed.h"
 
 namespace stepcast {
 
@@ -47,48 +48,53 @@ constexpr auto names_of(Head) { return name_table<Head>("a head", {{Head::tokens
 
 // Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): ranks of the latents and widths of a head.
 struct Mla {
-    int q_rank = 0;  // 0: queries are projected directly
-    int kv_rank = 0;
-    int nope_dim = 0, rope_dim = 0, value_dim = 0;
+    KEY(int, q_rank, 0, "latent of the queries; 0 = none", 0, upto::width);
+    KEY(int, kv_rank, 0, "latent of keys and values", 0, upto::width);
+    KEY(int, nope_dim, 0, "width of a head without positions", 0, upto::width);
+    KEY(int, rope_dim, 0, "width of a head with positions", 0, upto::width);
+    KEY(int, value_dim, 0, "width of a head's values", 0, upto::width);
     friend bool operator==(const Mla&, const Mla&) = default;
 };
 
 // A mixture-of-experts feed-forward block: `experts` of a layer over all ranks; 0 means dense.
 struct Moe {
-    int experts = 0;
-    int top_k = 2;
-    double capacity_factor = 0;  // 0 = dropless
-    int shared_experts = 0;
-    int ffn = 0;           // inner width of one expert; 0 = workload.ffn
-    int shared_ffn = 0;    // inner width of all shared experts together; 0 = shared_experts x ffn of an expert
-    int dense_layers = 0;  // the first layers keep the dense block of width workload.ffn
-    int interval = 1;      // every interval-th layer has experts, the others are dense
-    int groups = 1,
-        top_groups = 1;        // a token's experts are in so many of so many groups (DeepSeek's node-limited routing)
-    bool router_bias = false;  // one load-balancing bias an expert
+    KEY(int, experts, 0, "experts of a layer over all ranks; 0 = dense", 0, upto::width);
+    KEY(int, top_k, 2, "experts that a token goes to", 1, 1024);
+    KEY(double, capacity_factor, 0, "slots of an expert over the balanced number; 0 = no token is dropped", 0, 1000);
+    KEY(int, shared_experts, 0, "experts that every token goes to", 0, 1024);
+    KEY(int, ffn, 0, "inner width of one expert; 0 = workload.ffn", 0, upto::width);
+    KEY(int, shared_ffn, 0, "inner width of all shared experts; 0 = shared_experts x ffn", 0, upto::width);
+    KEY(int, dense_layers, 0, "first layers without experts", 0, 10000);
+    KEY(int, interval, 1, "every how many layers experts occur", 1, 10000);
+    KEY(int, groups, 1, "groups of experts", 1, upto::width);
+    KEY(int, top_groups, 1, "groups that the experts of a token are in", 1, upto::width);  // DeepSeek's node-limited routing
+    KEY(bool, router_bias, false, "one load-balancing bias an expert");
     friend bool operator==(const Moe&, const Moe&) = default;
 };
 
 // Mamba-2 blocks in place of most of the attention (arXiv 2405.21060): each layer has one, and `attention` of an attention
 // block, as those are few and spread evenly. heads = 0: none.
 struct Mamba {
-    int heads = 0, head_dim = 64, state = 128, groups = 8;
-    double attention = 0;
+    KEY(int, heads, 0, "Mamba-2 blocks: heads; 0 = no such blocks", 0, upto::width);
+    KEY(int, head_dim, 64, "width of such a head", 1, upto::width);
+    KEY(int, state, 128, "state of a group", 1, upto::width);
+    KEY(int, groups, 8, "groups that share a state", 1, upto::width);
+    KEY(double, attention, 0, "attention blocks a layer next to them", 0, 1);
     friend bool operator==(const Mamba&, const Mamba&) = default;
 };
 
 // One tower of a model of several: `layers` blocks of attention and feed-forward over `seq` positions of width `hidden`.
 struct Tower {
-    int layers = 0;
-    int hidden = 0;
-    int heads = 0;
-    int ffn = 0;
-    int seq = 0;
-    bool gated = false;      // SwiGLU: three matrices
-    bool rotary = false;     // queries and keys are turned, operation by operation; their projections are separate
-    bool sub_norms = false;  // more norms: of the attention's result and of the feed-forward's inner width
-    bool causal = false;
-    bool fused_norms = true;  // a kernel of their own in 16 bit; false: the framework's, which autocast runs in fp32
+    KEY(int, layers, 0, "layers", 0, 10000);
+    KEY(int, hidden, 0, "width", 0, upto::width);
+    KEY(int, heads, 0, "attention heads", 0, upto::width);
+    KEY(int, ffn, 0, "inner width of the feed-forward block", 0, upto::width);
+    KEY(int, seq, 0, "positions", 0, upto::tokens);
+    KEY(bool, gated, false, "feed-forward with a gate");  // SwiGLU: three matrices
+    KEY(bool, rotary, false, "queries and keys are turned");  // operation by operation; their projections are separate
+    KEY(bool, sub_norms, false, "norms inside attention and feed-forward");  // of the attention's result and of the feed-forward's inner width
+    KEY(bool, causal, false, "attention to earlier positions only");
+    KEY(bool, fused_norms, true, "norms have a kernel of their own");  // in 16 bit; false: the framework's, which autocast runs in fp32
     friend bool operator==(const Tower&, const Tower&) = default;
 };
 
@@ -100,59 +106,60 @@ struct Tower {
 // each layer of `decoder` is a block over the text and one that attends to the pooled patches (CoCa, arXiv 2205.01917).
 struct Workload {
     enum class Kind : std::uint8_t { moe_layer, mlp, transformer, coca };
-    std::string name;
-    Kind kind = Kind::moe_layer;
-    int layers = 1;
-    int hidden = 0;
-    int heads = 0;
-    int kv_heads = 0;  // 0 = heads
-    int head_dim = 0;  // 0 = hidden / heads
-    int ffn = 0;
-    bool gated = false;  // feed-forward with a gate: three matrices instead of two
-    int vocab = 0;
-    bool tied = true;  // logits use the embedding's weights
-    int seq = 0;
-    int max_positions = 0;  // rows of the learned position table; 0 = seq
-    Positions positions = Positions::learned;
-    int memory = 0;       // relative: positions before the sequence whose keys and values are attended too
-    int window = 0;       // tokens that one sees in layers with sliding windows, itself among them; 0 = all before it
-    double window_share = 1;  // of the layers that slide, where there is a window
-    int token_types = 0;  // rows of the token-type table
-    Norm norm = Norm::layernorm;
-    AttentionKind attention = AttentionKind::plain;
-    bool causal = true;
-    bool linear_bias = true;     // biases of the output projection and of the feed-forward matrices, experts' too
-    bool qkv_bias = true;        // biases of the query, key and value projections
-    double dropout = 0;          // 0: no mask is made, read or kept
-    bool inner_dropout = false;  // dropout after the activation too
-    bool score_dropout = true;   // dropout of attention scores too
-    Activation activation = Activation::gelu;  // of a block without gate
-    Head head = Head::tokens;
-    double head_share = 1;  // of the positions, those whose logits are made (masked language models: the masked ones)
-    int table_slices = 1;   // slices of the embedding's table that logits are made of (adaptive softmax over one table)
-    int adapter_rank = 0;   // LoRA (arXiv 2106.09685): layers are frozen but for two matrices of this rank next to each
-    Mla mla;
-    Mamba mamba;
+    KEY(std::string, name, {}, "name in reports");
+    KEY(Kind, kind, Kind::moe_layer, "how the shapes are read");
+    KEY(int, layers, 1, "layers", 1, 10000);
+    KEY(int, hidden, 0, "model width", 1, upto::width);
+    KEY(int, heads, 0, "attention heads", 0, upto::width);
+    KEY(int, kv_heads, 0, "key and value heads; 0 = heads", 0, upto::width);
+    KEY(int, head_dim, 0, "width of a head; 0 = hidden / heads", 0, upto::width);
+    KEY(int, ffn, 0, "inner width of the feed-forward block, of one expert", 1, upto::width);
+    KEY(int, vocab, 0, "vocabulary", 0, upto::tokens);
+    KEY(bool, gated, false, "feed-forward with a gate: three matrices");
+    KEY(bool, tied, true, "logits use the weights of the embedding");
+    KEY(int, seq, 0, "tokens of one sequence", 1, upto::tokens);
+    KEY(int, max_positions, 0, "rows of the learned position table; 0 = seq", 0, upto::tokens);
+    KEY(Positions, positions, Positions::learned, "how positions are encoded");
+    KEY(int, memory, 0, "relative positions: tokens before the sequence that are seen", 0, upto::tokens);
+    KEY(int, window, 0, "tokens that one sees in layers with sliding windows; 0 = all before it", 0, upto::tokens);  // itself among them
+    KEY(double, window_share, 1, "share of the layers with sliding windows", 0, 1);
     // Modules that predict further tokens (DeepSeek-V3, arXiv 2412.19437, section 2.2), on the last stage: norms of what the model
     // has made and of the next token's embedding, a projection of both together, a layer like the last, the logits again.
-    int mtp_layers = 0;
-    Dtype dtype = Dtype::fp16;
-    bool autocast = false;   // norms, softmax and residuals in fp32, cast to and from `dtype` around matrix products
-    bool fused_loss = true;  // softmax, loss and its gradient in one pass over the logits
-    int loss_pieces = 1;     // slices of the logits whose losses are added up one by one
-    bool loss_in_forward = true;  // false: the model returns logits, and the forward ends before the loss
-    Optimizer optimizer = Optimizer::none;
-    int optimizer_groups = 1;       // parameter groups, each with its own optimizer kernels and calls; 1 = fused
-    int optimizer_calls = 1;        // of each group: gradient copies, norm, clip, update, zeroing
-    bool reads_loss = false;        // the host waits for the loss before it calls the optimizer
-    bool fused_projections = true;  // query, key and value are one product, gate and up another
-    bool fused_gate = false;        // else: the activation and the product with the gate are one kernel all the same
-    bool row_scales = false;        // narrow products: a scale a row (torchao's "rowwise"), not one a tensor
-    bool fused_optimizer = true;    // adam: one pass over its tensors; else operation by operation, each a pass
-    Moe moe;
-    Tower vision, decoder;
-    int patch = 16;          // pixels of a patch's side, three colours
-    int pool_queries = 256;  // what the decoder sees of an image
+    KEY(int, mtp_layers, 0, "multi-token prediction: modules of one layer and the logits that predict further tokens", 0, 8);
+    KEY(int, token_types, 0, "rows of the token-type table", 0, 1024);
+    KEY(Norm, norm, Norm::layernorm, "normalisation");
+    KEY(AttentionKind, attention, AttentionKind::plain, "attention kernel");
+    KEY(bool, causal, true, "attention to earlier tokens only");
+    KEY(bool, linear_bias, true, "biases in the output projection and the feed-forward block");  // experts' too
+    KEY(bool, qkv_bias, true, "biases in the query, key and value projections");
+    KEY(double, dropout, 0, "share of activations dropped; 0 = no dropout", 0, 1);  // 0: no mask is made, read or kept
+    KEY(bool, inner_dropout, false, "dropout after the activation");
+    KEY(bool, score_dropout, true, "dropout of attention scores, where there is dropout");
+    KEY(Activation, activation, Activation::gelu, "activation of a feed-forward block without gate");
+    KEY(Head, head, Head::tokens, "what the model's end scores");
+    KEY(double, head_share, 1, "share of the positions whose logits are made", 0, 1);  // masked language models: the masked ones
+    KEY(int, table_slices, 1, "slices of the embedding's table that logits are made of", 1, 1024);  // adaptive softmax over one table
+    KEY(int, adapter_rank, 0, "LoRA: rank of the matrices trained in addition to frozen ones; 0 = all weights are trained", 0, upto::width);  // arXiv 2106.09685
+    KEY(Mla, mla, {}, "");
+    KEY(Mamba, mamba, {}, "");
+    KEY(Dtype, dtype, Dtype::fp16, "element type of weights and activations");
+    KEY(Optimizer, optimizer, Optimizer::none, "optimizer");
+    KEY(bool, autocast, false, "norms, softmax and residuals in fp32, cast around matrix products");
+    KEY(bool, fused_loss, true, "softmax and loss in one pass over the logits");
+    KEY(int, loss_pieces, 1, "slices of the logits whose losses are added up", 1, 1 << 20);
+    KEY(bool, loss_in_forward, true, "the forward computes the loss too");  // false: the model returns logits, and the forward ends before the loss
+    KEY(bool, fused_projections, true, "query, key and value are one matrix product, gate and up another");
+    KEY(bool, fused_gate, false, "without fused projections: activation and gate's product are one kernel");
+    KEY(bool, row_scales, false, "fp8: products with a scale a row, whose casts are passes of their own");  // torchao's "rowwise"
+    KEY(bool, fused_optimizer, true, "one pass over the optimizer's tensors; else one for each of its operations");
+    KEY(int, optimizer_groups, 1, "parameter groups with optimizer kernels of their own; 1 = fused", 1, 1 << 20);
+    KEY(int, optimizer_calls, 1, "calls of the optimizer for each group", 1, 1000);  // gradient copies, norm, clip, update, zeroing
+    KEY(bool, reads_loss, false, "the host waits for the loss before the optimizer");
+    KEY(Tower, vision, {}, "vision tower");
+    KEY(Tower, decoder, {}, "decoder of the text that sees the image");
+    KEY(int, patch, 16, "pixels of a patch's side", 1, 1024);  // three colours
+    KEY(int, pool_queries, 256, "what the decoder sees of an image", 1, 1 << 20);
+    KEY(Moe, moe, {}, "");
     friend bool operator==(const Workload&, const Workload&) = default;
 };
 constexpr auto names_of(Workload::Kind) {

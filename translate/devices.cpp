@@ -11,12 +11,9 @@
 namespace stepcast {
 namespace {
 
-bool read_entry(const TomlEntry& entry, std::vector<KnownDevice>& devices) {
-    std::string name;
-    KnownDevice* const d = row_of(devices, entry.path, "device", name);
-    return d != nullptr && read_field(name, entry.value, {{"name", d->name}, {"cluster", d->cluster}, {"pci", d->pci},
-                                                          {"sm", d->sm}, {"nvlinks", d->nvlinks}, {"nvlink", d->nvlink}});
-}
+struct DeviceFile {
+    KEY_NAMED(std::vector<KnownDevice>, devices, {}, "device", "");
+};
 
 // Lower case; a name's letters and digits stay together, but "RTX3090" is two words as "RTX 3090" is.
 std::set<std::string> name_words(const std::string& text) {
@@ -37,11 +34,7 @@ std::set<std::string> name_words(const std::string& text) {
 }  // namespace
 
 std::vector<KnownDevice> known_devices() {
-    std::vector<KnownDevice> devices;
-    each_entry(read_toml(home_folder() + "/model/presets/devices.toml").entries,
-               [&](const TomlEntry& entry) { return read_entry(entry, devices); },
-               [](const TomlEntry& entry) { return "\"" + entry.path + "\" is no key of a device"; });
-    return devices;
+    return read_table<DeviceFile>(home_folder() + "/model/presets/devices.toml", "a file of devices").devices;
 }
 
 std::optional<KnownDevice> device_named(const std::string& text) {

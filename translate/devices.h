@@ -5,16 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "model/keys/keyed.h"
 #include "model/units.h"
 
 namespace stepcast {
 
 struct KnownDevice {
-    std::string name;
-    std::vector<std::string> pci;  // "10de:2330"
-    int sm = 0, nvlinks = 0;
-    BytesPerSecond nvlink;  // of one link and direction
-    std::string cluster;    // preset with its datasheet, and with constants where it was measured
+    KEY(std::string, name, {}, "all of whose words a description has");
+    KEY(std::vector<std::string>, pci, {}, "\"10de:2330\"");
+    KEY(int, sm, 0, "compute capability");
+    KEY(int, nvlinks, 0, "of a device");
+    KEY(BytesPerSecond, nvlink, {}, "of one link and direction");
+    KEY(std::string, cluster, {}, "preset with its datasheet, and with constants where it was measured");
     friend bool operator==(const KnownDevice&, const KnownDevice&) = default;
 };
 

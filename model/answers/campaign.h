@@ -6,43 +6,43 @@
 #include <string>
 #include <vector>
 
-#include "model/energy.h"
+#include "model/keys/keyed.h"
 #include "model/units.h"
 
 namespace stepcast {
 
-// What a device costs and draws: at its board limit, while it waits, and a rank's share of the rest of its node, all times
-// what the building takes on top of that (PUE). 0 = not known. Each with who says so, and when.
+// What a device costs and draws.
 struct Offer {
-    std::string gpu;  // cluster.gpu.name or one of its aliases
-    double price_per_gpu_hour = 0;
-    std::string price_source;
-    Watts board, idle, rest;
-    double building = 1;
-    std::string power_source;
+    KEY_NAMED(std::string, gpu, {}, "name", "cluster.gpu.name or one of its aliases");
+    KEY(double, price_per_gpu_hour, 0, "list price; 0 = not known");
+    KEY(std::string, price_source, {}, "who says so, and when");
+    KEY_NAMED(Watts, board, {}, "board_power", "limit of the board; 0 = not known");
+    KEY_NAMED(Watts, idle, {}, "idle_power", "while it waits");
+    KEY_NAMED(Watts, rest, {}, "node_power", "a rank's share of the rest of its node");
+    KEY(double, building, 1, "what the building takes, times all these (PUE)");
+    KEY(std::string, power_source, {}, "who says so, and when");
     friend bool operator==(const Offer&, const Offer&) = default;
 };
 
 // What interrupts a training.
 struct Failures {
-    Seconds mtbf_per_gpu;     // between failures of one rank that stop all; 0 = none fails
-    Seconds checkpoint_time;  // training stands while one is written
-    Seconds restart_time;     // from a failure until training goes on from the last checkpoint
-    std::string source;
+    KEY(Seconds, mtbf_per_gpu, {}, "mean time between failures of one rank that stop all; 0 = none fails");
+    KEY(Seconds, checkpoint_time, {}, "training stands while one is written");
+    KEY(Seconds, restart_time, {}, "from a failure until training goes on from the last checkpoint");
+    KEY(std::string, source, {}, "who says so");
     friend bool operator==(const Failures&, const Failures&) = default;
 };
 
 struct Market {
-    std::string currency;
-    Failures failures;
-    std::vector<Offer> offers;
+    KEY(std::string, currency, {}, "of all prices");
+    KEY(Failures, failures, {}, "");
+    KEY_NAMED(std::vector<Offer>, offers, {}, "gpu", "");
     friend bool operator==(const Market&, const Market&) = default;
 };
 // A market file (docs/buying.md); "" is model/presets/market.toml. Throws ConfigError with file:line:column.
 Market read_market(const std::string& path = "");
 
-// "60 d", "8h", "90 min"; "15T", "100k". Throw ConfigError that says what was found and expected.
-Seconds parse_duration(const std::string& text);
+// "15T", "100k". Throws ConfigError that says what was found and expected.
 double parse_count(const std::string& text);
 
 // What is asked: so many steps, or tokens.

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "model/energy.h"
 #include "model/graph/step_times.h"
 
 namespace stepcast {

@@ -10,25 +10,17 @@ namespace {
 
 ModelFamily lay(Layers& layers, const std::string& path, int depth) {
     auto file = read_toml(path);
-    constexpr int deepest = 8;
-    if (depth > deepest) throw ConfigError(path + ": family.base: starts from itself; expected another family");
+    if (const auto base = take_start(PresetKind::family, "family.base", file, depth)) lay(layers, *base, depth + 1);
     ModelFamily family;
-    std::string base;
     std::erase_if(file.entries, [&](const TomlEntry& entry) {
         if (!entry.path.starts_with("family.")) return false;
-        each_entry({entry}, [&](const TomlEntry& own) {
-            const bool known = read_field(own.path.substr(own.path.find('.') + 1), own.value,
-                                          {{"base", base}, {"about", family.about}, {"not_modelled", family.not_modelled},
-                                           {"blocks_a_layer", family.blocks_a_layer}, {"models", family.models},
-                                           {"hub", family.hub}});
-            if (!known) throw ConfigError("unknown key; expected base, models, hub, about, blocks_a_layer or not_modelled");
-            if (own.path == "family.base") (void)preset_path(PresetKind::family, base);
-            return known;
-        }, [](const TomlEntry& own) { return own.path; });
+        at_place(entry.value_at + ": " + entry.path, [&] {
+            if (!read_field(entry.path.substr(entry.path.find('.') + 1), entry.value, family))
+                throw ConfigError("unknown key; expected base, models, hub, about, blocks_a_layer or not_modelled");
+        });
         return true;
     });
     file.tables.erase("family");
-    if (!base.empty()) lay(layers, preset_path(PresetKind::family, base), depth + 1);
     lay_file(layers, file, "workload.", Origin::family);
     return family;
 }

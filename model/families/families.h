@@ -14,10 +14,11 @@ namespace stepcast {
 // expert and this one that of the dense layers.
 struct ModelFamily {
     Workload architecture;
-    double blocks_a_layer = 1;             // of the layers that tables state, those that one layer of the workload stands for
-    std::string about;                     // "gated feed-forward, rmsnorm, rotary positions, untied, no biases"
-    std::string not_modelled;              // or why its layers have no model
-    std::vector<std::string> models, hub;  // how names begin, in lower case; `model_type` of config.json
+    KEY(double, blocks_a_layer, 1, "of the layers that tables state, those that one layer of the workload stands for");
+    KEY(std::string, about, {}, "\"gated feed-forward, rmsnorm, rotary positions, untied, no biases\"");
+    KEY(std::string, not_modelled, {}, "or why its layers have no model");
+    KEY(std::vector<std::string>, models, {}, "how names begin, in lower case");
+    KEY(std::vector<std::string>, hub, {}, "`model_type` of config.json");
 };
 
 std::vector<ModelFamily> read_families();

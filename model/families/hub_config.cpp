@@ -166,6 +166,7 @@ HubConfig read_hub_config(const std::string& path) {
     w.attention = AttentionKind::flash;
     w.optimizer = Optimizer::adam;
     refuse_unread(config);
+    w.tied = config.flag("tie_word_embeddings", w.tied);
     type.read(config);
     note_further_predictions(config);
     config.need("vocab", "vocab_size");

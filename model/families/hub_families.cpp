@@ -13,15 +13,12 @@ void read_n_sizes(HubValues& c) {
     c.need("hidden", "n_embd");
     c.need("heads", "n_head");
     c.may("dropout", "resid_pdrop");
-    Workload& w = c.workload();
-    w.ffn = 4 * w.hidden;
+    c.workload().ffn = 4 * c.workload().hidden;
     c.may("ffn", "n_inner");
-    w.tied = c.flag("tie_word_embeddings", w.tied);
 }
 
-void read_gpt2(HubValues& c) {
-    read_n_sizes(c);
-    c.need("max_positions", "n_positions");
+void read_learned_positions(HubValues& c, const char* positions) {
+    c.need("max_positions", positions);
     c.workload().seq = c.workload().max_positions;
 }
 
@@ -34,20 +31,32 @@ void read_sizes(HubValues& c) {
     c.may("head_dim", "head_dim");
 }
 
+void read_sizes_and_biases(HubValues& c) {
+    read_sizes(c);
+    c.workload().qkv_bias = c.flag("attention_bias", c.workload().qkv_bias);
+    c.workload().linear_bias = c.flag("mlp_bias", c.workload().linear_bias);
+}
+
+void read_gpt2(HubValues& c) {
+    read_n_sizes(c);
+    read_learned_positions(c, "n_positions");
+}
+
+// GPT-J: GPT-2's names, biases of the feed-forward alone.
+void read_gptj(HubValues& c) {
+    read_n_sizes(c);
+    c.workload().qkv_bias = false;
+}
+
 void read_bert(HubValues& c) {
     read_sizes(c);
-    c.need("max_positions", "max_position_embeddings");
+    read_learned_positions(c, "max_position_embeddings");
     c.may("dropout", "hidden_dropout_prob");
-    Workload& w = c.workload();
-    w.seq = w.max_positions;
-    w.tied = c.flag("tie_word_embeddings", w.tied);
 }
 
 void read_neox(HubValues& c) {
     read_sizes(c);
     c.may("dropout", "hidden_dropout");
-    Workload& w = c.workload();
-    w.tied = c.flag("tie_word_embeddings", w.tied);
 }
 
 double all_but_every(int nth, int layers) { return 1 - static_cast<double>(layers / nth) / layers; }
@@ -108,17 +117,13 @@ void read_dense_layers(HubValues& c) {
 }
 
 void read_llama(HubValues& c) {
-    read_sizes(c);
+    read_sizes_and_biases(c);
     read_window(c);
-    Workload& w = c.workload();
-    w.tied = c.flag("tie_word_embeddings", w.tied);
-    w.qkv_bias = c.flag("attention_bias", w.qkv_bias);
-    w.linear_bias = c.flag("mlp_bias", w.linear_bias);
 }
 
 // A type that is not known: biases by the names in use, and the library's own default for tied embeddings.
 void read_shape_of_llama(HubValues& c) {
-    c.workload().tied = true;
+    c.workload().tied = c.flag("tie_word_embeddings", true);
     read_llama(c);
     Workload& w = c.workload();
     for (const char* name : {"use_qkv_bias", "qkv_bias", "add_qkv_bias"}) w.qkv_bias = c.flag(name, w.qkv_bias);
@@ -135,34 +140,29 @@ void read_starcoder2(HubValues& c) {
     w.linear_bias = w.qkv_bias = c.flag("use_bias", true);
 }
 
-// GPT-J: GPT-2's names, biases of the feed-forward alone.
-void read_gptj(HubValues& c) {
-    read_n_sizes(c);
-    c.workload().qkv_bias = false;
-}
-
-void read_choice(HubValues& c, const char* experts) {
-    c.need("moe.experts", experts);
-    c.need("moe.top_k", "num_experts_per_tok");
-}
-
-void read_mixtral(HubValues& c) {
+// Experts, under any of the names in use.
+void read_experts(HubValues& c) {
     read_llama(c);
-    read_choice(c, "num_local_experts");
-}
-
-void read_qwen3_experts(HubValues& c) {
-    read_llama(c);
-    read_choice(c, "num_experts");
-    c.need("moe.ffn", "moe_intermediate_size");
-    c.may("moe.interval", "decoder_sparse_step");
-    c.may("moe.shared_ffn", "shared_expert_intermediate_size");
+    c.need("moe.experts", c.first({"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}));
+    c.need("moe.top_k", c.first({"num_experts_per_tok", "moe_k"}));
+    c.may("moe.shared_experts", c.first({"n_shared_experts", "moe_num_shared_experts"}));
+    c.may("moe.shared_ffn", c.first({"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"}));
     if (c.states("shared_expert_intermediate_size")) c.workload().moe.shared_experts = 1;
+    c.may("moe.dense_layers", c.first({"first_k_dense_replace", "moe_layer_start_index"}));
+    c.may("moe.interval", c.first({"decoder_sparse_step", "moe_layer_interval", "interleave_moe_layer_step"}));
     read_dense_layers(c);
+    c.may("moe.groups", "n_group");
+    c.may("moe.top_groups", "topk_group");
+}
+
+// .. of a width that is not that of dense layers.
+void read_narrow_experts(HubValues& c) {
+    read_experts(c);
+    c.need("moe.ffn", "moe_intermediate_size");
 }
 
 void read_qwen2_experts(HubValues& c) {
-    read_qwen3_experts(c);
+    read_narrow_experts(c);
     c.workload().qkv_bias = true;
 }
 
@@ -181,16 +181,14 @@ void read_sliding_gemma(HubValues& c) {
 
 void read_gpt_oss(HubValues& c) {
     read_llama(c);
+    c.need("moe.experts", "num_local_experts");
+    c.may("moe.top_k", c.first({"num_experts_per_tok", "experts_per_token"}));
     c.workload().qkv_bias = c.flag("attention_bias", true);
     c.workload().linear_bias = true;
-    c.need("moe.experts", "num_local_experts");
-    c.may("moe.top_k", c.states("num_experts_per_tok") ? "num_experts_per_tok" : "experts_per_token");
 }
 
 void read_llama4(HubValues& c) {
-    read_llama(c);
-    read_choice(c, "num_local_experts");
-    c.may("moe.interval", "interleave_moe_layer_step");
+    read_experts(c);
     Workload& w = c.workload();
     w.moe.shared_experts = 1;
     w.moe.ffn = w.ffn;
@@ -207,7 +205,7 @@ void read_llama4(HubValues& c) {
 void lay_mixers(HubValues& c, double mamba, double attention) {
     Workload& w = c.workload();
     w.mamba.attention = attention / w.layers;
-    c.need("mamba.heads", c.states("mamba_num_heads") ? "mamba_num_heads" : "mamba_n_heads");
+    c.need("mamba.heads", c.first({"mamba_num_heads", "mamba_n_heads"}));
     const double heads = w.mamba.heads;
     w.mamba.heads = static_cast<int>(std::lround(heads * mamba / w.layers));
     if (mamba != w.layers)
@@ -215,13 +213,12 @@ void lay_mixers(HubValues& c, double mamba, double attention) {
                std::to_string(w.mamba.heads) + " heads instead of " + std::to_string(static_cast<int>(heads)));
     for (const char* name : {"mamba_head_dim", "mamba_d_head"})
         if (c.states(name) && c.of(name) != "auto") c.may("mamba.head_dim", name);
-    for (const char* name : {"ssm_state_size", "mamba_d_state"}) c.may("mamba.state", name);
-    for (const char* name : {"n_groups", "mamba_n_groups"}) c.may("mamba.groups", name);
+    c.may("mamba.state", c.first({"ssm_state_size", "mamba_d_state"}));
+    c.may("mamba.groups", c.first({"n_groups", "mamba_n_groups"}));
 }
 
 // A pattern of blocks: M a Mamba-2 block, - a feed-forward, E experts, * attention.
 void read_nemotron_h(HubValues& c) {
-    read_llama(c);
     if (!c.states("hybrid_override_pattern") || !c.of("hybrid_override_pattern").is_string())
         c.fail("hybrid_override_pattern", "missing; expected a text of M, -, E and *");
     const auto pattern = c.of("hybrid_override_pattern").get<std::string>();
@@ -229,27 +226,20 @@ void read_nemotron_h(HubValues& c) {
     const int forward = count('-') + count('E');
     if (count('M') == 0 || forward == 0) c.fail("hybrid_override_pattern", "expected Mamba and feed-forward blocks");
     if (count('-') > 0 && count('E') > 0) c.fail("hybrid_override_pattern", "dense blocks between those with experts are not modelled");
+    count('E') > 0 ? read_narrow_experts(c) : read_llama(c);
     Workload& w = c.workload();
     w.layers = forward;
     w.gated = false;
     w.activation = Activation::relu;
     w.positions = Positions::none;
     lay_mixers(c, count('M'), count('*'));
-    c.may("head_dim", c.states("attention_head_dim") ? "attention_head_dim" : "head_dim");
-    if (count('E') == 0) return;
-    read_choice(c, "n_routed_experts");
-    c.need("moe.ffn", "moe_intermediate_size");
-    c.may("moe.shared_experts", "n_shared_experts");
-    c.may("moe.shared_ffn", "moe_shared_expert_intermediate_size");
+    c.may("head_dim", c.first({"attention_head_dim", "head_dim"}));
 }
 
 // Before each feed-forward a Mamba-2 block or attention (Bamba, Granite 4.0), or both side by side (Falcon-H1, arXiv 2507.22448).
 void read_mamba_or_attention(HubValues& c) {
-    read_sizes(c);
+    read_sizes_and_biases(c);
     Workload& w = c.workload();
-    w.tied = c.flag("tie_word_embeddings", w.tied);
-    w.qkv_bias = c.flag("attention_bias", w.qkv_bias);
-    w.linear_bias = c.flag("mlp_bias", w.linear_bias);
     if (c.states("position_embedding_type") && c.of("position_embedding_type") == "nope") w.positions = Positions::none;
     const bool both = !c.states("layer_types") && !c.states("attn_layer_indices");
     std::size_t attention = c.states("attn_layer_indices") ? c.of("attn_layer_indices").size() : 0;
@@ -264,57 +254,26 @@ void read_mamba_or_attention(HubValues& c) {
 }
 
 void read_ernie_experts(HubValues& c) {
-    read_llama(c);
+    read_narrow_experts(c);
     Workload& w = c.workload();
     w.tied = c.flag("tie_word_embeddings", true);
-    c.need("moe.experts", "moe_num_experts");
-    c.need("moe.top_k", "moe_k");
-    c.need("moe.ffn", "moe_intermediate_size");
-    c.may("moe.shared_experts", "moe_num_shared_experts");
-    c.may("moe.dense_layers", "moe_layer_start_index");
-    c.may("moe.interval", "moe_layer_interval");
     if (c.states("moe_layer_end_index") && c.of("moe_layer_end_index") != -1 && c.of("moe_layer_end_index") < w.layers - 1)
         c.fail("moe_layer_end_index", "dense layers behind those with experts are not modelled");
 }
 
-// Experts as DeepSeek's files name them.
-void read_routed_experts(HubValues& c) {
-    read_choice(c, "n_routed_experts");
-    c.need("moe.ffn", "moe_intermediate_size");
-    c.may("moe.shared_experts", "n_shared_experts");
-    c.may("moe.dense_layers", "first_k_dense_replace");
-    if (c.states("moe_layer_freq") && c.of("moe_layer_freq").is_array())
-        read_dense_layers(c);
-    else
-        c.may("moe.interval", "moe_layer_freq");
-    c.may("moe.groups", "n_group");
-    c.may("moe.top_groups", "topk_group");
-}
-
 void read_deepseek(HubValues& c) {
-    read_llama(c);
+    read_narrow_experts(c);
     c.workload().attention = AttentionKind::mla;
     c.may("mla.q_rank", "q_lora_rank");
     c.need("mla.kv_rank", "kv_lora_rank");
     c.need("mla.nope_dim", "qk_nope_head_dim");
     c.need("mla.rope_dim", "qk_rope_head_dim");
     c.need("mla.value_dim", "v_head_dim");
-    read_routed_experts(c);
 }
 
-void read_glm4_experts(HubValues& c) {
-    read_llama(c);
-    read_routed_experts(c);
-    c.workload().moe.router_bias = true;
-}
-
-void read_olmo_experts(HubValues& c) {
-    read_llama(c);
-    read_choice(c, "num_experts");
-}
-
-void read_deepseek_v3(HubValues& c) {
-    read_deepseek(c);
+template <void (*read)(HubValues&)>
+void read_with_router_bias(HubValues& c) {
+    read(c);
     c.workload().moe.router_bias = true;
 }
 
@@ -325,15 +284,15 @@ constexpr std::string_view gemma3_defaults = R"({"num_hidden_layers": 26, "hidde
 constexpr std::array<ModelType, 38> types{{
     {"gpt2", read_gpt2}, {"bert", read_bert}, {"gpt_neox", read_neox}, {"gptj", read_gptj}, {"phi", read_llama},
     {"persimmon", read_llama}, {"starcoder2", read_starcoder2}, {"nemotron", read_llama}, {"llama", read_llama}, {"mistral", read_llama},
-    {"mixtral", read_mixtral}, {"minimax_m2", read_mixtral}, {"qwen2", read_llama}, {"qwen3", read_llama},
-    {"qwen3_moe", read_qwen3_experts}, {"qwen2_moe", read_qwen2_experts}, {"gemma", read_gemma},
+    {"mixtral", read_experts}, {"minimax_m2", read_experts}, {"qwen2", read_llama}, {"qwen3", read_llama},
+    {"qwen3_moe", read_narrow_experts}, {"qwen2_moe", read_qwen2_experts}, {"gemma", read_gemma},
     {"gemma2", read_sliding_gemma<2>}, {"gemma3_text", read_sliding_gemma<6>, gemma3_defaults}, {"phi3", read_llama},
-    {"olmo", read_llama}, {"olmo2", read_llama}, {"olmoe", read_olmo_experts}, {"granite", read_llama},
-    {"granitemoe", read_mixtral}, {"granitemoehybrid", read_mamba_or_attention}, {"gpt_oss", read_gpt_oss},
+    {"olmo", read_llama}, {"olmo2", read_llama}, {"olmoe", read_experts}, {"granite", read_llama},
+    {"granitemoe", read_experts}, {"granitemoehybrid", read_mamba_or_attention}, {"gpt_oss", read_gpt_oss},
     {"llama4", read_llama4}, {"llama4_text", read_llama4}, {"nemotron_h", read_nemotron_h},
     {"bamba", read_mamba_or_attention}, {"falcon_h1", read_mamba_or_attention}, {"ernie4_5_moe", read_ernie_experts},
-    {"kimi_k2", read_deepseek_v3}, {"glm4", read_llama}, {"glm4_moe", read_glm4_experts},
-    {"deepseek_v2", read_deepseek}, {"deepseek_v3", read_deepseek_v3}}};
+    {"kimi_k2", read_with_router_bias<read_deepseek>}, {"glm4", read_llama}, {"glm4_moe", read_with_router_bias<read_narrow_experts>},
+    {"deepseek_v2", read_deepseek}, {"deepseek_v3", read_with_router_bias<read_deepseek>}}};
 
 }  // namespace
 

@@ -22,6 +22,12 @@ public:
 
     [[nodiscard]] bool states(const char* name) const { return json_.contains(name) && !json_[name].is_null(); }
     [[nodiscard]] const Json& of(const char* name) const { return json_[name]; }
+    // The name that the file uses of several for the same; the first where it uses none.
+    [[nodiscard]] const char* first(std::initializer_list<const char*> names) const {
+        for (const char* name : names)
+            if (states(name)) return name;
+        return *names.begin();
+    }
     void note(const std::string& text) { said.notes.push_back(text); }
     [[nodiscard]] bool flag(const char* name, bool otherwise) const {
         if (!states(name)) return otherwise;
@@ -34,11 +40,7 @@ public:
     }
     void may(const char* key, const char* name) {
         if (!states(name)) return;
-        try {
-            assign(*find_key("workload." + std::string(key)), experiment_, value_of(json_[name]));
-        } catch (const ConfigError& e) {
-            fail(name, e.what());
-        }
+        at_place(path_ + ": " + name, [&] { assign(*find_key("workload." + std::string(key)), experiment_, value_of(json_[name])); });
     }
     Workload& workload() { return experiment_.workload; }
     HubConfig said;  // all but the workload

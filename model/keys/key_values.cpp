@@ -144,13 +144,11 @@ void read_rows(const ConfigValue& found, std::string_view example, std::vector<R
             throw ConfigError(fmt::format("point {}: found {}; expected {} values, for example {}", i + 1,
                                           row ? fmt::format("{} values", row->size()) : shown((*rows)[i]), fields.width,
                                           example));
-        try {
+        at_place(fmt::format("point {}", i + 1), [&] {
             RowReader reader(*row);
             pass_fields(reader, out.emplace_back());
             check(out, *row);
-        } catch (const ConfigError& e) {
-            throw ConfigError(fmt::format("point {}: {}", i + 1, e.what()));
-        }
+        });
     }
 }
 
@@ -203,6 +201,8 @@ void read_value(const ConfigValue& found, Seconds& out) { out = quantity_of(foun
 void read_value(const ConfigValue& found, Bytes& out) { out = quantity_of(found, parse_bytes); }
 void read_value(const ConfigValue& found, BytesPerSecond& out) { out = quantity_of(found, parse_bandwidth); }
 void read_value(const ConfigValue& found, FlopsPerSecond& out) { out = quantity_of(found, parse_flop_rate); }
+void read_value(const ConfigValue& found, Watts& out) { out = quantity_of(found, parse_power); }
+
 const std::string& name_in(const ConfigValue& found) {
     if (const auto* v = as<std::string>(found)) return *v;
     if (as<std::vector<ConfigValue>>(found)) throw ConfigError("found an array; expected a name in quotes");
@@ -212,16 +212,6 @@ const std::vector<ConfigValue>& list_in(const ConfigValue& found, std::string_vi
     if (const auto* values = as<std::vector<ConfigValue>>(found)) return *values;
     throw ConfigError(fmt::format("found {}; expected an array of {}", shown(found), of));
 }
-void read_value(const ConfigValue& found, std::vector<int>& out) {
-    for (const auto& value : list_in(found, "integers")) read_value(value, out.emplace_back());
-}
-void read_value(const ConfigValue& found, std::vector<double>& out) {
-    for (const auto& value : list_in(found, "numbers")) read_value(value, out.emplace_back());
-}
-void read_value(const ConfigValue& found, std::vector<std::string>& out) {
-    for (const auto& value : list_in(found, "texts")) read_value(value, out.emplace_back());
-}
-
 void read_value(const ConfigValue& found, Curve& out) {
     read_rows(found, R"([["4 KiB", "3.1 us"]])", out, [](const Curve& points, const std::vector<ConfigValue>& row) {
         if (points.size() > 1 && points.back().bytes <= points[points.size() - 2].bytes)
@@ -278,13 +268,6 @@ std::string value_text(bool value) { return value ? "true" : "false"; }
 std::string value_text(std::uint64_t value) { return std::to_string(value); }
 std::string value_text(double value) { return fmt::format("{}", value); }  // shortest that reads back
 std::string value_text(const std::string& value) { return value; }
-std::string value_text(const std::vector<int>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
-std::string value_text(const std::vector<double>& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
-std::string value_text(const std::vector<std::string>& value) {
-    std::string text;
-    for (const auto& one : value) text += (text.empty() ? "" : ", ") + quoted_toml(one);
-    return "[" + text + "]";
-}
 std::string value_text(const Curve& value) { return text_of_rows(value); }
 std::string value_text(const std::vector<AttentionKernel>& value) { return text_of_rows(value); }
 std::string value_text(const std::vector<ExpertKernel>& value) { return text_of_rows(value); }

@@ -15,9 +15,7 @@ void read_value(const ConfigValue& found, Seconds& out);
 void read_value(const ConfigValue& found, Bytes& out);
 void read_value(const ConfigValue& found, BytesPerSecond& out);
 void read_value(const ConfigValue& found, FlopsPerSecond& out);
-void read_value(const ConfigValue& found, std::vector<int>& out);         // [13, 14, ..]
-void read_value(const ConfigValue& found, std::vector<double>& out);      // [1, 0.93, ..]
-void read_value(const ConfigValue& found, std::vector<std::string>& out);
+void read_value(const ConfigValue& found, Watts& out);
 void read_value(const ConfigValue& found, Curve& out);                    // [["4 KiB", "3.1 us"], ..]
 void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out);  // a row: its fields in their order
 void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out);
@@ -29,9 +27,13 @@ template <HasNames Enum>
 void read_value(const ConfigValue& found, Enum& out) {
     out = parse_name<Enum>(name_in(found));
 }
-template <HasNames Enum>
-void read_value(const ConfigValue& found, std::vector<Enum>& out) {  // ["none", "full"]
-    for (const ConfigValue& value : list_in(found, "names")) read_value(value, out.emplace_back());
+// [13, 14, ..], ["none", "full"]
+template <class T>
+concept Listed = std::is_arithmetic_v<T> || std::is_same_v<T, std::string> || HasNames<T>;
+template <Listed T>
+void read_value(const ConfigValue& found, std::vector<T>& out) {
+    constexpr std::string_view of = std::is_integral_v<T> ? "integers" : std::is_floating_point_v<T> ? "numbers" : HasNames<T> ? "names" : "texts";
+    for (const ConfigValue& value : list_in(found, of)) read_value(value, out.emplace_back());
 }
 
 template <class T>
@@ -53,13 +55,11 @@ std::string value_text(bool value);
 std::string value_text(double value);
 std::string value_text(std::uint64_t value);
 std::string value_text(const std::string& value);
-std::string value_text(const std::vector<int>& value);
-std::string value_text(const std::vector<double>& value);
-std::string value_text(const std::vector<std::string>& value);
 std::string value_text(const Curve& value);
 std::string value_text(const std::vector<AttentionKernel>& value);
 std::string value_text(const std::vector<ExpertKernel>& value);
 std::string value_text(const std::vector<GemmPoint>& value);
+inline std::string value_text(Watts value) { return to_string(value); }
 inline std::string value_text(Seconds value) { return exact_text(value); }
 inline std::string value_text(Bytes value) { return exact_text(value); }
 inline std::string value_text(BytesPerSecond value) { return exact_text(value); }
@@ -68,11 +68,11 @@ template <HasNames Enum>
 std::string value_text(Enum value) {
     return std::string(to_string(value));
 }
-template <HasNames Enum>
-std::string value_text(const std::vector<Enum>& value) {
-    std::vector<std::string> names;
-    for (const Enum one : value) names.emplace_back(to_string(one));
-    return value_text(names);
+template <Listed T>
+std::string value_text(const std::vector<T>& value) {
+    std::string text;
+    for (const T& one : value) text += (text.empty() ? "" : ", ") + (std::is_arithmetic_v<T> ? value_text(one) : quoted_toml(value_text(one)));
+    return "[" + text + "]";
 }
 template <class T>
 std::string value_text(const std::optional<T>& value) {
@@ -189,6 +189,20 @@ using FieldOf = std::remove_cvref_t<decltype(reach<members...>(std::declval<Expe
 template <auto... members>
 inline constexpr KeyField field{[](Experiment& experiment) -> void* { return &reach<members...>(experiment); },
                             &field_type<FieldOf<members...>>};
+
+// What one value of a file fills; other fields are tables, or lists of them.
+template <class T>
+concept OneValue = requires(const ConfigValue& found, T& value) { read_value(found, value); };
+
+// Calls `use` with the row of each key of a struct; `name`: of the table that it stands for (keyed.h).
+template <class Table>
+void each_key(std::string_view name, const auto& use) {
+    const auto use_line = [&]<int line>(KeyLine<line> at) {
+        if constexpr (requires(Table* of) { Table::key_at(at, of, name); })
+            use(Table::key_at(at, static_cast<Table*>(nullptr), name));
+    };
+    [&]<int... line>(std::integer_sequence<int, line...>) { (use_line(KeyLine<line>()), ...); }(std::make_integer_sequence<int, most_lines>());
+}
 
 template <class T>
 bool holds(const Key& key) {

@@ -1,6 +1,5 @@
 // The one table of keys: where each lives in an Experiment, what it may hold and what it means. Reading files,
-// --set, get_key, write_cluster and key_docs all go through it. A new key is a field and a line in
-// keys_workload.cpp or keys_cluster.cpp. Internal to model/.
+// --set, get_key, write_cluster and key_docs all go through it. A new key is a field: keyed.h. Internal to model/.
 #pragma once
 
 #include <span>

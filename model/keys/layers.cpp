@@ -44,13 +44,8 @@ void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, O
             throw ConfigError(entry.value_at + ": " + entry.path + ": found a value; expected a table");
         if (!key || preset)
             throw ConfigError(entry.key_at + ": " + entry.path + ": " + unknown_key(entry.path, prefix));
-        try {
-            assign(*key, layers.experiment, entry.value);
-        } catch (const ConfigError& e) {
-            throw ConfigError(entry.value_at + ": " + entry.path + ": " + e.what());
-        }
-        layers.set_at[full] = entry.value_at;
-        layers.origin[full] = origin;
+        at_place(entry.value_at + ": " + entry.path, [&] { assign(*key, layers.experiment, entry.value); });
+        layers.said[full] = {origin, entry.value_at};
     }
 }
 
@@ -62,9 +57,7 @@ void lay_workload(Layers& layers, const std::string& path) {
         layers.notes = std::move(config.notes);
         for (const auto& key : workload_keys()) {
             if (!key.path.starts_with("workload.") || is_preset(key)) continue;
-            if (text_of(key, layers.experiment) == text_of(key, Experiment{})) continue;
-            layers.set_at[std::string(key.path)] = path;
-            layers.origin[std::string(key.path)] = Origin::preset;
+            if (text_of(key, layers.experiment) != text_of(key, Experiment{})) layers.said[std::string(key.path)] = {Origin::preset, path};
         }
         keep_tie(layers.experiment.framework);
         return;
@@ -76,15 +69,13 @@ void lay_workload(Layers& layers, const std::string& path) {
 }
 
 std::string start_relative_to(PresetKind kind, const TomlFile& file, const TomlEntry& entry) {
-    try {
+    return at_place(entry.value_at + ": " + entry.path, [&] {
         const auto* name = std::get_if<std::string>(&entry.value.value);
         if (!name) throw ConfigError("found no text; expected a preset's name or a file in quotes");
         const bool path = name->find('/') != std::string::npos || name->ends_with(".toml") || name->ends_with(".json");
         const auto relative = std::filesystem::path(file.path).parent_path() / *name;
         return preset_path(kind, path ? relative.lexically_normal().string() : *name);
-    } catch (const ConfigError& e) {
-        throw ConfigError(entry.value_at + ": " + entry.path + ": " + e.what());
-    }
+    });
 }
 
 std::optional<std::string> take_start(PresetKind kind, std::string_view key, TomlFile& file, int depth) {
@@ -122,13 +113,8 @@ void lay_override(Layers& layers, const Override& override) {
         throw ConfigError(at + ": " + unknown_key(override.key));
     }
     if (is_preset(*key)) return;
-    try {
-        assign_text(*key, layers.experiment, override.value);
-    } catch (const ConfigError& e) {
-        throw ConfigError(at + ": " + e.what());
-    }
-    layers.set_at[override.key] = at;
-    layers.origin[override.key] = Origin::set;
+    at_place(at, [&] { assign_text(*key, layers.experiment, override.value); });
+    layers.said[override.key] = {Origin::set, at};
 }
 
 }  // namespace stepcast

@@ -24,10 +24,14 @@ constexpr auto names_of(Origin) {
                                        {preset, "preset"}, {fitted, "fitted"}, {set, "set"}});
 }
 
+struct Said {
+    Origin who = Origin::defaulted;
+    std::string at;  // "moe.toml:14:3" or "--set KEY=VALUE"
+};
+
 struct Layers {
     Experiment experiment;
-    std::map<std::string, std::string> set_at;  // key -> "moe.toml:14:3" or "--set KEY=VALUE"
-    std::map<std::string, Origin> origin;       // key -> who; none: the default
+    std::map<std::string, Said> said;           // of keys; none: the default
     std::vector<std::string> notes;             // what a config.json was read with
     std::map<std::string, std::string> starts;  // table -> the file that its preset names
     std::map<std::string, std::string> tables;  // table of the experiment file -> where it begins
@@ -56,7 +60,6 @@ std::string fitted_text(const Cluster& cluster);            // the [fitted] tabl
 void lay_override(Layers& layers, const Override& override);
 
 // Every layer of an experiment, laid but not checked.
-Layers lay_experiment(const std::string& path_or_preset, std::span<const Override> overrides);
-Layers lay_text(const std::string& text, const std::string& path, std::span<const Override> overrides);  // experiment_text.h
+Layers lay_experiment(const ExperimentSource& source, std::span<const Override> overrides);
 
 }  // namespace stepcast

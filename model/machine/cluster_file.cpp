@@ -16,27 +16,11 @@ namespace {
 bool is_fitted(const std::string& path) { return path == "fitted" || path.starts_with("fitted."); }
 
 bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
-    const auto& [path, value, key_at, value_at] = entry;
-    std::string name;
-    if (auto* p = row_of(fitted.parameters, path, "fitted.parameters", name))
-        return read_field(name, value, {{"key", p->key}, {"value", p->value}, {"prior", p->prior},
-                                        {"relative_error", p->relative_error}, {"determined", p->determined}});
-    if (auto* e = row_of(fitted.errors, path, "fitted.errors", name))
-        return read_field(name, value, {{"kind", e->kind}, {"method", e->method}, {"samples", e->samples}, {"mape", e->mape},
-                                        {"bias", e->bias}, {"worst", e->worst}, {"median", e->median}});
-    if (auto* r = row_of(fitted.ranges, path, "fitted.ranges", name))
-        return read_field(name, value, {{"what", r->what}, {"least", r->least}, {"most", r->most}});
-    if (auto* c = row_of(fitted.constants, path, "fitted.constants", name))
-        return read_field(name, value, {{"what", c->what}, {"count", c->count}, {"from", c->from}});
-    const auto rows = [&](const ConfigValue& lines) {
-        std::vector<std::string> texts;
-        read_value(lines, texts);
-        for (const auto& text : texts) fitted.rows = joined(std::move(fitted.rows), read_hash_line(text));
-    };
-    return read_field(path, value, {{"fitted.date", fitted.date}, {"fitted.samples", fitted.samples},
-                                    {"fitted.condition", fitted.condition}, {"fitted.correlation", fitted.correlation},
-                                    {"fitted.sources", fitted.sources}, {"fitted.measured", fitted.measured},
-                                    {"fitted.rows.hashes", rows}});
+    if (entry.path != "fitted.rows.hashes") return read_field(entry.path.substr(std::string_view("fitted.").size()), entry.value, fitted);
+    std::vector<std::string> lines;
+    read_value(entry.value, lines);
+    for (const auto& line : lines) fitted.rows = joined(std::move(fitted.rows), read_hash_line(line));
+    return true;
 }
 
 // `at` says where a field of the parameter stands. The prior is only tried: the nameplate holds it already.
@@ -46,17 +30,12 @@ void lay_parameter(Layers& layers, const std::string& prefix, const FittedParame
     if (!key || is_preset(*key))
         throw ConfigError(at("key") + ": fitted.parameters: \"" + p.key + "\": " + unknown_key(p.key, prefix));
     const auto assign_at = [&](const std::string& name, const std::string& text, Experiment& experiment) {
-        try {
-            assign_text(*key, experiment, text);
-        } catch (const ConfigError& e) {
-            throw ConfigError(at(name) + ": " + p.key + ": " + e.what());
-        }
+        at_place(at(name) + ": " + p.key, [&] { assign_text(*key, experiment, text); });
     };
     Experiment scratch;
     if (!p.prior.empty()) assign_at("prior", p.prior, scratch);
     assign_at("value", p.value, layers.experiment);
-    layers.set_at[prefix + p.key] = at("value");
-    layers.origin[prefix + p.key] = Origin::fitted;
+    layers.said[prefix + p.key] = {Origin::fitted, at("value")};
 }
 
 Fitted lay_fitted(Layers& layers, const std::string& prefix, const std::vector<TomlEntry>& entries) {
@@ -103,26 +82,11 @@ void lay_nameplate(Experiment& holder, const std::string& prefix, const Fitted& 
 }
 
 std::string text_of_fit(const Fitted& fitted) {
-    std::string text = fmt::format("\n[fitted]\ndate = {}\nsources = {}\nsamples = {}\ncondition = {}\n", quoted_toml(fitted.date),
-                                   value_text(fitted.sources), fitted.samples, value_text(fitted.condition));
-    if (!fitted.measured.empty()) text += "measured = " + value_text(fitted.measured) + "\n";
-    if (!fitted.correlation.empty()) text += "correlation = " + value_text(fitted.correlation) + "\n";
-    for (const auto& p : fitted.parameters)
-        text += fmt::format(
-            "\n[[fitted.parameters]]\nkey = {}\nvalue = {}\nprior = {}\nrelative_error = {}\ndetermined = {}\n",
-            quoted_toml(p.key), quoted_toml(p.value), quoted_toml(p.prior), value_text(p.relative_error), p.determined);
-    for (const auto& e : fitted.errors)
-        text += fmt::format(
-            "\n[[fitted.errors]]\nkind = {}\nmethod = {}\nsamples = {}\n{}mape = {}\nbias = {}\nworst = {}\n",
-            quoted_toml(e.kind), quoted_toml(e.method), e.samples,
-            e.median > 0 ? "median = " + value_text(e.median) + "\n" : "", value_text(e.mape), value_text(e.bias),
-            value_text(e.worst));
-    for (const auto& r : fitted.ranges)
-        text += fmt::format("\n[[fitted.ranges]]\nwhat = {}\nleast = {}\nmost = {}\n", quoted_toml(r.what),
-                            value_text(r.least), value_text(r.most));
-    for (const auto& c : fitted.constants)
-        text += fmt::format("\n[[fitted.constants]]\nwhat = {}\ncount = {}\nfrom = {}\n", quoted_toml(c.what), c.count,
-                            quoted_toml(c.from));
+    std::string text = "\n[fitted]\n" + field_lines(fitted, {fitted.measured.empty() ? "measured" : "", fitted.correlation.empty() ? "correlation" : ""});
+    for (const auto& p : fitted.parameters) text += "\n[[fitted.parameters]]\n" + field_lines(p);
+    for (const auto& e : fitted.errors) text += "\n[[fitted.errors]]\n" + field_lines(e, {e.median > 0 ? "" : "median"});
+    for (const auto& r : fitted.ranges) text += "\n[[fitted.ranges]]\n" + field_lines(r);
+    for (const auto& c : fitted.constants) text += "\n[[fitted.constants]]\n" + field_lines(c);
     if (fitted.rows.empty()) return text;
     text +=
         "\n# The rows that were fitted, by content: stepcast list rows FILE.csv prints those of a "

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <filesystem>
 #include <iterator>
+#include <ranges>
 
 #include "model/errors.h"
 #include "model/files/plain_text.h"
-#include "model/keys/key_values.h"
+#include "model/keys/fields.h"
+#include "model/keys/layers.h"
 #include "model/machine/generation.h"
 #include "model/machine/priors.h"
 #include "model/presets.h"
@@ -26,39 +28,34 @@ bool is_fitted(const TomlFile& file) {
     return std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path.starts_with("fitted."); });
 }
 
-// An array of priors.toml.
-std::vector<std::string> listed(std::string_view wanted) {
-    std::vector<std::string> names;
+struct PriorLists {
+    KEY(std::vector<std::string>, machines, {}, "whose constants others are taken from");
+    KEY(std::vector<std::string>, sisters, {}, "lists of machines whose chips have the same SMs");
+};
+PriorLists read_lists() {
     const std::string path = home_folder() + "/model/presets/priors.toml";
-    if (!std::filesystem::is_regular_file(path)) return names;
-    for (const TomlEntry& entry : read_toml(path).entries) {
-        if (entry.path != "machines" && entry.path != "sisters")
-            throw ConfigError(entry.key_at + ": " + entry.path + ": expected machines and sisters, arrays of clusters");
-        if (entry.path == wanted) read_value(entry.value, names);
-    }
-    return names;
+    return std::filesystem::is_regular_file(path) ? read_table<PriorLists>(path, "a file of priors") : PriorLists{};
 }
 
-std::vector<Layers> those(const std::vector<Layers>& from, const auto& holds) {
-    std::vector<Layers> found;
-    std::ranges::copy_if(from, std::back_inserter(found), [&](const Layers& m) { return holds(m.experiment.cluster); });
+Machines those(const Machines& from, const auto& holds) {
+    Machines found;
+    std::ranges::copy_if(from, std::back_inserter(found), holds);
     return found;
 }
 
-std::vector<Layers> at_least(int wanted, const std::vector<Layers>& from, const Cluster& to) {
+Machines at_least(int wanted, const Machines& from, const Cluster& to) {
     return those(from, [&](const Cluster& c) { return likeness(c, to) >= wanted; });
 }
 
-std::vector<Layers> nearest(const std::vector<Layers>& from, const Cluster& to) {
-    int most = likeness(from.front().experiment.cluster, to);
-    for (const Layers& machine : from) most = std::max(most, likeness(machine.experiment.cluster, to));
+Machines nearest(const Machines& from, const Cluster& to) {
+    const int most = std::ranges::max(from | std::views::transform([&](const Cluster& c) { return likeness(c, to); }));
     return at_least(most, from, to);
 }
 
 // Of the makers that are known one has generations, and the others none.
 bool has_generations(const Cluster& c) { return generation(c.gpu) != Generation::other; }
 
-std::vector<Layers> with_kernels_like(const std::vector<Layers>& all, const Cluster& to) {
+Machines with_kernels_like(const Machines& all, const Cluster& to) {
     if (auto same = at_least(same_generation, all, to); !same.empty()) return same;
     const auto alike = those(all, [&](const Cluster& c) { return has_generations(c) == has_generations(to) && same_sms(c.gpu, to.gpu); });
     if (!alike.empty()) return nearest(alike, to);
@@ -66,14 +63,14 @@ std::vector<Layers> with_kernels_like(const std::vector<Layers>& all, const Clus
     return near.empty() ? of_like_rate(all, to.gpu) : near;
 }
 
-std::vector<Layers> with_types_like(const std::vector<Layers>& all, const std::vector<Layers>& near, const Cluster& to) {
-    const bool has = near.front().experiment.cluster.gpu.peaks[Dtype::fp8] > FlopsPerSecond(0);
+Machines with_types_like(const Machines& all, const Machines& near, const Cluster& to) {
+    const bool has = near.front().gpu.peaks[Dtype::fp8] > FlopsPerSecond(0);
     return has ? near : nearest(all, to);
 }
 
 // Each rule counts as far as any machine fulfils it; how many ranks a domain has among those of its generation.
-std::vector<Layers> with_links_like(const std::vector<Layers>& all, const Cluster& to) {
-    std::vector<Layers> best = all;
+Machines with_links_like(const Machines& all, const Cluster& to) {
+    Machines best = all;
     const auto prefer = [&](const auto& rule) {
         auto kept = those(best, rule);
         if (kept.empty()) return false;
@@ -89,8 +86,8 @@ std::vector<Layers> with_links_like(const std::vector<Layers>& all, const Cluste
 }
 
 // RCCL, of AMD's, is NCCL in origin: only a machine of the maker of generations changes the library.
-std::vector<Layers> with_library_of(const std::vector<Layers>& all, const std::vector<Layers>& linked, const Cluster& to) {
-    if (!has_generations(to) || has_generations(linked.front().experiment.cluster)) return linked;
+Machines with_library_of(const Machines& all, const Machines& linked, const Cluster& to) {
+    if (!has_generations(to) || has_generations(linked.front())) return linked;
     const auto own = those(all, has_generations);
     return own.empty() ? linked : nearest(own, to);
 }
@@ -111,43 +108,46 @@ bool is_of_library(std::string_view path) {
 
 }  // namespace
 
-std::vector<std::string> measured_machines() { return listed("machines"); }
+std::vector<std::string> measured_machines() { return read_lists().machines; }
 
 std::vector<std::string> sisters_of(const std::string& machine) {
-    for (const std::string& list : listed("sisters")) {
+    for (const std::string& list : read_lists().sisters) {
         std::vector<std::string> names = words_of(list);
         if (std::erase(names, machine) > 0) return names;
     }
     return {};
 }
 
-std::vector<Layers> fitted_machines(const std::string& left_out) {
-    std::vector<Layers> found;
+Machines fitted_machines(const std::string& left_out) {
+    Machines found;
     for (const std::string& name : measured_machines()) {
         if (name == left_out || !has_preset(PresetKind::cluster, name)) continue;
         const auto path = preset_path(PresetKind::cluster, name);
-        if (is_fitted(read_toml(path))) lay_cluster(found.emplace_back(), path);
+        if (!is_fitted(read_toml(path))) continue;
+        Layers layers;
+        lay_cluster(layers, path);
+        found.push_back(std::move(layers.experiment.cluster));
     }
     return found;
 }
 
-bool any_of_its_kind(const std::vector<Layers>& machines, const Cluster& cluster) {
+bool any_of_its_kind(const Machines& machines, const Cluster& cluster) {
     return !at_least(same_generation, machines, cluster).empty();
 }
 
-std::vector<Layers> of_like_rate(const std::vector<Layers>& from, const Gpu& to) {
+Machines of_like_rate(const Machines& from, const Gpu& to) {
     constexpr double same = 0.05;  // of a logarithm
     double least = INFINITY;
-    for (const Layers& machine : from) least = std::min(least, rate_distance(machine.experiment.cluster.gpu, to));
+    for (const Cluster& machine : from) least = std::min(least, rate_distance(machine.gpu, to));
     return those(from, [&](const Cluster& c) { return rate_distance(c.gpu, to) < least + same; });
 }
 
-std::vector<Layers>& Sources::of(std::string_view path) {
+const Machines& Sources::of(std::string_view path) const {
     if (is_of_library(path)) return library;
     return path.starts_with("cluster.link.") ? linked : is_narrow(path) ? narrow : near;
 }
 
-Sources sources_for(const Cluster& to, const std::vector<Layers>& all) {
+Sources sources_for(const Cluster& to, const Machines& all) {
     Sources from{all, with_kernels_like(all, to), {}, with_links_like(all, to), {}};
     from.narrow = with_types_like(all, from.near, to);
     from.library = with_library_of(all, from.linked, to);

@@ -6,18 +6,19 @@
 #include <vector>
 
 #include "model/cluster.h"
-#include "model/keys/layers.h"
 
 namespace stepcast {
 
+using Machines = std::vector<Cluster>;
+
 // The measured machines but for one, each laid in full.
-std::vector<Layers> fitted_machines(const std::string& left_out);
+Machines fitted_machines(const std::string& left_out);
 
 // Whether one is of the fabric and the generation: forecasts from it are as good as those between measured machines.
-bool any_of_its_kind(const std::vector<Layers>& machines, const Cluster& cluster);
+bool any_of_its_kind(const Machines& machines, const Cluster& cluster);
 
 // Machines whose SMs multiply as fast as `to`'s, or as nearly so as any.
-std::vector<Layers> of_like_rate(const std::vector<Layers>& from, const Gpu& to);
+Machines of_like_rate(const Machines& from, const Gpu& to);
 
 // Whose constants a nameplate takes.
 //   near     of the fabric and generation; where there are none, those with the same SMs (same_sms); then those of the fabric, one
@@ -27,12 +28,12 @@ std::vector<Layers> of_like_rate(const std::vector<Layers>& from, const Gpu& to)
 //   library  times of collectives' calls and rounds and copies inside a device are the maker's library's: linked's, or where those are
 //            another maker's the nearest of its own.
 struct Sources {
-    std::vector<Layers> all, near, narrow, linked, library;
+    Machines all, near, narrow, linked, library;
 
     // Of a key.
-    std::vector<Layers>& of(std::string_view path);
+    const Machines& of(std::string_view path) const;
 };
 
-Sources sources_for(const Cluster& to, const std::vector<Layers>& all);
+Sources sources_for(const Cluster& to, const Machines& all);
 
 }  // namespace stepcast

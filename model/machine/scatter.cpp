@@ -16,32 +16,6 @@ namespace {
 // What is believed before any row is seen counts as so many blocks.
 constexpr double blocks_of_belief = 2;
 
-const std::vector<std::string> known{"date",           "sources",       "frameworks.faster", "frameworks.slower",
-                                     "pairs.near",     "pairs.far",     "group.framework",   "group.gpu",
-                                     "group.rows",     "group.blocks",  "group.faster",      "group.slower"};
-
-// A width: 0 or more.
-auto width(double& field) {
-    return [&field](const ConfigValue& value) {
-        read_value(value, field);
-        if (!(field >= 0) || !std::isfinite(field)) throw ConfigError("expected 0 or more");
-    };
-}
-
-bool read_entry(const TomlEntry& entry, ScatterTable& table) {
-    const auto& [path, value, key_at, value_at] = entry;
-    std::string name;
-    if (auto* g = row_of(table.groups, path, "group", name)) {
-        const auto faster = width(g->scatter.faster), slower = width(g->scatter.slower);
-        return read_field(name, value, {{"framework", g->framework}, {"gpu", g->gpu}, {"rows", g->rows},
-                                        {"blocks", g->blocks}, {"faster", faster}, {"slower", slower}});
-    }
-    const auto faster = width(table.frameworks.faster), slower = width(table.frameworks.slower);
-    const auto near = width(table.pairs.near), far = width(table.pairs.far);
-    return read_field(path, value, {{"date", table.date}, {"sources", table.sources}, {"frameworks.faster", faster},
-                                    {"frameworks.slower", slower}, {"pairs.near", near}, {"pairs.far", far}});
-}
-
 double joined(double own, double believed, int blocks) {
     return std::sqrt((blocks * own * own + blocks_of_belief * believed * believed) / (blocks + blocks_of_belief));
 }
@@ -69,12 +43,7 @@ Scatter joined_with_fit(const Fitted& fitted, const Scatter& believed) {
 
 }  // namespace
 
-ScatterTable read_scatter(const std::string& path) {
-    ScatterTable table;
-    each_entry(read_toml(path).entries, [&](const TomlEntry& entry) { return read_entry(entry, table); },
-               [](const TomlEntry& e) { return "\"" + e.path + "\" is no key of a scatter file" + did_you_mean(e.path, known); });
-    return table;
-}
+ScatterTable read_scatter(const std::string& path) { return read_table<ScatterTable>(path, "a scatter file"); }
 
 std::string write_scatter(const ScatterTable& table) {
     std::string text = fmt::format(

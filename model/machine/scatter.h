@@ -16,13 +16,18 @@ inline constexpr double p90_of_normal = 1.2815515655446004;
 
 // Logarithms of forecast over p10, and of p90 over forecast: in addition to what the doubt about single constants explains.
 struct Scatter {
-    double faster = 0, slower = 0;
+    KEY(double, faster, 0, "to p10");
+    KEY(double, slower, 0, "to p90");
     friend bool operator==(const Scatter&, const Scatter&) = default;
 };
 
 struct GroupScatter {
-    std::string framework, gpu;
-    int rows = 0, blocks = 0;  // blocks: models
+    KEY(std::string, framework, {}, "of the steps");
+    KEY(std::string, gpu, {}, "their device");
+    KEY(int, rows, 0, "steps");
+    KEY(int, blocks, 0, "models");
+    KEY_IN(scatter, faster, "faster", "to p10");
+    KEY_IN(scatter, slower, "slower", "to p90");
     Scatter scatter;
     friend bool operator==(const GroupScatter&, const GroupScatter&) = default;
 };
@@ -30,16 +35,17 @@ struct GroupScatter {
 // Of the error of one configuration over another's of the same model: at p10 and p90 of configurations that spend their
 // step alike, and what is added (squares) for each unit of distance between their shares of a step by kind of work.
 struct PairScatter {
-    double near = 0, far = 0;
+    KEY(double, near, 0, "of configurations that spend their step alike");
+    KEY(double, far, 0, "added for each unit of distance");
     friend bool operator==(const PairScatter&, const PairScatter&) = default;
 };
 
 struct ScatterTable {
-    std::string date;
-    std::vector<std::string> sources;
-    Scatter frameworks;  // how far the medians of frameworks lie apart
-    PairScatter pairs;
-    std::vector<GroupScatter> groups;
+    KEY(std::string, date, {}, "of the fit");
+    KEY(std::vector<std::string>, sources, {}, "files of measured steps");
+    KEY(Scatter, frameworks, {}, "how far the medians of frameworks lie apart");
+    KEY(PairScatter, pairs, {}, "");
+    KEY_NAMED(std::vector<GroupScatter>, groups, {}, "group", "");
     friend bool operator==(const ScatterTable&, const ScatterTable&) = default;
 };
 

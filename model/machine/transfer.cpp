@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/machine/generation.h"
+#include "model/records/measurements.h"
 
 namespace stepcast {
 namespace {
@@ -21,12 +22,6 @@ double operations_a_cycle(const Gpu& gpu) {
 }
 double clock_of(const Gpu& gpu) { return rate_of_sm(gpu) / operations_a_cycle(gpu); }
 double bandwidth_of_sm(const Gpu& gpu) { return gpu.memory_bandwidth.si() / gpu.sms; }
-
-double median_of(std::vector<double> values) {
-    std::ranges::sort(values);
-    const auto middle = values.size() / 2;
-    return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 // Least squares: value at 0 and slope.
 std::pair<double, double> line_through(const std::vector<std::pair<double, double>>& points) {
@@ -114,11 +109,11 @@ CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const G
             of_tensor.push_back(c.kernel.cast.tensor_efficiency * c.kernel.cast.tensor_gain * bandwidth_of_sm(c.gpu));
     }
     if (rates.empty() || !states_sms(to)) return casts;
-    const double share = median_of(rates) / bandwidth_of_sm(to);
+    const double share = median(rates) / bandwidth_of_sm(to);
     casts.efficiency = std::min(most, share);
     casts.cache_gain = std::max(least_gain, share / casts.efficiency);
     if (of_tensor.empty()) return casts;
-    const double tensor = median_of(of_tensor) / bandwidth_of_sm(to);
+    const double tensor = median(of_tensor) / bandwidth_of_sm(to);
     casts.tensor_efficiency = std::min(tensor_most, tensor);
     casts.tensor_gain = std::max(least_gain, tensor / casts.tensor_efficiency);
     return casts;
@@ -136,7 +131,7 @@ double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Clust
         if (rate_of_sm(c.gpu, dtype) > 0) of_near.push_back(rate_of_sm(c.gpu, dtype));
     if (of_near.empty() || points.size() < 3 || !states_sms(to)) return 1;
     const auto [at_rest, slope] = line_through(points);
-    const double from = median_of(of_near), rate = rate_of_sm(to, dtype);
+    const double from = median(of_near), rate = rate_of_sm(to, dtype);
     return (at_rest + slope * from) / (at_rest + slope * rate);
 }
 

@@ -6,6 +6,7 @@
 
 #include "model/graph/step_times.h"
 #include "model/graph/trace.h"
+#include "model/keys/keyed.h"
 
 namespace stepcast {
 
@@ -24,16 +25,16 @@ struct TaskEstimate {
 };
 
 struct Measurement {
-    std::string device;  // "host, 2 ranks as threads, AMD EPYC .., OpenBLAS 0.3.21"
-    std::string date;
-    std::vector<std::string> versions;
-    int warmup = 0;
+    KEY(std::string, device, {}, "\"host, 2 ranks as threads, AMD EPYC .., OpenBLAS 0.3.21\"");
+    KEY(std::string, date, {}, "of the run");
+    KEY(std::vector<std::string>, versions, {}, "of libraries");
+    KEY(int, warmup, 0, "steps before the samples");
     std::vector<MeasuredStep> steps;      // all samples after warm-up, accepted or not
     std::vector<Trace> traces;            // one a step, same order
-    bool quiet = true;                    // the quiet check before and the share of rejected samples both passed
-    double idle_share = 1;                // idle ticks over the second before the run
+    KEY(bool, quiet, true, "the quiet check before and the share of rejected samples both passed");
+    KEY(double, idle_share, 1, "idle ticks over the second before the run");
     std::vector<TaskEstimate> estimates;  // by task, where the library gives any
-    std::vector<std::string> warnings;    // busy, noisy, too few, throttled
+    KEY(std::vector<std::string>, warnings, {}, "busy, noisy, too few, throttled");
     friend bool operator==(const Measurement&, const Measurement&) = default;
 };
 

@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <map>
 #include <set>
 
 #include "model/errors.h"
-#include "model/files/csv.h"
 #include "model/experiment.h"
 #include "model/files/plain_text.h"
 #include "model/files/stamp.h"
 #include "model/presets.h"
+#include "model/records/table_row.h"
 
 namespace stepcast {
 namespace {
@@ -133,22 +132,14 @@ std::vector<RowHash> read_hash_line(std::string_view line) {
 
 std::vector<RowHash> rows_of_file(const std::string& path) {
     CsvReader csv(path);
-    std::map<std::string, std::size_t, std::less<>> columns;
     std::vector<RowHash> rows;
-    const auto cell = [&](std::string_view column) {
-        const auto at = columns.find(column);
-        return at == columns.end() ? std::string() : csv.fields()[at->second];
-    };
-    while (csv.next()) {
-        if (csv.fields().front().starts_with('#')) continue;
-        if (columns.empty()) {
-            for (std::size_t i = 0; i < csv.fields().size(); ++i) columns[csv.fields()[i]] = i;
-            continue;
-        }
-        csv.expect_fields(columns.size());
-        const bool sample = columns.contains("run_id") && columns.contains("phase");
-        if (!sample || (cell("phase") == "step" && cell("rank") == "-1")) rows.push_back(row_hash(cell));
-    }
+    if (!csv.next()) return rows;
+    while (csv.fields().front().starts_with('#'))
+        if (!csv.next()) return rows;
+    TableRow row(csv);
+    const bool sample = row.has("run_id") && row.has("phase");
+    while (row.next())
+        if (!sample || (row.text("phase") == "step" && row.text("rank") == "-1")) rows.push_back(row.hash());
     return joined(std::move(rows), {});
 }
 

@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -11,13 +12,11 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/files/plain_text.h"
 #include "model/files/stamp.h"
 #include "model/files/whole_files.h"
 #include "model/graph/trace.h"
 #include "model/keys/fields.h"
 #include "model/keys/keys.h"
-#include "model/records/free_folder.h"
 #include "model/routing.h"
 #include "model/records/measurements.h"
 
@@ -26,16 +25,52 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string array_text(std::vector<std::string> texts) {
-    for (std::string& one : texts) one = plain_text(one);
-    return value_text(texts);
+constexpr const char* begun_file = "run.begun";  // from the start of a run to its first sample
+
+// Made where it is not there; a descriptor of it.
+int opened_folder(const std::string& folder) {
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) throw ConfigError(folder + ": cannot be made (" + error.message() + ")");
+    const int opened = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (opened < 0) throw ConfigError(folder + ": cannot be opened (" + std::strerror(errno) + ")");
+    return opened;
 }
 
-constexpr std::pair<const char*, Seconds StepTimes::*> phases[] = {{"step", &StepTimes::step},
-                                                                   {"forward", &StepTimes::forward},
-                                                                   {"backward", &StepTimes::backward},
-                                                                   {"gradient_sync", &StepTimes::gradient_sync},
-                                                                   {"optimizer", &StepTimes::optimizer}};
+// Why a run may not be written here, or "". What a run left that ended before its first sample may be replaced.
+std::string not_free(const std::string& folder) {
+    const fs::path root(folder);
+    if (fs::exists(root / "run.toml")) return "holds a run already";
+    if (fs::exists(root / begun_file)) return "";
+    for (const char* name : {"experiment.toml", "cluster.toml", "framework.toml", "routing.csv", "run.csv", "estimates.csv",
+                             "trace_0000.csv", "report.html"})
+        if (fs::exists(root / name)) return std::string("holds a ") + name + " that is of no run and would be overwritten";
+    return "";
+}
+
+// What is kept of a sample, in SI units.
+struct KeptValue {
+    const char* phase;
+    const char* unit;
+    double (*get)(const MeasuredStep&);
+    void (*set)(MeasuredStep&, double);
+};
+template <Seconds StepTimes::*time>
+constexpr KeptValue time_of(const char* phase) {
+    return {phase, "s", [](const MeasuredStep& s) { return (s.times.*time).si(); },
+            [](MeasuredStep& s, double value) { s.times.*time = Seconds(value); }};
+}
+constexpr KeptValue kept_values[] = {
+    time_of<&StepTimes::step>("step"),
+    time_of<&StepTimes::forward>("forward"),
+    time_of<&StepTimes::backward>("backward"),
+    time_of<&StepTimes::gradient_sync>("gradient_sync"),
+    time_of<&StepTimes::optimizer>("optimizer"),
+    {"accepted", "1", [](const MeasuredStep& s) { return s.accepted ? 1.0 : 0.0; },
+     [](MeasuredStep& s, double value) { s.accepted = value != 0; }},
+    {"cpu_share", "1", [](const MeasuredStep& s) { return s.cpu_share; },
+     [](MeasuredStep& s, double value) { s.cpu_share = value; }},
+};
 
 // The rows of one sample.
 std::vector<Sample> samples_of(const MeasuredStep& step, std::size_t index, const Experiment& experiment) {
@@ -47,15 +82,12 @@ std::vector<Sample> samples_of(const MeasuredStep& step, std::size_t index, cons
     sample.ranks = rank_count(experiment.cluster);
     sample.step = static_cast<int>(index);
     std::vector<Sample> samples;
-    const auto add = [&](const char* phase, double value, const char* unit) {
-        sample.phase = phase;
-        sample.value = value;
-        sample.unit = unit;
+    for (const KeptValue& kept : kept_values) {
+        sample.phase = kept.phase;
+        sample.value = kept.get(step);
+        sample.unit = kept.unit;
         samples.push_back(sample);
-    };
-    for (const auto& [phase, time] : phases) add(phase, (step.times.*time).si(), "s");
-    add("accepted", step.accepted ? 1 : 0, "1");
-    add("cpu_share", step.cpu_share, "1");
+    }
     return samples;
 }
 
@@ -72,22 +104,11 @@ std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std
             values.push_back(0);
         }
         ++values[index];
-        MeasuredStep& step = steps[index];
-        bool known = true;
-        if (sample.phase == "accepted")
-            step.accepted = sample.value != 0;
-        else if (sample.phase == "cpu_share")
-            step.cpu_share = sample.value;
-        else
-            known = false;
-        for (const auto& [phase, time] : phases)
-            if (sample.phase == phase) {
-                step.times.*time = Seconds(sample.value);
-                known = true;
-            }
-        if (!known) throw ConfigError(fmt::format("{}: phase \"{}\" is none of a run", path, sample.phase));
+        const auto kept = std::ranges::find(kept_values, sample.phase, &KeptValue::phase);
+        if (kept == std::end(kept_values)) throw ConfigError(fmt::format("{}: phase \"{}\" is none of a run", path, sample.phase));
+        kept->set(steps[index], sample.value);
     }
-    constexpr std::size_t of_a_step = std::size(phases) + 2;
+    constexpr std::size_t of_a_step = std::size(kept_values);
     for (std::size_t step = 0; step < steps.size(); ++step)
         if (values[step] != of_a_step)
             throw ConfigError(fmt::format("{}: step {} has {} values; expected its {} phases, once each", path, step,
@@ -97,32 +118,18 @@ std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std
 
 // What run.toml says in addition to the measurement.
 struct RunHead {
-    int format = 0;
-    std::string experiment;  // format 1: the file or preset; then only its name
-    std::string experiment_stamp, cluster_stamp, routing_stamp, framework_stamp;
-    std::vector<std::string> stated, replaced;  // of the framework, which experiment.toml with its every key cannot tell
+    KEY(int, format, 0, "of the folder", 1, 2);
+    KEY(std::string, experiment, {}, "format 1: the file or preset; then only its name");
+    KEY(std::vector<std::string>, overrides, {}, "of the command line");
+    KEY_NAMED(std::string, graph_stamp, {}, "stamp.graph", "of the step that was executed");
+    KEY_NAMED(std::string, routing_stamp, {}, "stamp.routing", "of routing.csv");
+    KEY_NAMED(std::string, experiment_stamp, {}, "stamp.experiment", "of experiment.toml");
+    KEY_NAMED(std::string, cluster_stamp, {}, "stamp.cluster", "of cluster.toml");
+    KEY_NAMED(std::string, framework_stamp, {}, "stamp.framework", "of framework.toml");
+    // Of the framework, which experiment.toml with its every key cannot tell.
+    KEY_NAMED(std::vector<std::string>, stated, {}, "framework.stated", "keys that the experiment states itself");
+    KEY_NAMED(std::vector<std::string>, replaced, {}, "framework.replaced", "what the framework replaced");
 };
-
-bool read_entry(const TomlEntry& entry, RunHead& head, RunRecord& record) {
-    Measurement& m = record.measurement;
-    const auto format = [&](const ConfigValue& value) {
-        read_value(value, head.format);
-        if (head.format != 1 && head.format != 2)
-            throw ConfigError(fmt::format("{}: this program reads formats 1 and 2", head.format));
-    };
-    const auto overrides = [&](const ConfigValue& value) {
-        std::vector<std::string> texts;
-        read_value(value, texts);
-        for (const std::string& text : texts) record.overrides.push_back(parse_override(text));
-    };
-    return read_field(
-        entry.path, entry.value,
-        {{"experiment", head.experiment}, {"stamp.experiment", head.experiment_stamp}, {"stamp.cluster", head.cluster_stamp},
-         {"stamp.routing", head.routing_stamp}, {"stamp.framework", head.framework_stamp}, {"stamp.graph", record.graph_stamp},
-         {"device", m.device}, {"date", m.date}, {"format", format}, {"overrides", overrides},
-         {"framework.stated", head.stated}, {"framework.replaced", head.replaced}, {"versions", m.versions},
-         {"warmup", m.warmup}, {"quiet", m.quiet}, {"idle_share", m.idle_share}, {"warnings", m.warnings}});
-}
 
 std::string trace_name(std::size_t step) { return fmt::format("trace_{:04}.csv", step); }
 
@@ -184,29 +191,28 @@ RunFolder::RunFolder(const std::string& folder, const Experiment& experiment, co
     if (const std::string why = not_free(folder); !why.empty()) refuse(why);
     try {
         std::vector<PlannedFile> files;
-        std::vector<std::string> given;
-        for (const Override& one : overrides) given.push_back(one.key + "=" + one.value);
-        head_ = fmt::format("format = 2\nexperiment = {}\noverrides = {}\n", quoted_toml(experiment.name),
-                            array_text(given));
-        head_ += fmt::format("stamp.graph = \"{}\"\n", graph_stamp_);
-        const auto add = [&](const char* what, const std::string& name, const std::string& text) {
-            head_ += fmt::format("stamp.{} = \"{}\"\n", what, stamp_of(text));
+        RunHead head;
+        head.format = 2;
+        head.experiment = experiment.name;
+        head.graph_stamp = graph_stamp_;
+        for (const Override& one : overrides) head.overrides.push_back(one.key + "=" + one.value);
+        const auto add = [&](std::string& stamp, const std::string& name, const std::string& text) {
+            stamp = stamp_of(text);
             files.push_back({path(name), text});
         };
         Experiment whole = experiment;
         if (!whole.routing.file.empty()) {
             const auto [file, layer] = routing_parts(whole.routing.file);
-            add("routing", "routing.csv", read_text(file, "a routing file", any_size));
+            add(head.routing_stamp, "routing.csv", read_text(file, "a routing file", any_size));
             whole.routing.file = "routing.csv" + layer;
         }
-        add("experiment", "experiment.toml", experiment_text(whole));
-        add("cluster", "cluster.toml", write_cluster(experiment.cluster));
+        add(head.experiment_stamp, "experiment.toml", experiment_text(whole));
+        add(head.cluster_stamp, "cluster.toml", write_cluster(experiment.cluster));
         const Framework& framework = experiment.framework;
-        if (!framework.name.empty()) add("framework", "framework.toml", write_framework(framework));
-        std::vector<std::string> replaced;
-        for (const auto& one : framework.replaced) replaced.push_back(one.key + "=" + one.text);
-        head_ += fmt::format("framework.stated = {}\nframework.replaced = {}\n", array_text(framework.stated),
-                             array_text(replaced));
+        if (!framework.name.empty()) add(head.framework_stamp, "framework.toml", write_framework(framework));
+        head.stated = framework.stated;
+        for (const auto& one : framework.replaced) head.replaced.push_back(one.key + "=" + one.text);
+        head_ = field_lines(head, {head.routing_stamp.empty() ? "stamp.routing" : "", framework.name.empty() ? "stamp.framework" : ""});
         write_whole({{path(begun_file), head_}});
         write_whole(files);
     } catch (...) {
@@ -255,11 +261,7 @@ void RunFolder::finish(const Measurement& measured) {
 }
 
 void RunFolder::write_head(const Measurement& m) {
-    write_whole({{path("run.toml"),
-                  head_ + fmt::format("device = {}\ndate = {}\nversions = {}\nwarmup = {}\nquiet = {}\nidle_share = "
-                                      "{}\nwarnings = {}\n",
-                                      quoted_toml(plain_text(m.device)), quoted_toml(m.date), array_text(m.versions),
-                                      m.warmup, m.quiet, value_text(m.idle_share), array_text(m.warnings))}});
+    write_whole({{path("run.toml"), head_ + field_lines(m)}});
     std::error_code none;
     fs::remove(path(begun_file), none);
 }
@@ -269,8 +271,12 @@ RunRecord read_run(const std::string& folder) {
     RunRecord record;
     RunHead head;
     each_entry(read_toml((root / "run.toml").string()).entries,
-               [&](const TomlEntry& entry) { return read_entry(entry, head, record); },
+               [&](const TomlEntry& entry) {
+                   return read_field(entry.path, entry.value, head) || read_field(entry.path, entry.value, record.measurement);
+               },
                [](const TomlEntry& entry) { return entry.path + ": unknown key"; });
+    record.graph_stamp = head.graph_stamp;
+    for (const std::string& text : head.overrides) record.overrides.push_back(parse_override(text));
     record.experiment = head.format == 2 ? read_whole_experiment(root, head) : read_named_experiment(root, head, record);
     const std::string samples = (root / "run.csv").string();
     record.measurement.steps = steps_of(read_measurements(samples), samples);

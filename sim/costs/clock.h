@@ -2,7 +2,6 @@
 #pragma once
 
 #include "model/cluster.h"
-#include "model/energy.h"
 #include "model/graph/op.h"
 #include "sim/engine/simulate.h"
 

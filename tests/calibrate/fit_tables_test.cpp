@@ -149,7 +149,7 @@ TEST_CASE("the constants of a made-up link are recovered from its collectives") 
 
 TEST_CASE("the constants of made-up dispatch kernels are recovered from their tables") {
     Cluster truth = made_up_machine();
-    truth.intra.dispatch = {Seconds(25e-6), 0.7, BytesPerSecond(20e9), 20, Bytes(900), 2};
+    truth.intra.dispatch = {.launch = Seconds(25e-6), .efficiency = 0.7, .row = Bytes(900), .own = 2, .per_sm = BytesPerSecond(20e9), .sms = 20};
     BuildingBlocks blocks;
     for (const char* op : {"deepep_dispatch", "deepep_combine"})
         for (const int top_k : {1, 2, 8})

@@ -29,7 +29,7 @@ TEST_CASE("a fit is told in a table: constants, conditions, errors, steps") {
     fit.condition = 276.4;
     fit.condition_all = std::numeric_limits<double>::infinity();
     fit.noise = 0.0237;
-    fit.fitted_errors = {{"step", "fitted", 7, 0.031, -0.017, 0.113, 0.023}};
+    fit.fitted_errors = {{"step", "fitted", 7, 0.023, 0.031, -0.017, 0.113}};
     fit.cases = {{"slow", "step", Seconds(2), Seconds(2.5), Seconds(3)}, {"none", "gemm", Seconds(2), Seconds(5), Seconds(7)}, {"quick", "step", Seconds(4), Seconds(3), Seconds(0)}};
     const std::string head = "  parameter          value          prior        +-  \n"
                              "  host.call           5 us           4 us    12.3 %  determined\n"
@@ -42,7 +42,7 @@ TEST_CASE("a fit is told in a table: constants, conditions, errors, steps") {
     const std::string steps = "  slow                                     measured          2 s, fitted  +25.0 %, by a fit without it  +50.0 %\n"
                               "  quick                                    measured          4 s, fitted  -25.0 %\n";
     CHECK(describe(fit) == head + steps + "  no held-out errors: all cases are of one group\n");
-    fit.held_out_errors = {{"step", "leave-one-out", 3, 0.041, 0.021, -0.211, 0.037}};
+    fit.held_out_errors = {{"step", "leave-one-out", 3, 0.037, 0.041, 0.021, -0.211}};
     CHECK(describe(fit) == head + "  step             leave-one-out        3    3.7 %    4.1 %     +2.1 %    -21.1 %\n" + steps);
     fit.parameters[0].parameter.key = "host.exchange_setup";  // the widest makes the column
     CHECK_THAT(describe(fit), Contains("  parameter                    value") && Contains("\n  host.read                     7 us"));

@@ -253,7 +253,7 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
     // (low latency, where 50 SMs serve 64 experts in two turns of 32, and none is waited for on the way back), one for each of the ranks by turns (NVLink: the lesser of ranks and experts).
     Cluster c = made_up_machine();
     CHECK_FALSE(has_kernels(c, first));
-    c.intra.dispatch = {11_us, 0.7, BytesPerSecond(20e9), 20, Bytes(900), 2, {}, {}};
+    c.intra.dispatch = {.launch = 11_us, .efficiency = 0.7, .row = Bytes(900), .own = 2, .per_sm = BytesPerSecond(20e9), .sms = 20};
     c.intra.dispatch_low_latency = c.intra.dispatch_one_sided = c.intra.dispatch_two_sided = c.intra.dispatch;
     c.intra.dispatch_low_latency.launch = 13_us;
     c.intra.dispatch_low_latency.wave = 5_us;
@@ -407,7 +407,7 @@ TEST_CASE("kernels of every table are compared with their work and their traffic
 TEST_CASE("the interval of a kernel is as wide as the error of its kind") {
     const TestFolder folder;
     Cluster c = read_cluster("dgx-a100");
-    c.fitted->errors = {{"gemm", "fitted", 9, 0.5, 0, 0}, {"gemm", "held-out tenth", 9, 0.1, 0, 0}, {"all_reduce", "fitted", 9, 0.5, 0, 0}};
+    c.fitted->errors = {{"gemm", "fitted", 9, 0, 0.5}, {"gemm", "held-out tenth", 9, 0, 0.1}, {"all_reduce", "fitted", 9, 0, 0.5}};
     const std::string path = folder.write("g.csv", "m,n,k,dtype,time_us\n4096,4096,4096,bf16,600\n");
     const KernelComparison row = read_own_kernels(path, c).rows.at(0);
     CHECK(row.p90 / row.predicted == Approx(std::exp(p90_of_normal * 1.2533 * 0.1)));

@@ -22,7 +22,6 @@
 #include "exec/rendezvous.h"
 #include "model/errors.h"
 #include "model/experiment.h"
-#include "model/experiment_text.h"
 #include "model/families/hub_config.h"
 #include "model/files/plain_text.h"
 #include "model/records/measurements.h"
@@ -153,7 +152,7 @@ void read_names(const std::string& bytes) {
 void read_framework_file(const std::string& bytes) { (void)read_framework(file_of("framework.toml", bytes)); }
 void read_family_file(const std::string& bytes) {
     const std::string text = "[workload]\nfamily = \"" + file_of("family.toml", bytes) + "\"\nlayers = 2\nhidden = 64\nheads = 4\nseq = 64\n";
-    (void)read_unchecked_experiment_text(text, (scratch() / "of_family.toml").string(), {});
+    (void)read_unchecked_experiment({(scratch() / "of_family.toml").string(), text}, {});
 }
 void read_prices(const std::string& bytes) { (void)read_market(file_of("market.toml", bytes)); }
 
@@ -182,7 +181,7 @@ void read_configuration(const std::string& bytes) {
         } catch (const ConfigError&) {  // the next format may take it
             continue;
         }
-        (void)read_unchecked_experiment_text(text, path, {});
+        (void)read_unchecked_experiment({path, text}, {});
     }
 }
 void read_machine(const std::string& bytes) {

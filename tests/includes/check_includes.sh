@@ -59,7 +59,7 @@ sys/:               model/files/whole_files.cpp model/records/run_folder.cpp exe
 sched.h:            exec/*
 pthread.h:          exec/*
 signal.h:           exec/* reports/*.cpp main.cpp tests/*
-fcntl.h:            model/files/whole_files.cpp model/records/free_folder.cpp model/records/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp tests/*
+fcntl.h:            model/files/whole_files.cpp model/records/run_folder.cpp cli/startup.cpp exec/* reports/*.cpp tests/*
 time.h:             exec/*
 '
 

@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "model/experiment.h"
-#include "model/experiment_text.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
@@ -229,11 +228,11 @@ TEST_CASE("so many ranks are whole nodes, and replicas fill them") {
 TEST_CASE("stated keys are single keys over a preset") {
     const std::string text = "[workload]\npreset = \"llama3-8b\"\nseq = 2048\n[cluster]\nnodes = 2\n";
     const std::vector<Override> overrides{{"cluster.gpus_per_node", "4"}, {"workload.layers", "16"}};
-    CHECK(stated_keys_of_text(text, "own.toml", overrides) ==
+    CHECK(stated_keys({"own.toml", text}, overrides) ==
           std::vector<Override>{{"cluster.gpus_per_node", "4"}, {"workload.layers", "16"}, {"workload.seq", "2048"}});
     // So many ranks are spread over the nodes of one machine: nothing that another one's would keep.
     const std::vector<Override> ranks{{"cluster.preset", "dgx-h100"}, {std::string(ranks_key), "64"}};
-    for (const Override& one : stated_keys_of_text(text, "own.toml", ranks)) CHECK(one.key != "cluster.gpus_per_node");
+    for (const Override& one : stated_keys({"own.toml", text}, ranks)) CHECK(one.key != "cluster.gpus_per_node");
 }
 
 // GPT-2 has 124,439,808 weights as published, 50257 x 768 more with logits of their own, which Megatron-Core's scripts give it.

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/experiment_text.h"
 #include "model/families/hub_config.h"
 #include "model/keys/keys.h"
 #include "tests/golden_text.h"

@@ -41,12 +41,12 @@ TEST_CASE("routing files of the wrong shape are refused with their line") {
           "r.csv:2: found \"rank,blocks\"; expected the header \"source,expert,slots\"");
     CHECK(read(first + header + "0,0,5\n") ==
           "r.csv:4: file ends after 1 rows; expected 2 (ranks and experts are in its first line)");
-    CHECK(read(first + header + "0,2,5\n") == "r.csv:3: expert: 2 is out of range; expected less than 2");
+    CHECK(read(first + header + "0,2,5\n") == "r.csv:3: expert: 2 is out of range; expected at most 1");
     CHECK(read(first + header + "0,0,-5\n") == "r.csv:3: slots: \"-5\" is no integer of at least 0");
     CHECK(read(first + header + "0,0,5\n0,0,5\n") == "r.csv:4: source 0, expert 0 was given before");
     CHECK(read(first + header + "0,0\n") == "r.csv:3: found 2 fields; expected 3 as in the header");
     CHECK(read("# stepcast routing 1, block_totals, ranks 1, experts 2\nrank,blocks,remote_blocks\n0,3,4\n") ==
-          "r.csv:3: remote_blocks: 4 is out of range; expected at most the 3 blocks");
+          "r.csv:3: remote_blocks: 4 is out of range; expected at most 3");
 }
 
 // An experiment that was read has its file's experts and the cluster's ranks; one that a program made may not.

@@ -109,17 +109,13 @@ Cluster fitted_cluster() {
     c.gpus_per_node = 4;
     c.gpu.name = "A100-PCIe";
     c.fitted =
-        Fitted{"2026-01-02",
-               {"calibrate/measurements/bench.csv"},
-               11,
-               42,
-               {{"host.call", "5 us", "5 us", 0.1, true}, {"host.schedule", "3 ms", "3 ms", 0, false}},
-               {{"step", "leave-one-out", 9, 0.051, -0.01, -0.12}, {"forward", "leave-one-out", 9, 0.04, 0.01, 0.1}},
-               {},
-               {},
-               {},
-               {},
-               {}};
+        Fitted{.date = "2026-01-02",
+               .sources = {"calibrate/measurements/bench.csv"},
+               .samples = 11,
+               .condition = 42,
+               .parameters = {{"host.call", "5 us", "5 us", 0.1, true}, {"host.schedule", "3 ms", "3 ms", 0, false}},
+               .errors = {{"step", "leave-one-out", 9, 0, 0.051, -0.01, -0.12}, {"forward", "leave-one-out", 9, 0, 0.04, 0.01, 0.1}},
+               .rows = {}};
     return c;
 }
 

@@ -6,7 +6,6 @@
 #include <random>
 
 #include "model/errors.h"
-#include "model/experiment_text.h"
 #include "tests/model/files.h"
 #include "translate/translate.h"
 
@@ -111,7 +110,7 @@ Trip round_trips(EmitFormat format, const std::string& file, int count) {
         if (format == EmitFormat::torchtitan || format == EmitFormat::deepspeed) options.model = "llama3-8b";
         const auto translation = translate(path, options);
         std::vector<Override> machine{{"cluster.preset", "dgx-h100"}, {"cluster.nodes", "8"}};
-        Experiment back = read_unchecked_experiment_text(experiment_text(translation), path, machine);
+        Experiment back = read_unchecked_experiment({path, experiment_text(translation)}, machine);
         forget(e, format);
         forget(back, format);
         INFO(text + experiment_text(translation));

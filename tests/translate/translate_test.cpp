@@ -4,7 +4,6 @@
 
 #include <filesystem>
 
-#include "model/experiment_text.h"
 #include "tests/model/files.h"
 #include "tests/translate/told.h"
 
@@ -215,7 +214,7 @@ TEST_CASE("layouts of a pipeline, and layers that count the ends") {
 
 TEST_CASE("a translated file reads as an experiment") {
     const auto t = translate(own_script, {});
-    const auto e = read_experiment_text(experiment_text(t), own_script, std::vector<Override>{{"cluster.preset", "dgx-h100"}});
+    const auto e = read_experiment({own_script, experiment_text(t)}, std::vector<Override>{{"cluster.preset", "dgx-h100"}});
     CHECK(e.parallelism.dp == 4);
     CHECK(e.cluster.nodes == 4);
     CHECK(e.name == "gpt_arrays");
@@ -231,11 +230,11 @@ TEST_CASE("a message about a translation says that its lines are not the file's"
         how.model = "llama3-8b";
         const auto text = experiment_text(translate(path, how));
         const std::vector<Override> overrides{{"cluster.preset", "dgx-h100"}, {std::string(ranks_key), "8"}, {"workload.seq", "4096"}};
-        const auto said = complaint([&] { read_experiment_text(text, path + of_translation, overrides); }, folder.path());
+        const auto said = complaint([&] { read_experiment({path + of_translation, text}, overrides); }, folder.path());
         CHECK_THAT(said, Catch::StartsWith(std::string(name) + ", translated:") && Contains(": parallelism.global_batch: 63 is no multiple"));
         auto fits = overrides;
         fits.push_back({"parallelism.global_batch", "64"});
-        CHECK(read_experiment_text(text, path + of_translation, fits).name == std::filesystem::path(name).stem());
+        CHECK(read_experiment({path + of_translation, text}, fits).name == std::filesystem::path(name).stem());
     }
 }
 

@@ -1,7 +1,6 @@
 // What the files of other tools state that the forecast has not, has under another name, or has from two places that disagree.
 #include <catch2/catch.hpp>
 
-#include "model/experiment_text.h"
 #include "tests/model/files.h"
 #include "tests/translate/told.h"
 #include "translate/translate.h"
@@ -128,7 +127,7 @@ TEST_CASE("a layout with a chunk for multi-token prediction alone can be forecas
                             "--pipeline-model-parallel-layout \"Ett|ttt|m|ttL\"");
     CHECK(value(t, "parallelism.stage_layers") == "[2, 2, 1, 2]");
     CHECK_THAT(lines(t.problems), Contains("(m) in chunk 3 of 4 is forecast in the last, with the loss; a layer of chunk 2 is in its place"));
-    CHECK_NOTHROW(read_experiment_text(experiment_text(t), "run.sh", std::vector<Override>{{"cluster.preset", "dgx-h100"}}));
+    CHECK_NOTHROW(read_experiment({"run.sh", experiment_text(t)}, std::vector<Override>{{"cluster.preset", "dgx-h100"}}));
     const auto with_loss = megatron("--pipeline-model-parallel-size 4 --mtp-num-layers 1 --pipeline-model-parallel-layout \"Ett|tt|tt|tmL\"");
     CHECK(value(with_loss, "parallelism.stage_layers") == "[2, 2, 2, 1]");
     CHECK(with_loss.problems.empty());

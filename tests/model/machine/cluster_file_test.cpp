@@ -36,18 +36,15 @@ Cluster full() {
     }
     e.cluster.gpu.rank_rates.assign(static_cast<std::size_t>(rank_count(e.cluster)), 1.0 / 3);
     e.cluster.fitted =
-        Fitted{"2025-01-02",
-               {"a.csv", "b \"c\".csv"},
-               12,
-               1.0 / 3,
-               {{"kernel.launch", get_key(e, "cluster.kernel.launch"), "3 us", 0.05, true},
+        Fitted{.date = "2025-01-02",
+               .sources = {"a.csv", "b \"c\".csv"},
+               .samples = 12,
+               .condition = 1.0 / 3,
+               .parameters = {{"kernel.launch", get_key(e, "cluster.kernel.launch"), "3 us", 0.05, true},
                 {"kernel.gemm_k0", get_key(e, "cluster.kernel.gemm_k0"), "149", 0.5, false}},
-               {{"step", "leave-one-out", 12, 0.03, -0.01, 0.08}, {"gemm", "held-out fifth", 5, 0.1, 0.2, 0.3, 0.05}},
-               {{"gemm.m", 64, 8192}, {"all_reduce.bytes", 512, 536870912}},
-               {},
-               {},
-               {},
-               {}};
+               .errors = {{"step", "leave-one-out", 12, 0, 0.03, -0.01, 0.08}, {"gemm", "held-out fifth", 5, 0.05, 0.1, 0.2, 0.3}},
+               .ranges = {{"gemm.m", 64, 8192}, {"all_reduce.bytes", 512, 536870912}},
+               .rows = {}};
     return e.cluster;
 }
 }  // namespace

@@ -188,7 +188,7 @@ TEST_CASE("a run whose files were changed afterwards is refused with the file th
         {"run.csv", "step,-1,1", "step,-1,7", "run.csv: step 7 after 1 steps"},
         {"run.csv", "cpu_share,-1,0", "accepted,-1,0", ""},
         {"run.csv", "optimizer,-1,1", "optimizer,-1,0", "run.csv: step 0 has 8 values"},
-        {"run.toml", "format = 2", "format = 3", "run.toml:1:10: format: 3: this program reads formats 1 and 2"},
+        {"run.toml", "format = 2", "format = 3", "run.toml:1:10: format: 3 is out of range; expected 1 to 2"},
     };
     for (const auto& [file, from, to, expected] : changes) {
         INFO(file << ": " << from << " -> " << to);

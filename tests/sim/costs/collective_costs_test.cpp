@@ -132,7 +132,7 @@ TEST_CASE("small messages between nodes alone go one after the other through the
 // at 80 of 100 GB/s: 75 us; ten SMs of 1 GB/s: 600 us; (75^4 + 600^4)^(1/4) = 600.04 us; 30 us of start. A token that takes 1 us
 // however short it is: 500 us more in the soft maximum, (75^4 + 600^4 + 500^4)^(1/4) = 662.06 us.
 TEST_CASE("kernels that dispatch tokens are as fast as their SMs or the link") {
-    Dispatch d{30_us, 0.8, 1_GBps, 20, Bytes(1e3), 0.5, {}, {}};
+    Dispatch d{.launch = 30_us, .efficiency = 0.8, .row = Bytes(1e3), .own = 0.5, .per_sm = 1_GBps, .sms = 20};
     CHECK(dispatch_law_time({1000, 500, Bytes(4e3)}, d, 100_GBps, 10).si() * 1e6 == Approx(630.04).epsilon(1e-5));
     CHECK(dispatch_law_time({1000, 500, Bytes(4e3)}, d, 100_GBps, 0).si() * 1e6 == Approx(105));
     d.token = 1_us;
@@ -141,7 +141,7 @@ TEST_CASE("kernels that dispatch tokens are as fast as their SMs or the link") {
 
 // Two turns of 4 us on top of 30 us and of 4 MB at 80 GB/s, 50 us.
 TEST_CASE("every turn of the SMs over the experts takes its time") {
-    const Dispatch d{30_us, 0.8, {}, 20, {}, 0, {}, 4_us};
+    const Dispatch d{.launch = 30_us, .efficiency = 0.8, .wave = 4_us};
     CHECK(dispatch_law_time({1000, 500, Bytes(4e3), 2}, d, 100_GBps, 132).si() * 1e6 == Approx(88));
     CHECK(dispatch_law_time({1000, 500, Bytes(4e3)}, d, 100_GBps, 132).si() * 1e6 == Approx(80));
 }
@@ -155,7 +155,7 @@ TEST_CASE("a token goes once to each rank that holds one of its experts") {
 // A token for each of 8 ranks of 2 kB, itself included, 7 away: as the law says of the constants' 20 SMs.
 TEST_CASE("an all-to-all by kernels follows their law where the cluster has its constants") {
     Cluster c = plain();
-    c.intra.dispatch = {30_us, 0.8, 1_GBps, 20, Bytes(1e3), 0.5, {}, {}};
+    c.intra.dispatch = {.launch = 30_us, .efficiency = 0.8, .row = Bytes(1e3), .own = 0.5, .per_sm = 1_GBps, .sms = 20};
     const AllToAll op{std::vector<Bytes>(64, Bytes(2e6)), Bytes(2e3), 1000};
     const double expected = dispatch_law_time({7000, 1000, Bytes(2e3)}, c.intra.dispatch, 100_GBps, 20).si() * 1e6;
     CHECK(microseconds(op, {8, 1}, c) == Approx(expected));

@@ -1,0 +1,50 @@
+// Fields that are keys: type, name, default, what the key means and what it may hold, said once.
+//   struct HostCosts {
+//       KEY(Seconds, call, Seconds(5e-6), "issue one kernel", 0, upto::seconds);
+// is the member `call` with that default, and the key `call` of the table that HostCosts stands for (key_table.cpp). A struct with
+// keys in another one is a table in its table; the meaning of the field stands before those of its keys. Other files of tables have
+// their fields so too (fields.h).
+#pragma once
+
+#include <limits>
+#include <string_view>
+#include <type_traits>
+
+namespace stepcast {
+
+// `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the key required. Without a
+// meaning the field is no key: rows may ask for `table`, the name of the field that holds their struct.
+template <auto... members>
+struct Keyed {
+    std::string_view name;
+    const char* meaning;
+    double least = 0, most = 1e21;
+};
+
+namespace atleast {
+inline constexpr double share = 1e-4, any = -std::numeric_limits<double>::infinity();  // share: of a datasheet rate
+}
+namespace upto {
+inline constexpr double any = std::numeric_limits<double>::infinity();
+inline constexpr double share = 10, seconds = 1e4, rate = 1e18;              // rate: bytes/s
+inline constexpr double width = 1 << 20, tokens = 1 << 24, ranks = 1 << 20;  // width: hidden, ffn, heads, experts
+}  // namespace upto
+
+// The keys of a struct are found by their lines.
+template <int line>
+struct KeyLine {};
+inline constexpr int most_lines = 500;
+
+#define KEY_AT_LINE static constexpr auto key_at(KeyLine<__LINE__>, auto* of, [[maybe_unused]] std::string_view table)
+#define KEY_NAMED(type, field, value, ...)                                                                             \
+    KEY_AT_LINE { return Keyed<&std::remove_pointer_t<decltype(of)>::field>{__VA_ARGS__}; }                             \
+    type field = value
+#define KEY(type, field, value, ...) KEY_NAMED(type, field, value, #field, __VA_ARGS__)
+// Of a part of the struct that is no table of its own.
+#define KEY_IN(part, field, ...)                                                                                       \
+    KEY_AT_LINE {                                                                                                      \
+        using Self = std::remove_pointer_t<decltype(of)>;                                                              \
+        return Keyed<&Self::part, &decltype(Self::part)::field>{__VA_ARGS__};                                          \
+    }
+
+}  // namespace stepcast
