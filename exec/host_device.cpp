@@ -10,7 +10,6 @@
 #include "exec/host_ops.h"
 #include "exec/host_machine.h"
 #include "exec/shared_collectives.h"
-#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 
@@ -20,7 +19,6 @@ struct HostDevice::Shared {
     RankGroup everyone;
     std::map<std::vector<int>, std::unique_ptr<RankGroup>> groups;
     std::vector<RankGroup*> group_of;                        // by task; null when one rank takes part
-    std::vector<std::vector<std::size_t>> exchange;          // by op: counts of an all-to-all
     std::unique_ptr<std::atomic<std::uint64_t>[]> finished;  // by task: ranks that finished it, over all steps
     std::vector<std::uint64_t> steps;                        // by rank: steps begun
     std::vector<std::vector<double>> values;                 // by rank, for gather
@@ -42,19 +40,6 @@ std::vector<int> HostDevice::local_ranks() const {
     return ranks;
 }
 
-namespace {
-
-std::vector<std::size_t> counts_of(const AllToAll& op, std::size_t size) {
-    std::vector<std::size_t> counts;
-    for (std::size_t source = 0; source < size; ++source) {
-        const std::vector<std::size_t> row = exchange_counts(op, source, size).to;
-        counts.insert(counts.end(), row.begin(), row.end());
-    }
-    return counts;
-}
-
-}  // namespace
-
 std::vector<std::string> HostDevice::prepare(const TaskGraph& graph, Seconds timeout) {
     if (graph.rank_count() != rank_count_)
         throw std::logic_error(
@@ -62,18 +47,14 @@ std::vector<std::string> HostDevice::prepare(const TaskGraph& graph, Seconds tim
     failed_ = -1;
     const bool enough = ranks_.size() <= cores_.size();
     const Patience patience{timeout, enough};
-    shared_.reset(new Shared{graph, patience, RankGroup(local_ranks(), patience, failed_), {}, {}, {}, {}, {}, {}, {}});
+    shared_.reset(new Shared{graph, patience, RankGroup(local_ranks(), patience, failed_), {}, {}, {}, {}, {}, {}});
     shared_->group_of.resize(graph.size());
-    shared_->exchange.resize(graph.ops().size());
     for (TaskId task = 0; task < graph.size(); ++task) {
         const std::vector<int> ranks = participants(graph.places(task));
-        if (ranks.size() > 1) {
-            auto& group = shared_->groups[ranks];
-            if (!group) group = std::make_unique<RankGroup>(ranks, patience, failed_);
-            shared_->group_of[task] = group.get();
-        }
-        if (const auto* op = std::get_if<AllToAll>(&graph.op(task)))
-            shared_->exchange[graph.op_id(task)] = counts_of(*op, ranks.size());
+        if (ranks.size() < 2) continue;
+        auto& group = shared_->groups[ranks];
+        if (!group) group = std::make_unique<RankGroup>(ranks, patience, failed_);
+        shared_->group_of[task] = group.get();
     }
     shared_->finished.reset(new std::atomic<std::uint64_t>[graph.size()]());
     shared_->steps.assign(ranks_.size(), 0);
@@ -118,65 +99,10 @@ void HostDevice::record(TaskId task, int rank, Edge edge) {
     if (edge == Edge::finish) shared_->finished[task].fetch_add(1, std::memory_order_release);
 }
 
-namespace {
-
-// One rank's share of a collective, on buffers from its memory.
-struct Collective {
-    RankGroup& group;
-    std::size_t index;
-    HostMemory& memory;
-    const std::vector<std::size_t>& exchange;
-
-    std::span<float> in(std::size_t count) const { return memory.input.take(count); }
-    std::span<float> out(std::size_t count) const { return memory.output.take(count); }
-    [[nodiscard]] std::size_t share(Bytes bytes) const {
-        return (float_count(bytes) + group.size() - 1) / group.size();
-    }
-
-    void operator()(const AllReduce& op) const {
-        all_reduce(group, index, in(float_count(op.bytes)), out(float_count(op.bytes)));
-    }
-    void operator()(const AllGather& op) const {
-        all_gather(group, index, in(share(op.bytes)), out(float_count(op.bytes)));
-    }
-    void operator()(const ReduceScatter& op) const {
-        reduce_scatter(group, index, in(float_count(op.bytes)), out(share(op.bytes)));
-    }
-    void operator()(const Broadcast& op) const {
-        const auto root = static_cast<std::size_t>(op.root);
-        const std::size_t count = float_count(op.bytes);
-        broadcast(group, index, root, in(index == root ? count : 0), out(index == root ? 0 : count));
-    }
-    void operator()(const Reduce& op) const {
-        const auto root = static_cast<std::size_t>(op.root);
-        reduce(group, index, root, in(float_count(op.bytes)), out(index == root ? float_count(op.bytes) : 0));
-    }
-    void operator()(const AllToAll&) const {
-        std::size_t sent = 0, received = 0;
-        for (std::size_t peer = 0; peer < group.size(); ++peer) {
-            sent += exchange[index * group.size() + peer];
-            received += exchange[peer * group.size() + index];
-        }
-        all_to_all(group, index, exchange, in(sent), out(received));
-    }
-    void operator()(const SendRecv& op) const {
-        const std::size_t count = float_count(op.bytes);
-        send_receive(group, index, op.messages, in(index == 0 ? count : 0), out(index == 0 ? 0 : count));
-    }
-    void operator()(const Barrier&) const { group.meet(index); }
-    void operator()(const LocalOp auto& op) const {
-        throw std::logic_error(fmt::format("{} has places on several ranks", kind_name(op)));
-    }
-};
-
-}  // namespace
-
 void HostDevice::launch(TaskId task, const Op& op, std::span<const Place>, int rank) {
-    RankGroup* group = shared_->group_of[task];
-    if (group != nullptr) {
-        std::visit(
-            Collective{*group, group->index_of(rank), at(rank).memory(), shared_->exchange[shared_->graph.op_id(task)]},
-            op);
+    if (RankGroup* group = shared_->group_of[task]; group != nullptr) {
+        const std::size_t index = group->index_of(rank);
+        communicate(*group, index, op, take(at(rank).memory(), op, index, group->size()));
     } else if (const auto* fused = std::get_if<FusedGemm>(&op)) {
         run_fused(*fused, rank);
     } else {

@@ -247,7 +247,7 @@ void MpiDevice::synchronize(int, Seconds) {
 
 void MpiDevice::launch(TaskId task, const Op& op, std::span<const Place>, int) {
     if (const MpiGroup* group = group_of_[task]; group != nullptr) {
-        communicate(*group, rank_.memory(), op);
+        communicate(*group, op, take(rank_.memory(), op, group->index, group->ranks.size()));
     } else if (const auto* fused = std::get_if<FusedGemm>(&op)) {
         run_fused(*fused);
     } else {

@@ -121,28 +121,18 @@ void Rendezvous::meet() {
     broadcast("");
 }
 
-// Rank 0's clock at the middle of the quickest of some round trips.
 Seconds Rendezvous::clock_offset() {
-    constexpr int trips = 20;
-    Seconds offset, quickest(INFINITY);
-    if (rank_ == 0) {
-        for (int peer = 1; peer < processes_; ++peer)
-            for (int trip = 0; trip < trips; ++trip) {
-                receive(peer);
-                send(peer, data_message, fmt::format("{:.9f}", steady_now().si()));
-            }
-        return offset;
-    }
-    for (int trip = 0; trip < trips; ++trip) {
-        const Seconds sent = steady_now();
+    const auto ask = [&] {
         send(0, data_message, "");
-        const Seconds theirs(number_of(0, receive(0).text));
-        const Seconds back = steady_now();
-        if (back - sent >= quickest) continue;
-        quickest = back - sent;
-        offset = theirs - 0.5 * (sent + back);
-    }
-    return offset;
+        return Seconds(number_of(0, receive(0).text));
+    };
+    if (rank_ > 0) return offset_to(ask);
+    for (int peer = 1; peer < processes_; ++peer)
+        for (int trip = 0; trip < clock_trips; ++trip) {
+            receive(peer);
+            send(peer, data_message, fmt::format("{:.9f}", steady_now().si()));
+        }
+    return {};
 }
 
 void Rendezvous::check_other(int peer) {
