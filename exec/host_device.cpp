@@ -1,6 +1,7 @@
 #include "exec/host_device.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <stdexcept>
 
@@ -9,6 +10,7 @@
 #include "exec/footprint.h"
 #include "exec/host_ops.h"
 #include "exec/host_machine.h"
+#include "exec/mpi_device.h"
 #include "exec/shared_collectives.h"
 
 namespace stepcast {
@@ -46,7 +48,7 @@ std::vector<std::string> HostDevice::prepare(const TaskGraph& graph, Seconds tim
             fmt::format("the graph has {} ranks, the host device {}", graph.rank_count(), rank_count_));
     failed_ = -1;
     const bool enough = ranks_.size() <= cores_.size();
-    const Patience patience{timeout, enough};
+    const Patience patience{timeout, ranks_.size() <= cores_.size()};
     shared_.reset(new Shared{graph, patience, RankGroup(local_ranks(), patience, failed_), {}, {}, {}, {}, {}, {}});
     shared_->group_of.resize(graph.size());
     for (TaskId task = 0; task < graph.size(); ++task) {
@@ -64,11 +66,7 @@ std::vector<std::string> HostDevice::prepare(const TaskGraph& graph, Seconds tim
     const MemoryPlan plan = plan_memory(graph, rank_count_, last_level_cache(), available_memory());
     for (HostRank& rank : ranks_) rank.prepare(plan, graph.size());
 
-    std::vector<std::string> doubts = host_doubts(graph);
-    if (!enough)
-        doubts.push_back(fmt::format("{} ranks share {} cores: the results are right, the times mean nothing",
-                                     rank_count_, cores_.size()));
-    return doubts;
+    return host_doubts(graph, ranks_.size(), cores_.size());
 }
 
 void HostDevice::attach(int rank) {
@@ -151,6 +149,29 @@ double HostDevice::broadcast(int rank, double value) {
 void HostDevice::abort(int failed) noexcept {
     int none = -1;
     failed_.compare_exchange_strong(none, failed);
+}
+
+namespace {
+
+// How many processes the launcher started; 1 without a launcher. srun states its step's size also for a lone process
+// inside an allocation, mpirun and PMI launchers state theirs only to what they start.
+int launched_processes() {
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
+        if (const char* value = std::getenv(name); value != nullptr) return std::atoi(value);
+    return 1;
+}
+
+}  // namespace
+
+std::unique_ptr<Device> open_host_device(int rank_count) {
+    const int processes = launched_processes();
+    if (processes <= 1) return std::make_unique<HostDevice>(rank_count);
+    if (processes != rank_count)
+        throw ConfigError(
+            fmt::format("execute: started as {} processes, but the experiment has {} ranks; start as many "
+                        "processes as ranks, or one process without mpirun",
+                        processes, rank_count));
+    return open_mpi_device();
 }
 
 }  // namespace stepcast

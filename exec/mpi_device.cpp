@@ -173,18 +173,13 @@ std::vector<std::string> MpiDevice::prepare(const TaskGraph& graph, Seconds time
     if (graph.rank_count() != rank_count())
         throw ConfigError(fmt::format("execute: the experiment has {} ranks, but {} processes were started",
                                       graph.rank_count(), rank_count()));
-    const bool enough = cores_ == local_size_;
-    world_.patience = {timeout, enough};
+    world_.patience = {timeout, cores_ == local_size_};
     graph_ = &graph;
     rank_.prepare(plan_memory(graph, local_size_, last_level_cache(), available_memory()), graph.size());
     meet(world_);  // a rank that stays away is named here: making communicators waits for ever
     connect(graph);
     offset_ = clock_offset(world_);
-    std::vector<std::string> doubts = host_doubts(graph);
-    if (!enough)
-        doubts.push_back(
-            fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", local_size_, cores_));
-    return doubts;
+    return host_doubts(graph, static_cast<std::size_t>(local_size_), static_cast<std::size_t>(cores_));
 }
 
 void MpiDevice::attach(int rank) {

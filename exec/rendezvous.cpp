@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cmath>
@@ -11,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "exec/door.h"
 #include "exec/steady_clock.h"
 #include "model/errors.h"
 #include "model/files/plain_text.h"
@@ -29,16 +27,11 @@ Rendezvous::Rendezvous(const Launch& launch, Seconds timeout)
     : rank_(launch.rank),
       processes_(launch.processes),
       timeout_(timeout),
-      sockets_(static_cast<std::size_t>(launch.processes), -1) {
+      sockets_(static_cast<std::size_t>(launch.processes)) {
     if (rank_ == 0)
         sockets_ = admit_ranks(launch, timeout);
     else
         sockets_[0] = look_for_rank_0(launch, timeout);
-}
-
-Rendezvous::~Rendezvous() {
-    for (const int socket : sockets_)
-        if (socket >= 0) close(socket);
 }
 
 void Rendezvous::lost(int peer, const std::string& how) {
@@ -52,13 +45,7 @@ void Rendezvous::send(int peer, char kind, const std::string& text) {
     std::memcpy(bytes.data() + 1, &size, sizeof size);
     bytes += text;
     const Seconds deadline = steady_now() + timeout_;
-    for (std::size_t sent = 0; sent < bytes.size();) {
-        if (!wait_for(peer_socket(peer), POLLOUT, deadline)) lost(peer, "takes no messages");
-        const ssize_t count =
-            ::send(peer_socket(peer), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (count < 0 && errno != EAGAIN && errno != EINTR) lost(peer, "has gone");
-        if (count > 0) sent += static_cast<std::size_t>(count);
-    }
+    if (!send_all(peer_socket(peer), bytes, deadline)) lost(peer, steady_now() >= deadline ? "takes no messages" : "has gone");
 }
 
 // While one rank is waited for, another may fail, and that is why the first does not come: so all are looked at.
@@ -72,7 +59,7 @@ void Rendezvous::read_bytes(int peer, char* bytes, std::size_t count) {
                 if (other != peer) check_other(other);
             continue;
         }
-        const ssize_t got = recv(peer_socket(peer), bytes + read, count - read, MSG_DONTWAIT);
+        const ssize_t got = recv(peer_socket(peer).number(), bytes + read, count - read, MSG_DONTWAIT);
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) lost(peer, "has gone");
         if (got > 0) read += static_cast<std::size_t>(got);
     }
@@ -136,9 +123,9 @@ Seconds Rendezvous::clock_offset() {
 }
 
 void Rendezvous::check_other(int peer) {
-    if (peer_socket(peer) < 0) return;
+    if (!peer_socket(peer).is_open()) return;
     char kind = 0;
-    const ssize_t got = recv(peer_socket(peer), &kind, 1, MSG_PEEK | MSG_DONTWAIT);
+    const ssize_t got = recv(peer_socket(peer).number(), &kind, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) lost(peer, "has gone");
     if (got > 0 && kind == failure_message) receive(peer);
 }
@@ -153,7 +140,7 @@ void Rendezvous::fail() noexcept {
     const std::string culprit = std::to_string(culprit_ >= 0 ? culprit_ : rank_);
     try {
         for (int peer = 0; peer < processes_; ++peer)
-            if (peer_socket(peer) >= 0) send(peer, failure_message, culprit);
+            if (peer_socket(peer).is_open()) send(peer, failure_message, culprit);
     } catch (const std::exception&) {
         // Whoever cannot be told sees the connection close.
     }
