@@ -10,12 +10,16 @@
 #include "exec/footprint.h"
 #include "exec/host_ops.h"
 #include "exec/host_machine.h"
+#include "exec/host_rank.h"
 #include "exec/mpi_device.h"
 #include "exec/shared_collectives.h"
 
 namespace stepcast {
 
-struct HostDevice::Shared {
+namespace {
+
+// What the rank threads share during a run; made anew by prepare().
+struct Shared {
     const TaskGraph& graph;
     Patience patience;
     RankGroup everyone;
@@ -27,131 +31,140 @@ struct HostDevice::Shared {
     std::vector<std::vector<std::vector<float>>> windows;    // by target, then source: where fused kernels scatter to
 };
 
-HostDevice::HostDevice(int rank_count)
-    : rank_count_(rank_count), cores_(allowed_cores()), ranks_(static_cast<std::size_t>(rank_count)) {}
-HostDevice::~HostDevice() = default;
+class HostDevice final : public Device {
+public:
+    explicit HostDevice(int rank_count)
+        : rank_count_(rank_count), cores_(allowed_cores()), ranks_(static_cast<std::size_t>(rank_count)) {}
 
-std::string HostDevice::description() const {
-    return fmt::format("host, {} ranks as threads on {} of {} cores, {}", rank_count_,
-                       std::min(static_cast<std::size_t>(rank_count_), cores_.size()), cores_.size(), processor_name());
-}
-
-std::vector<int> HostDevice::local_ranks() const {
-    std::vector<int> ranks;
-    for (int rank = 0; rank < rank_count_; ++rank) ranks.push_back(rank);
-    return ranks;
-}
-
-std::vector<std::string> HostDevice::prepare(const TaskGraph& graph, Seconds timeout) {
-    if (graph.rank_count() != rank_count_)
-        throw std::logic_error(
-            fmt::format("the graph has {} ranks, the host device {}", graph.rank_count(), rank_count_));
-    failed_ = -1;
-    const bool enough = ranks_.size() <= cores_.size();
-    const Patience patience{timeout, ranks_.size() <= cores_.size()};
-    shared_.reset(new Shared{graph, patience, RankGroup(local_ranks(), patience, failed_), {}, {}, {}, {}, {}, {}});
-    shared_->group_of.resize(graph.size());
-    for (TaskId task = 0; task < graph.size(); ++task) {
-        const std::vector<int> ranks = participants(graph.places(task));
-        if (ranks.size() < 2) continue;
-        auto& group = shared_->groups[ranks];
-        if (!group) group = std::make_unique<RankGroup>(ranks, patience, failed_);
-        shared_->group_of[task] = group.get();
+    [[nodiscard]] std::string description() const override {
+        return fmt::format("host, {} ranks as threads on {} of {} cores, {}", rank_count_,
+                           std::min(static_cast<std::size_t>(rank_count_), cores_.size()), cores_.size(), processor_name());
     }
-    shared_->finished.reset(new std::atomic<std::uint64_t>[graph.size()]());
-    shared_->steps.assign(ranks_.size(), 0);
-    shared_->values.resize(ranks_.size());
-    shared_->windows.assign(
-        ranks_.size(), std::vector<std::vector<float>>(ranks_.size(), std::vector<float>(scattered_floats(graph))));
-    const MemoryPlan plan = plan_memory(graph, rank_count_, last_level_cache(), available_memory());
-    for (HostRank& rank : ranks_) rank.prepare(plan, graph.size());
 
-    return host_doubts(graph, ranks_.size(), cores_.size());
-}
-
-void HostDevice::attach(int rank) {
-    pin_to_core(cores_[static_cast<std::size_t>(rank) % cores_.size()]);
-    at(rank).attach(rank);
-}
-
-Seconds HostDevice::begin_step(int rank) {
-    ++shared_->steps[static_cast<std::size_t>(rank)];
-    shared_->everyone.meet(static_cast<std::size_t>(rank));
-    at(rank).begin_step();
-    return at(rank).begin();
-}
-
-void HostDevice::wait(TaskId task, int rank, TaskId predecessor) {
-    // Within a rank id order is enough. Elsewhere all ranks of the predecessor must have finished it in this step.
-    const std::vector<int> ranks = participants(shared_->graph.places(predecessor));
-    if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) return;
-    const std::uint64_t wanted = shared_->steps[static_cast<std::size_t>(rank)] * ranks.size();
-    const auto done = [&] { return shared_->finished[predecessor].load(std::memory_order_acquire) >= wanted; };
-    if (!wait_until(done, shared_->patience, failed_))
-        throw DeviceError(fmt::format("task {} of rank {} did not finish within {} (task {} waits for it)", predecessor,
-                                      ranks.front(), to_string(shared_->patience.timeout), task));
-}
-
-void HostDevice::record(TaskId task, int rank, Edge edge) {
-    at(rank).record(task, edge);
-    if (edge == Edge::finish) shared_->finished[task].fetch_add(1, std::memory_order_release);
-}
-
-void HostDevice::launch(TaskId task, const Op& op, std::span<const Place>, int rank) {
-    if (RankGroup* group = shared_->group_of[task]; group != nullptr) {
-        const std::size_t index = group->index_of(rank);
-        communicate(*group, index, op, take(at(rank).memory(), op, index, group->size()));
-    } else if (const auto* fused = std::get_if<FusedGemm>(&op)) {
-        run_fused(*fused, rank);
-    } else {
-        at(rank).compute(op);  // a collective of one rank has nothing to do
+    [[nodiscard]] std::vector<std::string> versions() const override { return host_versions(); }
+    [[nodiscard]] int rank_count() const override { return rank_count_; }
+    [[nodiscard]] std::vector<int> local_ranks() const override {
+        std::vector<int> ranks;
+        for (int rank = 0; rank < rank_count_; ++rank) ranks.push_back(rank);
+        return ranks;
     }
-}
 
-void HostDevice::run_fused(const FusedGemm& op, int rank) {
-    const auto fetch = [&](int peer, std::size_t offset, std::span<float> rows) {
-        const std::span<float> theirs = at(peer).memory().input.all();
-        std::copy_n(theirs.begin() + static_cast<std::ptrdiff_t>(offset % (theirs.size() - rows.size() + 1)),
-                    rows.size(), rows.begin());
-    };
-    const auto deliver = [&](int peer, std::span<const float> rows) {
-        std::copy(rows.begin(), rows.end(),
-                  shared_->windows[static_cast<std::size_t>(peer)][static_cast<std::size_t>(rank)].begin());
-    };
-    stepcast::run_fused(op, rank, rank_count_, at(rank).memory(), {fetch, deliver});
-}
+    std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override {
+        if (graph.rank_count() != rank_count_)
+            throw std::logic_error(
+                fmt::format("the graph has {} ranks, the host device {}", graph.rank_count(), rank_count_));
+        failed_ = -1;
+        const Patience patience{timeout, ranks_.size() <= cores_.size()};
+        shared_.reset(new Shared{graph, patience, RankGroup(local_ranks(), patience, failed_), {}, {}, {}, {}, {}, {}});
+        shared_->group_of.resize(graph.size());
+        for (TaskId task = 0; task < graph.size(); ++task) {
+            const std::vector<int> ranks = participants(graph.places(task));
+            if (ranks.size() < 2) continue;
+            auto& group = shared_->groups[ranks];
+            if (!group) group = std::make_unique<RankGroup>(ranks, patience, failed_);
+            shared_->group_of[task] = group.get();
+        }
+        shared_->finished.reset(new std::atomic<std::uint64_t>[graph.size()]());
+        shared_->steps.assign(ranks_.size(), 0);
+        shared_->values.resize(ranks_.size());
+        shared_->windows.assign(
+            ranks_.size(), std::vector<std::vector<float>>(ranks_.size(), std::vector<float>(scattered_floats(graph))));
+        const MemoryPlan plan = plan_memory(graph, rank_count_, last_level_cache(), available_memory());
+        for (HostRank& rank : ranks_) rank.prepare(plan, graph.size());
 
-void HostDevice::synchronize(int rank, Seconds) { at(rank).end_step(); }
+        return host_doubts(graph, ranks_.size(), cores_.size());
+    }
 
-Seconds HostDevice::elapsed(TaskId task, int rank, Edge edge) const {
-    return ranks_[static_cast<std::size_t>(rank)].elapsed(task, edge);
-}
+    void attach(int rank) override {
+        pin_to_core(cores_[static_cast<std::size_t>(rank) % cores_.size()]);
+        at(rank).attach(rank);
+    }
 
-double HostDevice::cpu_share(int rank) const { return ranks_[static_cast<std::size_t>(rank)].cpu_share(); }
+    Seconds begin_step(int rank) override {
+        ++shared_->steps[static_cast<std::size_t>(rank)];
+        shared_->everyone.meet(static_cast<std::size_t>(rank));
+        at(rank).begin_step();
+        return at(rank).begin();
+    }
 
-std::vector<std::vector<double>> HostDevice::gather(int rank, std::vector<double> values) {
-    const auto own = static_cast<std::size_t>(rank);
-    shared_->values[own] = std::move(values);
-    shared_->everyone.meet(own);
-    std::vector<std::vector<double>> all;
-    if (rank == 0) all = shared_->values;
-    shared_->everyone.meet(own);
-    return all;
-}
+    void wait(TaskId task, int rank, TaskId predecessor) override {
+        // Within a rank id order is enough. Elsewhere all ranks of the predecessor must have finished it in this step.
+        const std::vector<int> ranks = participants(shared_->graph.places(predecessor));
+        if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) return;
+        const std::uint64_t wanted = shared_->steps[static_cast<std::size_t>(rank)] * ranks.size();
+        const auto done = [&] { return shared_->finished[predecessor].load(std::memory_order_acquire) >= wanted; };
+        if (!wait_until(done, shared_->patience, failed_))
+            throw DeviceError(fmt::format("task {} of rank {} did not finish within {} (task {} waits for it)", predecessor,
+                                          ranks.front(), to_string(shared_->patience.timeout), task));
+    }
 
-double HostDevice::broadcast(int rank, double value) {
-    gather(rank, {value});  // everybody's value stays in place until the meeting below
-    const double shared = shared_->values[0][0];
-    shared_->everyone.meet(static_cast<std::size_t>(rank));
-    return shared;
-}
+    void record(TaskId task, int rank, Edge edge) override {
+        at(rank).record(task, edge);
+        if (edge == Edge::finish) shared_->finished[task].fetch_add(1, std::memory_order_release);
+    }
 
-void HostDevice::abort(int failed) noexcept {
-    int none = -1;
-    failed_.compare_exchange_strong(none, failed);
-}
+    void launch(TaskId task, const Op& op, std::span<const Place>, int rank) override {
+        if (RankGroup* group = shared_->group_of[task]; group != nullptr) {
+            const std::size_t index = group->index_of(rank);
+            communicate(*group, index, op, take(at(rank).memory(), op, index, group->size()));
+        } else if (const auto* fused = std::get_if<FusedGemm>(&op)) {
+            run_fused(*fused, rank);
+        } else {
+            at(rank).compute(op);  // a collective of one rank has nothing to do
+        }
+    }
 
-namespace {
+    void synchronize(int rank, Seconds) override { at(rank).end_step(); }
+
+    [[nodiscard]] Seconds elapsed(TaskId task, int rank, Edge edge) const override {
+        return ranks_[static_cast<std::size_t>(rank)].elapsed(task, edge);
+    }
+
+    [[nodiscard]] double cpu_share(int rank) const override { return ranks_[static_cast<std::size_t>(rank)].cpu_share(); }
+
+    std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override {
+        const auto own = static_cast<std::size_t>(rank);
+        shared_->values[own] = std::move(values);
+        shared_->everyone.meet(own);
+        std::vector<std::vector<double>> all;
+        if (rank == 0) all = shared_->values;
+        shared_->everyone.meet(own);
+        return all;
+    }
+
+    double broadcast(int rank, double value) override {
+        gather(rank, {value});  // everybody's value stays in place until the meeting below
+        const double shared = shared_->values[0][0];
+        shared_->everyone.meet(static_cast<std::size_t>(rank));
+        return shared;
+    }
+
+    void abort(int failed) noexcept override {
+        int none = -1;
+        failed_.compare_exchange_strong(none, failed);
+    }
+
+private:
+    HostRank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+    void run_fused(const FusedGemm& op, int rank) {
+        const auto fetch = [&](int peer, std::size_t offset, std::span<float> rows) {
+            const std::span<float> theirs = at(peer).memory().input.all();
+            std::copy_n(theirs.begin() + static_cast<std::ptrdiff_t>(offset % (theirs.size() - rows.size() + 1)),
+                        rows.size(), rows.begin());
+        };
+        const auto deliver = [&](int peer, std::span<const float> rows) {
+            std::copy(rows.begin(), rows.end(),
+                      shared_->windows[static_cast<std::size_t>(peer)][static_cast<std::size_t>(rank)].begin());
+        };
+        stepcast::run_fused(op, rank, rank_count_, at(rank).memory(), {fetch, deliver});
+    }
+
+    int rank_count_;
+    std::vector<int> cores_;
+    std::vector<HostRank> ranks_;
+    FailedRank failed_{-1};
+    std::unique_ptr<Shared> shared_;
+};
 
 // How many processes the launcher started; 1 without a launcher. srun states its step's size also for a lone process
 // inside an allocation, mpirun and PMI launchers state theirs only to what they start.
