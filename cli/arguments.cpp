@@ -208,7 +208,8 @@ void add_generate(CLI::App& app, Options& options) {
     CLI::App* verb = app.add_subcommand("generate", "man page, completion and their words");
     verb->group("");
     verb->add_option("WHAT", options.what)->required();
-    verb->callback([&] { std::fputs(generate(options.what, app).c_str(), stdout); });
+    verb->add_option("WORD", options.inputs);
+    verb->callback([&] { std::fputs(generate(options.what, options.inputs, app).c_str(), stdout); });
 }
 
 // What CLI11 found wrong, in our words: the word that was not understood and the nearest valid one.
