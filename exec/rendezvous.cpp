@@ -65,20 +65,18 @@ void Rendezvous::read_bytes(int peer, char* bytes, std::size_t count) {
     }
 }
 
-Rendezvous::Message Rendezvous::receive(int peer) {
+std::string Rendezvous::receive(int peer) {
     char header[1 + sizeof(std::uint64_t)];
     read_bytes(peer, header, sizeof header);
     std::uint64_t size = 0;
     std::memcpy(&size, header + 1, sizeof size);
     if ((header[0] != data_message && header[0] != failure_message) || size > longest_message)
         lost(peer, "sends what is no message of this program");
-    Message message{header[0], std::string(size, '\0')};
-    read_bytes(peer, message.text.data(), size);
-    if (message.kind == failure_message) {
-        culprit_ = static_cast<int>(number_of(peer, message.text));
-        throw DeviceError(fmt::format("given up because rank {} failed", culprit_));
-    }
-    return message;
+    std::string text(size, '\0');
+    read_bytes(peer, text.data(), size);
+    if (header[0] == data_message) return text;
+    culprit_ = static_cast<int>(number_of(peer, text));
+    throw DeviceError(fmt::format("given up because rank {} failed", culprit_));
 }
 
 double Rendezvous::number_of(int peer, const std::string& text) {
@@ -93,12 +91,12 @@ std::vector<std::string> Rendezvous::gather(const std::string& value) {
         return {};
     }
     std::vector<std::string> values{value};
-    for (int peer = 1; peer < processes_; ++peer) values.push_back(receive(peer).text);
+    for (int peer = 1; peer < processes_; ++peer) values.push_back(receive(peer));
     return values;
 }
 
 std::string Rendezvous::broadcast(const std::string& value) {
-    if (rank_ > 0) return receive(0).text;
+    if (rank_ > 0) return receive(0);
     for (int peer = 1; peer < processes_; ++peer) send(peer, data_message, value);
     return value;
 }
@@ -111,7 +109,7 @@ void Rendezvous::meet() {
 Seconds Rendezvous::clock_offset() {
     const auto ask = [&] {
         send(0, data_message, "");
-        return Seconds(number_of(0, receive(0).text));
+        return Seconds(number_of(0, receive(0)));
     };
     if (rank_ > 0) return offset_to(ask);
     for (int peer = 1; peer < processes_; ++peer)

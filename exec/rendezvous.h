@@ -31,12 +31,8 @@ public:
     void fail() noexcept;
 
 private:
-    struct Message {
-        char kind = 0;
-        std::string text;
-    };
     void send(int peer, char kind, const std::string& text);
-    Message receive(int peer);
+    std::string receive(int peer);
     void check_other(int peer);
     void read_bytes(int peer, char* bytes, std::size_t count);
     double number_of(int peer, const std::string& text);
