@@ -25,7 +25,6 @@
 #include "exec/launcher.h"
 #include "model/errors.h"
 #include "model/experiment.h"
-#include "model/files/plain_text.h"
 #include "model/presets.h"
 #include "model/records/provenance.h"
 #include "model/records/run_folder.h"
@@ -44,8 +43,6 @@ using namespace stepcast;
 
 namespace {
 
-// Names and messages hold what files and the command line say: none of it moves the cursor of a terminal.
-void print(const std::string& text) { std::fputs(plain_text(text, "\n\t").c_str(), stdout); }
 // One line that is overwritten on a terminal; a line every 30 s in a log.
 void show_progress(std::string_view text) {
     using Clock = std::chrono::steady_clock;
@@ -241,14 +238,9 @@ int main(int argc, char** argv) {
     keep_freed_memory();
     try {
         const int code = run_command_line(argc, argv,
-                                {.simulate = run_simulate,
-                                 .sweep = run_sweep,
-                                 .execute = run_execute,
-                                 .calibrate = run_calibrate,
-                                 .compare = run_compare,
-                                 .import = run_import,
-                                 .list = run_list,
-                                 .show = run_show});
+                                          {{"simulate", run_simulate}, {"sweep", run_sweep}, {"execute", run_execute},
+                                           {"calibrate", run_calibrate}, {"compare", run_compare}, {"import", run_import},
+                                           {"list", run_list}, {"show", run_show}});
         finish_output();
         return code != 0 ? code : exit_code_of_stop();
     } catch (const ConfigError& error) {

@@ -27,10 +27,9 @@ CLI::Validator count_from(int least, int most = 1000000) {
             "COUNT"};
 }
 
-CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, void (*run)(const Options&),
-                   const Options& options) {
+CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, const Verbs& verbs, const Options& options) {
     CLI::App* verb = app.add_subcommand(name, purpose);
-    verb->callback([run, &options] { run(options); });
+    verb->callback([run = verbs.at(name), &options] { run(options); });
     return verb;
 }
 
@@ -77,7 +76,7 @@ CLI::Option* add_device(CLI::App* verb, Options& options) {
 }
 
 void add_sweep(CLI::App& app, Options& options, const Verbs& verbs) {
-    CLI::App* verb = add_verb(app, "sweep", "the best of many configurations, with proof", verbs.sweep, options);
+    CLI::App* verb = add_verb(app, "sweep", "the best of many configurations, with proof", verbs, options);
     add_experiment(verb, options);
     add_emit(verb, options);
     verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json")->type_name("MODEL");
@@ -98,7 +97,7 @@ void add_sweep(CLI::App& app, Options& options, const Verbs& verbs) {
 }
 
 void add_simulate(CLI::App& app, Options& options, const Verbs& verbs) {
-    CLI::App* verb = add_verb(app, "simulate", "predict a step", verbs.simulate, options);
+    CLI::App* verb = add_verb(app, "simulate", "predict a step", verbs, options);
     verb->add_option("EXPERIMENT", options.inputs,
                      "files, presets, workloads or config.json; several stand side by side, as do the values of a key "
                      "that --set gives twice")
@@ -114,7 +113,7 @@ void add_simulate(CLI::App& app, Options& options, const Verbs& verbs) {
 }
 
 void add_execute(CLI::App& app, Options& options, const Verbs& verbs) {
-    CLI::App* verb = add_verb(app, "execute", "run a step on this machine", verbs.execute, options);
+    CLI::App* verb = add_verb(app, "execute", "run a step on this machine", verbs, options);
     add_experiment(verb, options);
     add_trace(verb, options);
     verb->add_option("--out", options.out, "folder for the run: every sample and trace")->type_name("DIR");
@@ -125,7 +124,7 @@ void add_execute(CLI::App& app, Options& options, const Verbs& verbs) {
 
 void add_calibrate(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "calibrate", "measure this machine or fit recorded measurements; write a cluster file",
-                    verbs.calibrate, options);
+                    verbs, options);
     add_device(verb, options);
     verb->add_option("--measurements", options.measurements, "FILE.csv...")->type_name("FILE.csv");
     verb->add_option("--cluster", options.cluster, "file or preset to start from")->type_name("CLUSTER");
@@ -139,7 +138,7 @@ void add_calibrate(CLI::App& app, Options& options, const Verbs& verbs) {
 }
 
 void add_compare(CLI::App& app, Options& options, const Verbs& verbs) {
-    CLI::App* verb = add_verb(app, "compare", "predicted against measured", verbs.compare, options);
+    CLI::App* verb = add_verb(app, "compare", "predicted against measured", verbs, options);
     verb->add_option("INPUT", options.inputs,
                      "CASES.csv, MEASUREMENTS.csv, a table of kernels, RUN_DIR, or a profiler's traces, one a rank")
         ->required();
@@ -160,7 +159,7 @@ void add_import(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "import",
                     "training logs, profiles and nccl-tests to tables; launch scripts and configurations to experiments; descriptions of "
                     "machines to clusters",
-                    verbs.import, options);
+                    verbs, options);
     verb->add_option("FILE", options.inputs);
     verb->add_option("--format", options.format,
                      "auto; profile, nccl-tests; of logs moe-steps, moe-phases, opt-prime, deepspeed, custom; of configurations megatron, "
@@ -183,7 +182,7 @@ void add_import(CLI::App& app, Options& options, const Verbs& verbs) {
 }
 
 void add_list(CLI::App& app, Options& options, const Verbs& verbs) {
-    CLI::App* verb = add_verb(app, "list", "presets, keys, or the contents of measured rows", verbs.list, options);
+    CLI::App* verb = add_verb(app, "list", "presets, keys, or the contents of measured rows", verbs, options);
     verb->add_option("WHAT", options.what)->required()->check(CLI::IsMember({"presets", "keys", "rows"}));
     verb->add_option("WORD|FILE.csv", options.inputs,
                      "of presets and keys: only those whose line holds the word; of rows: files, whose rows' hashes are those that [fitted] and "
@@ -191,7 +190,7 @@ void add_list(CLI::App& app, Options& options, const Verbs& verbs) {
 }
 
 void add_show(CLI::App& app, Options& options, const Verbs& verbs) {
-    CLI::App* verb = add_verb(app, "show", "every key of an experiment or preset, who said it, as TOML", verbs.show, options);
+    CLI::App* verb = add_verb(app, "show", "every key of an experiment or preset, who said it, as TOML", verbs, options);
     verb->add_option("NAME", options.experiment, "experiment, workload or cluster: preset or file")->required();
     verb->add_option("--cluster", options.cluster, "the machine: a preset, a GPU's name or a file")->type_name("CLUSTER");
     verb->add_option("--gpus", options.gpus, "so many of its ranks")->check(count_from(1, 1 << 20));
@@ -208,7 +207,8 @@ void add_generate(CLI::App& app, Options& options) {
     CLI::App* verb = app.add_subcommand("generate", "man page, completion and their words");
     verb->group("");
     verb->add_option("WHAT", options.what)->required();
-    verb->callback([&] { std::fputs(generate(options.what, app).c_str(), stdout); });
+    verb->add_option("WORD", options.inputs);
+    verb->callback([&] { std::fputs(generate(options.what, options.inputs, app).c_str(), stdout); });
 }
 
 // What CLI11 found wrong, in our words: the word that was not understood and the nearest valid one.

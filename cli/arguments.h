@@ -45,17 +45,8 @@ ImportRequest import_request_of(const Options& options);
 // The same where the inputs are profiles or the output of nccl-tests.
 ProfileImport profile_import_of(const Options& options);
 
-// One function a verb.
-struct Verbs {
-    void (*simulate)(const Options&);
-    void (*sweep)(const Options&);
-    void (*execute)(const Options&);
-    void (*calibrate)(const Options&);
-    void (*compare)(const Options&);
-    void (*import)(const Options&);
-    void (*list)(const Options&);
-    void (*show)(const Options&);
-};
+// What each verb does, by its name.
+using Verbs = std::map<std::string, void (*)(const Options&)>;
 
 // Calls the verb that was asked for, or prints what --help and --version ask. Returns 0; throws ConfigError on a command
 // line that is not understood, and what the verb throws.

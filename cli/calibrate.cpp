@@ -52,7 +52,6 @@ std::string calibrate_intervals(const Options& options, const std::function<void
     return text;
 }
 
-// Tables of kernels: every device from its nameplate and the other machines' constants.
 // A folder gets the file and, of tables of kernels, a page of plots.
 std::string file_of(const Options& options) {
     if (!options.out.ends_with('/') && !std::filesystem::is_directory(options.out)) return options.out;
@@ -94,6 +93,7 @@ std::string sisters_text() {
     return related.empty() ? "" : fmt::format("not unseen: {}, whose sisters have read their rows\n", fmt::join(related, ", "));
 }
 
+// Every device from its nameplate and the other machines' constants.
 std::string cross_validate_kernels(const Options& options, const std::function<void(std::string_view)>& progress) {
     if (options.cross_validate == "block") return blocks_left_out(options, progress);
     if (options.cross_validate != "device")

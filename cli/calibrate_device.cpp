@@ -72,22 +72,16 @@ std::optional<Cluster> datasheet_of(const std::string& asked, const std::string&
     return {};
 }
 
-// Of one kind, as curves over its size.
-FitPlot plot_of(const FitResult& result) {
-    FitPlot plot{result.cases.empty() ? "" : result.cases.front().kind, {}};
-    for (const CaseResult& c : result.cases) plot.points.push_back({c.kind, c.measured, c.fitted});
-    return plot;
-}
-
 // Names of the plots; where none can be drawn, why: everything else is written by then.
 std::string gpu_plots(const TablesFit& fit, const std::string& stem) {
     std::string text;
     for (const FitResult& result : fit.results) {
-        const FitPlot plot = plot_of(result);
-        if (plot.points.empty()) continue;
-        const std::string path = stem + "-" + plot.kind;
+        std::vector<FitPoint> points;
+        for (const CaseResult& c : result.cases) points.push_back({c.kind, c.measured, c.fitted});
+        if (points.empty()) continue;
+        const std::string &kind = points.front().kind, path = stem + "-" + kind;
         try {
-            plot_fit(plot, fit.cluster.name, path);
+            plot_fit(kind, points, fit.cluster.name, path);
             text += path + ".png\n";
         } catch (const ConfigError& error) {
             text += std::string("no plot: ") + error.what() + "\n";

@@ -25,9 +25,8 @@ Compared compare_inputs(const Options& options, const std::function<void(std::st
 // Throws ConfigError where nothing could be predicted, or with --strict not all.
 void require_predicted(const Compared& compared, bool strict);
 
-// `compare` of profiler's traces: with the forecast of --model, or with what follows from their own kernel tables.
-
-// Whether the inputs are traces; then they are compared and printed.
+// Whether the inputs are a profiler's traces; then they are compared, with the forecast of --model or with what follows from
+// their own kernel tables, and printed.
 bool compare_traces(const Options& options);
 
 }  // namespace stepcast

@@ -1,6 +1,8 @@
 #include "cli/early_checks.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "cli/foreign_inputs.h"
 #include "model/errors.h"
@@ -29,10 +31,14 @@ void check(const Paths& outputs, const Paths& inputs) {
     for (const std::string& output : outputs) require_writable(output);
 }
 
+// Those that are named.
+Paths named(Paths paths, std::initializer_list<std::string> more) {
+    std::ranges::copy_if(more, std::back_inserter(paths), [](const std::string& path) { return !path.empty(); });
+    return paths;
+}
+
 Paths of_experiment(const Options& options) {
-    Paths inputs = files_asked(options, options.experiment, overrides_of(options));
-    if (!options.market.empty()) inputs.push_back(options.market);
-    return inputs;
+    return named(files_asked(options, options.experiment, overrides_of(options)), {options.market});
 }
 
 constexpr unsigned bit(ImportKind kind) { return static_cast<unsigned>(kind); }
@@ -47,13 +53,10 @@ std::string words_of(unsigned kinds) {
     return text;
 }
 
-Paths trace_of(const Options& options) { return options.trace.empty() ? Paths{} : Paths{options.trace}; }
-
 }  // namespace
 
 void check_files_of_simulate(const Options& options, const std::vector<Variant>& variants) {
-    Paths outputs = trace_of(options), inputs;
-    if (!options.market.empty()) inputs.push_back(options.market);
+    Paths outputs = named({}, {options.trace}), inputs = named({}, {options.market});
     for (const Variant& variant : variants)
         for (std::string& file : files_asked(options, variant.experiment, variant.overrides)) inputs.push_back(std::move(file));
     add_in(outputs, options.out, {}, inputs);
@@ -69,7 +72,7 @@ void check_files_of_sweep(const Options& options) {
 }
 
 void check_files_of_execute(const Options& options) {
-    Paths outputs = trace_of(options);
+    Paths outputs = named({}, {options.trace});
     const Paths inputs = of_experiment(options);
     add_in(outputs, options.out,
            {"experiment.toml", "cluster.toml", "framework.toml", "routing.csv", "run.toml", "run.csv", "estimates.csv", "report.html"},
@@ -78,29 +81,21 @@ void check_files_of_execute(const Options& options) {
 }
 
 void check_files_of_calibrate(const Options& options) {
-    Paths inputs = options.measurements;
-    for (const std::string& other : {options.cluster, options.framework})
-        if (!other.empty()) inputs.push_back(other);
     Paths outputs{options.out};
     if (options.fit == "both" || (options.fit.empty() && !options.framework.empty()))  // next to the cluster's
         outputs.push_back(std::filesystem::path(options.out).replace_extension(".framework.toml").string());
-    check(outputs, inputs);
+    check(outputs, named(options.measurements, {options.cluster, options.framework}));
 }
 
 void check_files_of_compare(const Options& options) {
-    Paths outputs, inputs = options.inputs;
-    for (const std::string& other : {options.cluster, options.framework, options.model})
-        if (!other.empty()) inputs.push_back(other);
+    Paths outputs = named({}, {options.trace});
+    const Paths inputs = named(options.inputs, {options.cluster, options.framework, options.model});
     add_in(outputs, options.out, {"compare.csv", "kernels.csv", "summary.md", "kernels.md", "report.html"}, inputs);
-    if (!options.trace.empty()) outputs.push_back(options.trace);
     check(outputs, inputs);
 }
 
 void check_files_of_import(const Options& options) {
-    Paths inputs = options.inputs;
-    for (const std::string& other : {options.pattern, options.model})
-        if (!other.empty()) inputs.push_back(other);
-    check({options.out}, inputs);
+    check({options.out}, named(options.inputs, {options.pattern, options.model}));
 }
 
 void check_options_of_import(const Options& options, ImportKind kind) {

@@ -36,155 +36,94 @@ std::string first_name(const CLI::Option& option) {
     return option.get_lnames().empty() ? option.get_name(true) : "--" + option.get_lnames().front();
 }
 
-// What completes a value of this kind.
-enum class Completion { files, folders, choices, names };
-struct Values {
-    Completion by;
-    std::string words;  // of choices the words, of names the words of `generate` that list them
-};
-Values values_of(const CLI::Option& option) {
+std::string lines(const std::vector<std::string>& words) { return fmt::format("{}\n", fmt::join(words, "\n")); }
+
+std::string keys() {
+    std::string text;
+    for (const KeyDoc& key : key_docs()) text += key.key + "\n";
+    return text;
+}
+
+// ---- completion: the shells ask the program what may stand in the place of the word that is typed
+
+// Of what kind it is, and the words, a line each. A file or folder is found by the shell; a name may be a file's too; a key
+// goes on behind its "="; choices are all there is.
+std::string values_of(const CLI::Option& option) {
     const std::string kind = kind_of(option);
-    if (kind == "EXPERIMENT" || kind == "NAME") return {Completion::names, "experiments workloads"};
-    if (kind == "CLUSTER") return {Completion::names, "clusters"};
-    if (kind == "FRAMEWORK") return {Completion::names, "frameworks"};
-    if (kind == "MODEL") return {Completion::names, "workloads"};
-    if (kind.starts_with("KEY=")) return {Completion::names, "keys"};
-    if (kind == "WORD|FILE.csv") return {Completion::files, ""};
-    if (kind == "DIR") return {Completion::folders, ""};
-    if (kind == "WHAT") return {Completion::choices, "presets keys rows"};
-    if (kind.find('|') == std::string::npos) return {Completion::files, ""};
-    return {Completion::choices, replaced(kind, "|", " ")};
+    const auto names = [](PresetKind preset) { return lines(preset_names(preset)); };
+    if (kind == "EXPERIMENT" || kind == "NAME") return "names\n" + names(PresetKind::experiment) + names(PresetKind::workload);
+    if (kind == "CLUSTER") return "names\n" + names(PresetKind::cluster);
+    if (kind == "FRAMEWORK") return "names\n" + names(PresetKind::framework);
+    if (kind == "MODEL") return "names\n" + names(PresetKind::workload);
+    if (kind.starts_with("KEY=")) return "keys\n" + keys();
+    if (kind == "DIR") return "folders\n";
+    if (kind == "WHAT") return "choices\npresets\nkeys\nrows\n";
+    if (kind == "WORD|FILE.csv" || kind.find('|') == std::string::npos) return "files\n";
+    return "choices\n" + replaced(kind, "|", "\n") + "\n";
 }
 
-// ---- bash
-
-std::string bash_values(const Values& values) {
-    switch (values.by) {
-        case Completion::files: return "_stepcast_files";
-        case Completion::folders: return "COMPREPLY=($(compgen -d -- \"$word\"))";
-        case Completion::choices: return fmt::format("_stepcast_words {}", values.words);
-        case Completion::names: return fmt::format("_stepcast_names {}", values.words);
-    }
-    return "";
-}
-
-std::string bash_verb(const CLI::App& verb) {
-    std::string options, cases, positional, arguments = "_stepcast_files";
-    for (const CLI::Option* option : verb.get_options()) {
-        if (option->get_positional()) {
-            if (!positional.empty()) cases += fmt::format("        {0},{0}) {1} ;;\n", verb.get_name(), arguments);  // the first of two
-            arguments = bash_values(values_of(*option));
-            positional = first_name(*option);
-            continue;
+// Of verbs and options what they are for stands behind a colon. Each word is typed behind a "=", which keeps it from being ours.
+std::string completion(const CLI::App& app, const std::vector<std::string>& typed) {
+    const auto word = [&](std::size_t from_end) {
+        const std::string said = typed.size() < from_end ? "" : typed[typed.size() - from_end];
+        return said.empty() ? said : said.substr(1);
+    };
+    std::string described = "described\n";
+    for (const CLI::App* verb : verbs_of(app)) {
+        described += verb->get_name() + ":" + verb->get_description() + "\n";
+        if (typed.size() < 2 || word(typed.size()) != verb->get_name()) continue;
+        std::string options = "described\n";
+        const CLI::Option* argument = nullptr;
+        for (const CLI::Option* option : verb->get_options()) {
+            if (option->get_positional()) {
+                if (argument == nullptr || word(2) != verb->get_name()) argument = option;  // the first of two right behind the verb
+            } else if (!is_flag(*option) && first_name(*option) == word(2)) {
+                return values_of(*option);
+            } else {
+                options += first_name(*option) + ":" + option->get_description() + "\n";
+            }
         }
-        options += (options.empty() ? "" : " ") + first_name(*option);
-        if (!is_flag(*option)) cases += fmt::format("        {},{}) {} ;;\n", verb.get_name(), first_name(*option), bash_values(values_of(*option)));
+        if (word(1).starts_with('-')) return options;
+        return argument != nullptr ? values_of(*argument) : "files\n";
     }
-    return cases + fmt::format("        {},*)\n            if [[ $word == -* ]]; then _stepcast_words {}; else {}; fi ;;\n", verb.get_name(),
-                               options, arguments);
+    return typed.size() > 1 ? "files\n" : described + "--help:what the verbs are\n--version:version, commit, compiler and libraries\n";
 }
 
-constexpr std::string_view bash_frame = R"sh(# bash completion of stepcast, written by `stepcast generate bash`
-_stepcast_words() { COMPREPLY=($(compgen -W "$*" -- "$word")); }
-_stepcast_files() {
-    compopt -o filenames 2>/dev/null
-    COMPREPLY=($(compgen -f -- "$word"))
-}
-# Presets and files; a key goes on behind its "=".
-_stepcast_names() {
-    local what names=
-    for what; do names+=" $("${COMP_WORDS[0]}" generate "$what" 2>/dev/null)"; done
-    COMPREPLY=($(compgen -W "$names" -- "$word"))
-    if [[ $1 == keys ]]; then compopt -o nospace 2>/dev/null; else COMPREPLY+=($(compgen -f -- "$word")); fi
-}
+constexpr std::string_view bash = R"sh(# bash completion of stepcast, written by `stepcast generate bash`
 _stepcast() {
-    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]}
-    COMPREPLY=()
-    if ((COMP_CWORD == 1)); then
-        _stepcast_words @VERBS@ --help --version
-        return
-    fi
-    case $verb,$before in
-@CASES@    esac
+    local word=${COMP_WORDS[COMP_CWORD]} kind words typed=("${COMP_WORDS[@]:1:COMP_CWORD}")
+    { read -r kind; mapfile -t words; } < <("${COMP_WORDS[0]}" generate words "${typed[@]/#/=}" 2>/dev/null)
+    words=("${words[@]%%:*}")
+    COMPREPLY=($(compgen -W "${words[*]}" -- "$word"))
+    case $kind in
+    keys) compopt -o nospace 2>/dev/null ;;
+    names) COMPREPLY+=($(compgen -f -- "$word")) ;;
+    files)
+        compopt -o filenames 2>/dev/null
+        COMPREPLY=($(compgen -f -- "$word")) ;;
+    folders) COMPREPLY=($(compgen -d -- "$word")) ;;
+    esac
 }
 complete -F _stepcast stepcast
 )sh";
 
-std::string bash(const CLI::App& app) {
-    std::string names, cases;
-    for (const CLI::App* verb : verbs_of(app)) {
-        names += (names.empty() ? "" : " ") + verb->get_name();
-        cases += bash_verb(*verb);
-    }
-    return replaced(replaced(std::string(bash_frame), "@VERBS@", names), "@CASES@", cases);
-}
-
-// ---- zsh
-
-// Inside single quotes, where a colon and brackets mean something to _arguments.
-std::string zsh_text(std::string text) {
-    for (const std::string_view special : {"\\", "[", "]", ":"}) text = replaced(text, special, "\\" + std::string(special));
-    return replaced(text, "'", "'\\''");
-}
-
-std::string zsh_values(const Values& values) {
-    switch (values.by) {
-        case Completion::files: return "_files";
-        case Completion::folders: return "_files -/";
-        case Completion::choices: return "(" + values.words + ")";
-        case Completion::names: return "_stepcast_names " + values.words;
-    }
-    return "";
-}
-
-std::string zsh_verb(const CLI::App& verb) {
-    std::string specs;
-    for (const CLI::Option* option : verb.get_options()) {
-        const std::string value = ":" + zsh_text(kind_of(*option)) + ":" + zsh_values(values_of(*option));
-        const std::string text = "[" + zsh_text(option->get_description()) + "]";
-        specs += " \\\n            '";
-        if (option->get_positional())
-            specs += (option->get_items_expected_max() > 1 ? "*" : "") + value;
-        else
-            specs += (is_flag(*option) ? "" : "*") + first_name(*option) + text + (is_flag(*option) ? "" : value);
-        specs += "'";
-    }
-    return fmt::format("        {}) _arguments{} ;;\n", verb.get_name(), specs);
-}
-
-constexpr std::string_view zsh_frame = R"sh(#compdef stepcast
+constexpr std::string_view zsh = R"sh(#compdef stepcast
 # zsh completion of stepcast, written by `stepcast generate zsh`
-# Presets and files; a key goes on behind its "=".
-_stepcast_names() {
-    local what
-    local -a names
-    for what in $@; [[ $what == -* ]] || names+=(${(f)"$($stepcast generate $what 2>/dev/null)"})
-    if (( ${@[(I)keys]} )); then compadd -S = -q -a names; else compadd -a names; _files; fi
-}
 _stepcast() {
-    local curcontext=$curcontext stepcast=$words[1] state line
-    local -a verbs
-    verbs=(@VERBS@)
-    _arguments -C '(- *)--help[what the verbs are]' '(- *)--version[version, commit, compiler and libraries]' \
-        '1:verb:->verb' '*::argument:->arguments'
-    case $state in
-    verb) _describe verb verbs ;;
-    arguments)
-        case $line[1] in
-@CASES@        esac ;;
+    local -a offered=("${(@f)$($words[1] generate words "${(@)words[2,CURRENT]/#/=}" 2>/dev/null)}")
+    local kind=$offered[1]
+    shift offered
+    case $kind in
+    described) _describe word offered ;;
+    choices) compadd -a offered ;;
+    keys) compadd -S = -q -a offered ;;
+    names) compadd -a offered; _files ;;
+    files) _files ;;
+    folders) _files -/ ;;
     esac
 }
 if [[ $funcstack[1] == _stepcast ]]; then _stepcast "$@"; else compdef _stepcast stepcast; fi
 )sh";
-
-std::string zsh(const CLI::App& app) {
-    std::string names, cases;
-    for (const CLI::App* verb : verbs_of(app)) {
-        names += fmt::format("{}'{}:{}'", names.empty() ? "" : " ", verb->get_name(), zsh_text(verb->get_description()));
-        cases += zsh_verb(*verb);
-    }
-    return replaced(replaced(std::string(zsh_frame), "@VERBS@", names), "@CASES@", cases);
-}
 
 // ---- man
 
@@ -250,19 +189,12 @@ std::string man(const CLI::App& app) {
     return replaced(replaced(std::string(man_frame), "@PURPOSE@", roff(app.get_description())), "@VERBS@", verbs);
 }
 
-std::string lines(const std::vector<std::string>& words) { return fmt::format("{}\n", fmt::join(words, "\n")); }
-
-std::string keys() {
-    std::string text;
-    for (const KeyDoc& key : key_docs()) text += key.key + "\n";
-    return text;
-}
-
 }  // namespace
 
-std::string generate(const std::string& what, const CLI::App& app) {
-    if (what == "bash") return bash(app);
-    if (what == "zsh") return zsh(app);
+std::string generate(const std::string& what, const std::vector<std::string>& typed, const CLI::App& app) {
+    if (what == "bash") return std::string(bash);
+    if (what == "zsh") return std::string(zsh);
+    if (what == "words") return completion(app, typed);
     if (what == "man") return man(app);
     if (what == "keys") return keys();
     constexpr std::array<std::pair<std::string_view, PresetKind>, 4> presets{{{"experiments", PresetKind::experiment},

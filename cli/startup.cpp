@@ -8,13 +8,23 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <string>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 
 namespace stepcast {
+
+void print(const std::string& text) { std::fputs(plain_text(text, "\n\t").c_str(), stdout); }
+
+void say_on_stderr(const std::string& line) {
+    constexpr std::size_t longest = 4000;
+    const std::string text = plain_text(line.substr(0, longest), "\n\t");
+    std::fprintf(stderr, "stepcast: %s%s\n", text.c_str(), line.size() > longest ? " .." : "");
+}
 
 void close_blas_threads() {
     using Close = int (*)();

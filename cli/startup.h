@@ -6,8 +6,6 @@
 
 namespace stepcast {
 
-// What the program settles with its libraries before it does anything.
-
 // OpenBLAS starts a pool of threads when it is loaded, and they spin for work: a quarter of the CPU time of a short run.
 // Ranks use one thread each (exec/host_rank.cpp), so the pool is closed; OpenBLAS opens it again when it is needed.
 void close_blas_threads();
@@ -28,15 +26,16 @@ int exit_code_of_stop();  // 0 when nothing was noted
 // Throws ConfigError when not all that was printed has arrived, as on a full disk.
 void finish_output();
 
+// To stdout: a result. Names and messages hold what files and the command line say: none of it moves the cursor of a terminal.
+void print(const std::string& text);
+
 // Lines that are no result: notes, warnings, what was written.
 using Say = std::function<void(const std::string& line)>;
 
-// To stderr, behind the program's name. What files and the command line say moves no cursor of a terminal.
+// To stderr, behind the program's name; no cursor moves there either.
 void say_on_stderr(const std::string& line);
 
-// What --version says.
-
-// "stepcast 0.1.0", then a line each for commit, compiler, and the libraries that this build has or lacks.
+// What --version says: "stepcast 0.1.0", then a line each for commit, compiler, and the libraries that this build has or lacks.
 std::string version_text();
 
 }  // namespace stepcast

@@ -104,11 +104,6 @@ std::vector<double> accepted_times(const Measurement& measurement) {
     return times;
 }
 
-int accepted_steps(const Measurement& measurement) {
-    return static_cast<int>(std::count_if(measurement.steps.begin(), measurement.steps.end(),
-                                          [](const MeasuredStep& step) { return step.accepted; }));
-}
-
 // Rank 0: keeps a sample and says whether another one follows.
 bool keep_sample(Repetitions& run, const std::vector<std::vector<double>>& reports) {
     Measurement& measurement = run.measurement;
@@ -119,7 +114,7 @@ bool keep_sample(Repetitions& run, const std::vector<std::vector<double>>& repor
         clock_error = std::max(clock_error, report[2]);
     }
     run.clock_errors.emplace_back(2 * clock_error);  // of two ranks, one against the other
-    step.accepted = accepts(step.cpu_share, run.options.quiet);
+    step.accepted = accepts(step.cpu_share);
     Trace trace = trace_of(run, reports);
     step.times = step_times(run.graph, trace);
     measurement.steps.push_back(step);
@@ -130,16 +125,15 @@ bool keep_sample(Repetitions& run, const std::vector<std::vector<double>>& repor
         measurement.warnings.emplace_back("ended by a signal before all samples were taken");
         return false;
     }
-    const int taken = static_cast<int>(measurement.steps.size());
+    const std::vector<double> times = accepted_times(measurement);
+    const int taken = static_cast<int>(measurement.steps.size()), accepted = static_cast<int>(times.size());
     const int wanted = run.options.steps;
     if (run.options.progress)  // further ones in place of those that were disturbed
         run.options.progress(taken <= wanted ? fmt::format("step {} of {}", taken, wanted)
-                                             : fmt::format("step {}, {} of {} undisturbed", taken, accepted_steps(measurement), wanted));
+                                             : fmt::format("step {}, {} of {} undisturbed", taken, accepted, wanted));
     const Seconds spent = Seconds(reports[0][0]) - run.first_sample;
-    if (wants_another(run.options.steps, accepted_steps(measurement), taken, spent, run.options.retry)) return true;
-    if (run.options.steps < fewest_for_median) return false;
-    return taken < run.options.steps + run.options.retry.extra_steps && spent < run.options.retry.wall_time &&
-           median_uncertainty(accepted_times(measurement)) > run.options.median_width;
+    const bool vague = wanted >= fewest_for_median && median_uncertainty(times) > run.options.median_width;
+    return wants_another(wanted, accepted, vague, taken, spent, run.options.retry);
 }
 
 void drive_rank(Repetitions& run, int rank) {
@@ -167,37 +161,35 @@ void drive_until_failure(Repetitions& run, int rank) noexcept {
     }
 }
 
-double relative_spread(const Measurement& measurement) {
-    double sum = 0, squares = 0, count = 0;
-    for (const MeasuredStep& step : measurement.steps) {
-        if (!step.accepted) continue;
-        sum += step.times.step.si();
-        squares += step.times.step.si() * step.times.step.si();
-        ++count;
+double relative_spread(const std::vector<double>& times) {
+    double sum = 0, squares = 0;
+    for (const double time : times) {
+        sum += time;
+        squares += time * time;
     }
+    const auto count = static_cast<double>(times.size());
     const double mean = sum / count;
     return count > 1 ? std::sqrt(std::max(0.0, squares / count - mean * mean)) / mean : 0.0;
 }
 
-void add_doubts(Measurement& measurement, const QuietLimits& limits) {
+void add_doubts(Measurement& measurement) {
     std::vector<double> shares;
     for (const MeasuredStep& step : measurement.steps) shares.push_back(step.cpu_share);
-    QuietVerdict verdict = judge_quiet(measurement.idle_share, shares, limits);
-    measurement.quiet = verdict.quiet;
+    const std::vector<std::string> busy = quiet_doubts(measurement.idle_share, shares);
+    measurement.quiet = busy.empty();
     std::vector<std::string>& warnings = measurement.warnings;
-    warnings.insert(warnings.end(), verdict.warnings.begin(), verdict.warnings.end());
-    constexpr int few = 6;  // the least of which the order tells an interval of the median: 2 x 2^-6 < 5 %
-    const int accepted = accepted_steps(measurement);
-    if (accepted == 0)
+    warnings.insert(warnings.end(), busy.begin(), busy.end());
+    const std::vector<double> times = accepted_times(measurement);
+    if (times.empty())
         warnings.push_back(
             fmt::format("no step of {} was undisturbed; medians are over all", measurement.steps.size()));
-    else if (accepted < few)
-        warnings.push_back(fmt::format("too few: {} undisturbed steps", accepted));
+    else if (times.size() < fewest_for_median)
+        warnings.push_back(fmt::format("too few: {} undisturbed steps", times.size()));
     constexpr double noisy = 0.10;
-    if (const double spread = relative_spread(measurement); spread > noisy)
+    if (const double spread = relative_spread(times); spread > noisy)
         warnings.push_back(fmt::format("noisy: undisturbed steps spread by {:.0f} %", 100 * spread));
     constexpr double vague = 0.05;
-    if (const double width = median_uncertainty(accepted_times(measurement)); accepted >= few && width > vague)
+    if (const double width = median_uncertainty(times); times.size() >= fewest_for_median && width > vague)
         warnings.push_back(fmt::format("noisy: the median step is known to +- {:.0f} % only", 100 * width));
 }
 
@@ -254,7 +246,7 @@ Measurement execute(const TaskGraph& graph, Device& device, const ExecuteOptions
         const Trace& trace = measurement.traces[i];
         check_trace(graph, trace, clock_error + run.clock_errors[i] + clock_drift * step_end(trace));
     }
-    add_doubts(measurement, options.quiet);
+    add_doubts(measurement);
     for (std::string& doubt : device.doubts()) measurement.warnings.push_back(std::move(doubt));
     if (options.ask_estimates) measurement.estimates = device.estimates();
     return std::move(run.measurement);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <string_view>
 
 #include "exec/device.h"
@@ -12,21 +11,12 @@
 
 namespace stepcast {
 
-// How well the median of the samples taken so far is known, and whether that is good enough to stop.
-inline constexpr int fewest_for_median = 6;  // below, no pair of samples encloses the median with 95 %
-
-// Half the width of the 95 % confidence interval of the median, relative to the median, from order statistics alone: of n
-// sorted samples those at (n -+ 1.96 sqrt(n)) / 2 enclose it, whatever their distribution (a normal approximation of the
-// binomial one). Infinite below fewest_for_median.
-double median_uncertainty(std::span<const double> samples);
-
 struct ExecuteOptions {
     int steps = 20;  // accepted samples wanted; a busy machine costs up to `retries` more
     int warmup = 3;
     Seconds timeout = Seconds(60);  // of every wait for another rank
     bool ask_estimates = true;      // of the communication library, once after the run
     bool check_idle = true;         // spend a second on looking whether the machine is idle
-    QuietLimits quiet;
     RetryLimits retry;
     double median_width = 0.02;  // samples go on, within `retry`, until the median is known to this share of itself
     std::function<void(const Measurement&)> on_step;  // after each sample, in the process of rank 0

@@ -22,12 +22,15 @@ bool moves_rows(const TaskGraph& graph) {
     });
 }
 
+std::size_t exchanged(const AllToAll& op, std::size_t source, std::size_t target, std::size_t count) {
+    return source == target ? 0 : float_count(op.bytes[source * count + target]);
+}
+
 ExchangeCounts exchange_counts(const AllToAll& op, std::size_t index, std::size_t count) {
-    ExchangeCounts counts{std::vector<std::size_t>(count), std::vector<std::size_t>(count)};
+    ExchangeCounts counts;
     for (std::size_t peer = 0; peer < count; ++peer) {
-        if (peer == index) continue;
-        counts.to[peer] = float_count(op.bytes[index * count + peer]);
-        counts.from[peer] = float_count(op.bytes[peer * count + index]);
+        counts.to.push_back(exchanged(op, index, peer, count));
+        counts.from.push_back(exchanged(op, peer, index, count));
     }
     return counts;
 }

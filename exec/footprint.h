@@ -15,7 +15,8 @@ bool has(const std::vector<int>& ranks, int rank);
 
 bool moves_rows(const TaskGraph& graph);  // whether fused kernels work on other ranks' memory
 
-// An all-to-all as one participant sees it, in floats. What a rank keeps for itself stays where it is: 0.
+// An all-to-all in floats, and as one participant sees it. What a rank keeps for itself stays where it is: 0.
+std::size_t exchanged(const AllToAll& op, std::size_t source, std::size_t target, std::size_t count);
 struct ExchangeCounts {
     std::vector<std::size_t> to, from;
 };
@@ -24,6 +25,7 @@ ExchangeCounts exchange_counts(const AllToAll& op, std::size_t index, std::size_
 // Bounds of part `index` when `size` elements are split over `count` ranks.
 struct Part {
     std::size_t begin = 0, end = 0;
+    [[nodiscard]] std::size_t size() const { return end - begin; }
 };
 Part part_of(std::size_t size, std::size_t index, std::size_t count);
 

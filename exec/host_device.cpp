@@ -1,6 +1,7 @@
 #include "exec/host_device.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <stdexcept>
 
@@ -9,222 +10,181 @@
 #include "exec/footprint.h"
 #include "exec/host_ops.h"
 #include "exec/host_machine.h"
+#include "exec/host_rank.h"
+#include "exec/mpi_device.h"
 #include "exec/shared_collectives.h"
-#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 
-struct HostDevice::Shared {
+namespace {
+
+// What the rank threads share during a run; made anew by prepare().
+struct Shared {
     const TaskGraph& graph;
     Patience patience;
     RankGroup everyone;
     std::map<std::vector<int>, std::unique_ptr<RankGroup>> groups;
     std::vector<RankGroup*> group_of;                        // by task; null when one rank takes part
-    std::vector<std::vector<std::size_t>> exchange;          // by op: counts of an all-to-all
     std::unique_ptr<std::atomic<std::uint64_t>[]> finished;  // by task: ranks that finished it, over all steps
     std::vector<std::uint64_t> steps;                        // by rank: steps begun
     std::vector<std::vector<double>> values;                 // by rank, for gather
     std::vector<std::vector<std::vector<float>>> windows;    // by target, then source: where fused kernels scatter to
 };
 
-HostDevice::HostDevice(int rank_count)
-    : rank_count_(rank_count), cores_(allowed_cores()), ranks_(static_cast<std::size_t>(rank_count)) {}
-HostDevice::~HostDevice() = default;
+class HostDevice final : public Device {
+public:
+    explicit HostDevice(int rank_count)
+        : rank_count_(rank_count), cores_(allowed_cores()), ranks_(static_cast<std::size_t>(rank_count)) {}
 
-std::string HostDevice::description() const {
-    return fmt::format("host, {} ranks as threads on {} of {} cores, {}", rank_count_,
-                       std::min(static_cast<std::size_t>(rank_count_), cores_.size()), cores_.size(), processor_name());
-}
-
-std::vector<int> HostDevice::local_ranks() const {
-    std::vector<int> ranks;
-    for (int rank = 0; rank < rank_count_; ++rank) ranks.push_back(rank);
-    return ranks;
-}
-
-namespace {
-
-std::vector<std::size_t> counts_of(const AllToAll& op, std::size_t size) {
-    std::vector<std::size_t> counts;
-    for (std::size_t source = 0; source < size; ++source) {
-        const std::vector<std::size_t> row = exchange_counts(op, source, size).to;
-        counts.insert(counts.end(), row.begin(), row.end());
+    [[nodiscard]] std::string description() const override {
+        return fmt::format("host, {} ranks as threads on {} of {} cores, {}", rank_count_,
+                           std::min(static_cast<std::size_t>(rank_count_), cores_.size()), cores_.size(), processor_name());
     }
-    return counts;
-}
 
-}  // namespace
+    [[nodiscard]] std::vector<std::string> versions() const override { return host_versions(); }
+    [[nodiscard]] int rank_count() const override { return rank_count_; }
+    [[nodiscard]] std::vector<int> local_ranks() const override {
+        std::vector<int> ranks;
+        for (int rank = 0; rank < rank_count_; ++rank) ranks.push_back(rank);
+        return ranks;
+    }
 
-std::vector<std::string> HostDevice::prepare(const TaskGraph& graph, Seconds timeout) {
-    if (graph.rank_count() != rank_count_)
-        throw std::logic_error(
-            fmt::format("the graph has {} ranks, the host device {}", graph.rank_count(), rank_count_));
-    failed_ = -1;
-    const bool enough = ranks_.size() <= cores_.size();
-    const Patience patience{timeout, enough};
-    shared_.reset(new Shared{graph, patience, RankGroup(local_ranks(), patience, failed_), {}, {}, {}, {}, {}, {}, {}});
-    shared_->group_of.resize(graph.size());
-    shared_->exchange.resize(graph.ops().size());
-    for (TaskId task = 0; task < graph.size(); ++task) {
-        const std::vector<int> ranks = participants(graph.places(task));
-        if (ranks.size() > 1) {
+    std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override {
+        if (graph.rank_count() != rank_count_)
+            throw std::logic_error(
+                fmt::format("the graph has {} ranks, the host device {}", graph.rank_count(), rank_count_));
+        failed_ = -1;
+        const Patience patience{timeout, ranks_.size() <= cores_.size()};
+        shared_.reset(new Shared{graph, patience, RankGroup(local_ranks(), patience, failed_), {}, {}, {}, {}, {}, {}});
+        shared_->group_of.resize(graph.size());
+        for (TaskId task = 0; task < graph.size(); ++task) {
+            const std::vector<int> ranks = participants(graph.places(task));
+            if (ranks.size() < 2) continue;
             auto& group = shared_->groups[ranks];
             if (!group) group = std::make_unique<RankGroup>(ranks, patience, failed_);
             shared_->group_of[task] = group.get();
         }
-        if (const auto* op = std::get_if<AllToAll>(&graph.op(task)))
-            shared_->exchange[graph.op_id(task)] = counts_of(*op, ranks.size());
-    }
-    shared_->finished.reset(new std::atomic<std::uint64_t>[graph.size()]());
-    shared_->steps.assign(ranks_.size(), 0);
-    shared_->values.resize(ranks_.size());
-    shared_->windows.assign(
-        ranks_.size(), std::vector<std::vector<float>>(ranks_.size(), std::vector<float>(scattered_floats(graph))));
-    const MemoryPlan plan = plan_memory(graph, rank_count_, last_level_cache(), available_memory());
-    for (HostRank& rank : ranks_) rank.prepare(plan, graph.size());
+        shared_->finished.reset(new std::atomic<std::uint64_t>[graph.size()]());
+        shared_->steps.assign(ranks_.size(), 0);
+        shared_->values.resize(ranks_.size());
+        shared_->windows.assign(
+            ranks_.size(), std::vector<std::vector<float>>(ranks_.size(), std::vector<float>(scattered_floats(graph))));
+        const MemoryPlan plan = plan_memory(graph, rank_count_, last_level_cache(), available_memory());
+        for (HostRank& rank : ranks_) rank.prepare(plan, graph.size());
 
-    std::vector<std::string> doubts = host_doubts(graph);
-    if (!enough)
-        doubts.push_back(fmt::format("{} ranks share {} cores: the results are right, the times mean nothing",
-                                     rank_count_, cores_.size()));
-    return doubts;
-}
-
-void HostDevice::attach(int rank) {
-    pin_to_core(cores_[static_cast<std::size_t>(rank) % cores_.size()]);
-    at(rank).attach(rank);
-}
-
-Seconds HostDevice::begin_step(int rank) {
-    ++shared_->steps[static_cast<std::size_t>(rank)];
-    shared_->everyone.meet(static_cast<std::size_t>(rank));
-    at(rank).begin_step();
-    return at(rank).begin();
-}
-
-void HostDevice::wait(TaskId task, int rank, TaskId predecessor) {
-    // Within a rank id order is enough. Elsewhere all ranks of the predecessor must have finished it in this step.
-    const std::vector<int> ranks = participants(shared_->graph.places(predecessor));
-    if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) return;
-    const std::uint64_t wanted = shared_->steps[static_cast<std::size_t>(rank)] * ranks.size();
-    const auto done = [&] { return shared_->finished[predecessor].load(std::memory_order_acquire) >= wanted; };
-    if (!wait_until(done, shared_->patience, failed_))
-        throw DeviceError(fmt::format("task {} of rank {} did not finish within {} (task {} waits for it)", predecessor,
-                                      ranks.front(), to_string(shared_->patience.timeout), task));
-}
-
-void HostDevice::record(TaskId task, int rank, Edge edge) {
-    at(rank).record(task, edge);
-    if (edge == Edge::finish) shared_->finished[task].fetch_add(1, std::memory_order_release);
-}
-
-namespace {
-
-// One rank's share of a collective, on buffers from its memory.
-struct Collective {
-    RankGroup& group;
-    std::size_t index;
-    HostMemory& memory;
-    const std::vector<std::size_t>& exchange;
-
-    std::span<float> in(std::size_t count) const { return memory.input.take(count); }
-    std::span<float> out(std::size_t count) const { return memory.output.take(count); }
-    [[nodiscard]] std::size_t share(Bytes bytes) const {
-        return (float_count(bytes) + group.size() - 1) / group.size();
+        return host_doubts(graph, ranks_.size(), cores_.size());
     }
 
-    void operator()(const AllReduce& op) const {
-        all_reduce(group, index, in(float_count(op.bytes)), out(float_count(op.bytes)));
+    void attach(int rank) override {
+        pin_to_core(cores_[static_cast<std::size_t>(rank) % cores_.size()]);
+        at(rank).attach(rank);
     }
-    void operator()(const AllGather& op) const {
-        all_gather(group, index, in(share(op.bytes)), out(float_count(op.bytes)));
+
+    Seconds begin_step(int rank) override {
+        ++shared_->steps[static_cast<std::size_t>(rank)];
+        shared_->everyone.meet(static_cast<std::size_t>(rank));
+        at(rank).begin_step();
+        return at(rank).begin();
     }
-    void operator()(const ReduceScatter& op) const {
-        reduce_scatter(group, index, in(float_count(op.bytes)), out(share(op.bytes)));
+
+    void wait(TaskId task, int rank, TaskId predecessor) override {
+        // Within a rank id order is enough. Elsewhere all ranks of the predecessor must have finished it in this step.
+        const std::vector<int> ranks = participants(shared_->graph.places(predecessor));
+        if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) return;
+        const std::uint64_t wanted = shared_->steps[static_cast<std::size_t>(rank)] * ranks.size();
+        const auto done = [&] { return shared_->finished[predecessor].load(std::memory_order_acquire) >= wanted; };
+        if (!wait_until(done, shared_->patience, failed_))
+            throw DeviceError(fmt::format("task {} of rank {} did not finish within {} (task {} waits for it)", predecessor,
+                                          ranks.front(), to_string(shared_->patience.timeout), task));
     }
-    void operator()(const Broadcast& op) const {
-        const auto root = static_cast<std::size_t>(op.root);
-        const std::size_t count = float_count(op.bytes);
-        broadcast(group, index, root, in(index == root ? count : 0), out(index == root ? 0 : count));
+
+    void record(TaskId task, int rank, Edge edge) override {
+        at(rank).record(task, edge);
+        if (edge == Edge::finish) shared_->finished[task].fetch_add(1, std::memory_order_release);
     }
-    void operator()(const Reduce& op) const {
-        const auto root = static_cast<std::size_t>(op.root);
-        reduce(group, index, root, in(float_count(op.bytes)), out(index == root ? float_count(op.bytes) : 0));
-    }
-    void operator()(const AllToAll&) const {
-        std::size_t sent = 0, received = 0;
-        for (std::size_t peer = 0; peer < group.size(); ++peer) {
-            sent += exchange[index * group.size() + peer];
-            received += exchange[peer * group.size() + index];
+
+    void launch(TaskId task, const Op& op, std::span<const Place>, int rank) override {
+        if (RankGroup* group = shared_->group_of[task]; group != nullptr) {
+            const std::size_t index = group->index_of(rank);
+            communicate(*group, index, op, take(at(rank).memory(), op, index, group->size()));
+        } else if (const auto* fused = std::get_if<FusedGemm>(&op)) {
+            run_fused(*fused, rank);
+        } else {
+            at(rank).compute(op);  // a collective of one rank has nothing to do
         }
-        all_to_all(group, index, exchange, in(sent), out(received));
     }
-    void operator()(const SendRecv& op) const {
-        const std::size_t count = float_count(op.bytes);
-        send_receive(group, index, op.messages, in(index == 0 ? count : 0), out(index == 0 ? 0 : count));
+
+    void synchronize(int rank, Seconds) override { at(rank).end_step(); }
+
+    [[nodiscard]] Seconds elapsed(TaskId task, int rank, Edge edge) const override {
+        return ranks_[static_cast<std::size_t>(rank)].elapsed(task, edge);
     }
-    void operator()(const Barrier&) const { group.meet(index); }
-    void operator()(const LocalOp auto& op) const {
-        throw std::logic_error(fmt::format("{} has places on several ranks", kind_name(op)));
+
+    [[nodiscard]] double cpu_share(int rank) const override { return ranks_[static_cast<std::size_t>(rank)].cpu_share(); }
+
+    std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override {
+        const auto own = static_cast<std::size_t>(rank);
+        shared_->values[own] = std::move(values);
+        shared_->everyone.meet(own);
+        std::vector<std::vector<double>> all;
+        if (rank == 0) all = shared_->values;
+        shared_->everyone.meet(own);
+        return all;
     }
+
+    double broadcast(int rank, double value) override {
+        gather(rank, {value});  // everybody's value stays in place until the meeting below
+        const double shared = shared_->values[0][0];
+        shared_->everyone.meet(static_cast<std::size_t>(rank));
+        return shared;
+    }
+
+    void abort(int failed) noexcept override {
+        int none = -1;
+        failed_.compare_exchange_strong(none, failed);
+    }
+
+private:
+    HostRank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+    void run_fused(const FusedGemm& op, int rank) {
+        const auto fetch = [&](int peer, std::size_t offset, std::span<float> rows) {
+            const std::span<float> theirs = at(peer).memory().input.all();
+            std::copy_n(theirs.begin() + static_cast<std::ptrdiff_t>(offset % (theirs.size() - rows.size() + 1)),
+                        rows.size(), rows.begin());
+        };
+        const auto deliver = [&](int peer, std::span<const float> rows) {
+            std::copy(rows.begin(), rows.end(),
+                      shared_->windows[static_cast<std::size_t>(peer)][static_cast<std::size_t>(rank)].begin());
+        };
+        stepcast::run_fused(op, rank, rank_count_, at(rank).memory(), {fetch, deliver});
+    }
+
+    int rank_count_;
+    std::vector<int> cores_;
+    std::vector<HostRank> ranks_;
+    FailedRank failed_{-1};
+    std::unique_ptr<Shared> shared_;
 };
+
+// How many processes the launcher started; 1 without a launcher. srun states its step's size also for a lone process
+// inside an allocation, mpirun and PMI launchers state theirs only to what they start.
+int launched_processes() {
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
+        if (const char* value = std::getenv(name); value != nullptr) return std::atoi(value);
+    return 1;
+}
 
 }  // namespace
 
-void HostDevice::launch(TaskId task, const Op& op, std::span<const Place>, int rank) {
-    RankGroup* group = shared_->group_of[task];
-    if (group != nullptr) {
-        std::visit(
-            Collective{*group, group->index_of(rank), at(rank).memory(), shared_->exchange[shared_->graph.op_id(task)]},
-            op);
-    } else if (const auto* fused = std::get_if<FusedGemm>(&op)) {
-        run_fused(*fused, rank);
-    } else {
-        at(rank).compute(op);  // a collective of one rank has nothing to do
-    }
-}
-
-void HostDevice::run_fused(const FusedGemm& op, int rank) {
-    const auto fetch = [&](int peer, std::size_t offset, std::span<float> rows) {
-        const std::span<float> theirs = at(peer).memory().input.all();
-        std::copy_n(theirs.begin() + static_cast<std::ptrdiff_t>(offset % (theirs.size() - rows.size() + 1)),
-                    rows.size(), rows.begin());
-    };
-    const auto deliver = [&](int peer, std::span<const float> rows) {
-        std::copy(rows.begin(), rows.end(),
-                  shared_->windows[static_cast<std::size_t>(peer)][static_cast<std::size_t>(rank)].begin());
-    };
-    stepcast::run_fused(op, rank, rank_count_, at(rank).memory(), {fetch, deliver});
-}
-
-void HostDevice::synchronize(int rank, Seconds) { at(rank).end_step(); }
-
-Seconds HostDevice::elapsed(TaskId task, int rank, Edge edge) const {
-    return ranks_[static_cast<std::size_t>(rank)].elapsed(task, edge);
-}
-
-double HostDevice::cpu_share(int rank) const { return ranks_[static_cast<std::size_t>(rank)].cpu_share(); }
-
-std::vector<std::vector<double>> HostDevice::gather(int rank, std::vector<double> values) {
-    const auto own = static_cast<std::size_t>(rank);
-    shared_->values[own] = std::move(values);
-    shared_->everyone.meet(own);
-    std::vector<std::vector<double>> all;
-    if (rank == 0) all = shared_->values;
-    shared_->everyone.meet(own);
-    return all;
-}
-
-double HostDevice::broadcast(int rank, double value) {
-    gather(rank, {value});  // everybody's value stays in place until the meeting below
-    const double shared = shared_->values[0][0];
-    shared_->everyone.meet(static_cast<std::size_t>(rank));
-    return shared;
-}
-
-void HostDevice::abort(int failed) noexcept {
-    int none = -1;
-    failed_.compare_exchange_strong(none, failed);
+std::unique_ptr<Device> open_host_device(int rank_count) {
+    const int processes = launched_processes();
+    if (processes <= 1) return std::make_unique<HostDevice>(rank_count);
+    if (processes != rank_count)
+        throw ConfigError(
+            fmt::format("execute: started as {} processes, but the experiment has {} ranks; start as many "
+                        "processes as ranks, or one process without mpirun",
+                        processes, rank_count));
+    return open_mpi_device();
 }
 
 }  // namespace stepcast

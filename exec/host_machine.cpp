@@ -40,24 +40,20 @@ Bytes last_level_cache() {
     return largest > 0 ? Bytes(largest) : Bytes(32.0 * 1024 * 1024);
 }
 
-Bytes available_memory() {
-    std::ifstream file("/proc/meminfo");
-    for (std::string line; std::getline(file, line);) {
-        std::istringstream fields(line);
-        std::string key;
-        double kibibytes = 0;
-        if (fields >> key >> kibibytes && key == "MemAvailable:") return Bytes(kibibytes * 1024.0);
-    }
-    return Bytes(0);
+namespace {
+
+// What stands behind the first "KEY .. : " of a file, or `otherwise`.
+std::string field_of(const char* path, const char* key, const char* otherwise) {
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);)
+        if (const auto colon = line.find(": "); line.starts_with(key) && colon != std::string::npos) return line.substr(colon + 2);
+    return otherwise;
 }
 
-std::string processor_name() {
-    std::ifstream file("/proc/cpuinfo");
-    for (std::string line; std::getline(file, line);)
-        if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos)
-            return line.substr(line.find(": ") + 2);
-    return "unknown processor";
-}
+}  // namespace
+
+Bytes available_memory() { return Bytes(std::stod(field_of("/proc/meminfo", "MemAvailable", "0")) * 1024.0); }
+std::string processor_name() { return field_of("/proc/cpuinfo", "model name", "unknown processor"); }
 
 std::string current_date() {
     const std::time_t now = std::time(nullptr);

@@ -3,9 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <new>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -26,24 +24,21 @@ Region::Region(std::size_t floats) : size_(whole_lines(std::max<std::size_t>(flo
     // Huge pages where the system has them, so that page tables do not blur the timings.
     constexpr std::size_t huge_page = 1UL << 21;
     const std::size_t bytes = (size_ * sizeof(float) + huge_page - 1) / huge_page * huge_page;
-    data_ = static_cast<float*>(std::aligned_alloc(huge_page, bytes));
-    if (data_ == nullptr) throw std::bad_alloc();
-    madvise(data_, bytes, MADV_HUGEPAGE);
+    data_.reset(static_cast<float*>(std::aligned_alloc(huge_page, bytes)));
+    if (!data_) throw std::bad_alloc();
+    madvise(data_.get(), bytes, MADV_HUGEPAGE);
 }
-Region::Region(Region&& other) noexcept { *this = std::move(other); }
-Region& Region::operator=(Region&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    std::swap(next_, other.next_);
-    return *this;
-}
-Region::~Region() { std::free(data_); }
 
 std::span<float> Region::take(std::size_t count) {
     if (next_ + count > size_) next_ = 0;
-    const std::span<float> taken(data_ + next_, count);
+    const std::span<float> taken(data_.get() + next_, count);
     next_ += whole_lines(count);
     return taken;
+}
+
+Operands take(HostMemory& memory, const Op& op, std::size_t index, std::size_t count) {
+    const Footprint sizes = footprint(op, index, count);
+    return {memory.input.take(static_cast<std::size_t>(sizes.input)), memory.output.take(static_cast<std::size_t>(sizes.output))};
 }
 
 void fill_random(std::span<float> values, std::uint64_t seed) {

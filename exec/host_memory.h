@@ -9,6 +9,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <span>
 
 #include "model/graph/task_graph.h"
@@ -19,23 +21,29 @@ class Region {
 public:
     Region() = default;
     explicit Region(std::size_t floats);
-    Region(Region&& other) noexcept;
-    Region& operator=(Region&& other) noexcept;
-    ~Region();
 
     // The next `count` floats, from the start again when the end is near; count <= size().
     std::span<float> take(std::size_t count);
-    [[nodiscard]] std::span<float> all() { return {data_, size_}; }
+    [[nodiscard]] std::span<float> all() { return {data_.get(), size_}; }
     [[nodiscard]] std::size_t size() const { return size_; }
 
 private:
-    float* data_ = nullptr;
+    struct Free {
+        void operator()(float* data) const { std::free(data); }
+    };
+    std::unique_ptr<float, Free> data_;
     std::size_t size_ = 0, next_ = 0;
 };
 
 struct HostMemory {
     Region input, output;
 };
+
+// The next buffers for participant `index`'s share of an op, of the sizes of footprint().
+struct Operands {
+    std::span<float> input, output;
+};
+Operands take(HostMemory& memory, const Op& op, std::size_t index, std::size_t count);
 
 void fill_random(std::span<float> values, std::uint64_t seed);  // uniform in [-1, 1)
 

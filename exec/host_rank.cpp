@@ -36,7 +36,7 @@ void HostRank::end_step() {
 
 namespace {
 
-// Takes the operands of an op from the buffers, one by one (a compiler may take arguments in any order), and runs it. False for ops that involve other ranks.
+// Takes the operands of an op from the buffers, one by one (a compiler may take arguments in any order), and runs it.
 struct Runner {
     HostMemory& memory;
     float& checksum;
@@ -44,12 +44,11 @@ struct Runner {
     std::span<float> in(long a, long b, long c = 1) { return memory.input.take(static_cast<std::size_t>(a * b * c)); }
     std::span<float> out(long a, long b, long c = 1) { return memory.output.take(static_cast<std::size_t>(a * b * c)); }
 
-    bool operator()(const Gemm& op) {
+    void operator()(const Gemm& op) {
         const std::span<float> a = in(op.m, op.k, op.batch), b = in(op.k, op.n, op.batch);
         multiply(a, b, out(op.m, op.n, op.batch), op.m, op.n, op.k, op.batch);
-        return true;
     }
-    bool operator()(const GroupedGemm& op) {
+    void operator()(const GroupedGemm& op) {
         long rows = 0, groups = 0;
         for (const long r : op.rows) {
             rows += r;
@@ -60,43 +59,36 @@ struct Runner {
         };
         const std::span<float> a = in(rows, op.k), b = op.weight_gradient ? in(rows, op.n) : weights(memory.input);
         multiply_groups(op, a, b, op.weight_gradient ? weights(memory.output) : out(rows, op.n));
-        return true;
     }
-    bool operator()(const Attention& op) {
+    void operator()(const Attention& op) {
         const long heads = op.batch * op.heads;
         const std::span<float> q = in(heads, op.seq_q, op.head_dim), k = in(heads, op.seq_k, op.head_dim);
         const std::span<float> v = in(heads, op.seq_k, op.head_dim);
         if (!op.backward) {
             const std::span<float> result = out(heads, op.seq_q, op.head_dim);
-            attend(op, q, k, v, result, out(op.seq_q, op.seq_k));
-            return true;
+            return attend(op, q, k, v, result, out(op.seq_q, op.seq_k));
         }
         const std::span<float> d_out = in(heads, op.seq_q, op.head_dim);
         const AttentionGradients gradients{out(heads, op.seq_q, op.head_dim), out(heads, op.seq_k, op.head_dim),
                                            out(heads, op.seq_k, op.head_dim)};
         attend_backward(op, q, k, v, d_out, gradients, out(2, op.seq_q, op.seq_k));
-        return true;
     }
-    bool operator()(const MemoryPass& op) {
+    void operator()(const MemoryPass& op) {
         const std::span<float> source = memory.input.take(float_count(op.read));
         const std::span<float> target = memory.output.take(float_count(op.written));
         checksum +=
             op.access == MemoryPass::Access::transpose ? stream_transposed(source, target) : stream(source, target);
-        return true;
     }
-    bool operator()(const HostWork& op) {
-        call_host(op.calls);
-        return true;
-    }
-    bool operator()(const FusedGemm&) { return false; }
-    bool operator()(const ExchangeOp auto&) { return false; }
+    void operator()(const HostWork& op) { call_host(op.calls); }
+    void operator()(const FusedGemm&) {}
+    void operator()(const ExchangeOp auto&) {}
 };
 
 }  // namespace
 
-bool HostRank::compute(const Op& op) { return std::visit(Runner{memory_, checksum_}, op); }
+void HostRank::compute(const Op& op) { std::visit(Runner{memory_, checksum_}, op); }
 
-std::vector<std::string> host_doubts(const TaskGraph& graph) {
+std::vector<std::string> host_doubts(const TaskGraph& graph, std::size_t ranks, std::size_t cores) {
     std::vector<std::string> doubts;
     for (const Op& op : graph.ops()) {
         const auto dtype = dtype_of(op);
@@ -105,6 +97,8 @@ std::vector<std::string> host_doubts(const TaskGraph& graph) {
             fmt::format("{} tasks ran as fp32: the host has no {} kernels", kind_name(op), to_string(*dtype));
         if (std::find(doubts.begin(), doubts.end(), doubt) == doubts.end()) doubts.push_back(std::move(doubt));
     }
+    if (ranks > cores)
+        doubts.push_back(fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", ranks, cores));
     return doubts;
 }
 

@@ -24,8 +24,8 @@ public:
     [[nodiscard]] double cpu_share() const { return cpu_share_; }
     [[nodiscard]] HostMemory& memory() { return memory_; }
 
-    // Gemm, GroupedGemm, Attention, MemoryPass, HostWork; false for ops that involve other ranks.
-    bool compute(const Op& op);
+    // Gemm, GroupedGemm, Attention, MemoryPass, HostWork; nothing of ops that involve other ranks.
+    void compute(const Op& op);
 
 private:
     std::vector<Seconds>& marks(Edge edge) { return edge == Edge::start ? start_ : finish_; }
@@ -39,7 +39,7 @@ private:
 };
 
 // What the host does differently from what the graph asks: one line each.
-std::vector<std::string> host_doubts(const TaskGraph& graph);
+std::vector<std::string> host_doubts(const TaskGraph& graph, std::size_t ranks, std::size_t cores);
 std::vector<std::string> host_versions();
 
 }  // namespace stepcast

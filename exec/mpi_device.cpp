@@ -23,36 +23,223 @@ constexpr TaskId least_tags = 32768;  // so many every MPI has
 
 class MpiDevice final : public Device {
 public:
-    MpiDevice();
-    ~MpiDevice() override;
+    MpiDevice() {
+        world_.failed = &failed_;
+        int provided = 0;
+        check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
+        check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+        world_.comm = MPI_COMM_WORLD;
+        int size = 0;
+        int index = 0;
+        check(MPI_Comm_rank(MPI_COMM_WORLD, &index));
+        check(MPI_Comm_size(MPI_COMM_WORLD, &size));
+        world_.index = static_cast<std::size_t>(index);
+        for (int rank = 0; rank < size; ++rank) world_.ranks.push_back(rank);
+        share_node();
+        if (provided < MPI_THREAD_SERIALIZED)
+            throw DeviceError("MPI: this library does not let one thread after another call it");
+    }
 
-    [[nodiscard]] std::string description() const override;
-    [[nodiscard]] std::vector<std::string> versions() const override;
+    // After a failure the other processes may be anywhere, and MPI_Finalize would wait for them: leaving without it lets the
+    // launcher end the job.
+    ~MpiDevice() override {
+        if (failed_ >= 0 || std::uncaught_exceptions() > 0) return;
+        free_groups();
+        MPI_Finalize();
+    }
+
+    [[nodiscard]] std::string description() const override {
+        return fmt::format("host, {} ranks as MPI processes, {}", rank_count(), processor_name());
+    }
+
+    [[nodiscard]] std::vector<std::string> versions() const override {
+        std::vector<std::string> versions = host_versions();
+        char text[MPI_MAX_LIBRARY_VERSION_STRING];
+        int length = 0;
+        if (MPI_Get_library_version(text, &length) == MPI_SUCCESS) {
+            const std::string_view version(text, static_cast<std::size_t>(length));
+            versions.emplace_back(version.substr(0, version.find(',')));
+        }
+        return versions;
+    }
+
     [[nodiscard]] int rank_count() const override { return static_cast<int>(world_.ranks.size()); }
     [[nodiscard]] std::vector<int> local_ranks() const override { return {own_rank()}; }
-    std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override;
-    void attach(int rank) override;
-    Seconds begin_step(int rank) override;
-    void wait(TaskId task, int rank, TaskId predecessor) override;
-    void launch(TaskId task, const Op& op, std::span<const Place> places, int rank) override;
-    void record(TaskId task, int rank, Edge edge) override;
-    void synchronize(int rank, Seconds timeout) override;
+    std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override {
+        if (graph.rank_count() != rank_count())
+            throw ConfigError(fmt::format("execute: the experiment has {} ranks, but {} processes were started",
+                                          graph.rank_count(), rank_count()));
+        world_.patience = {timeout, cores_ == local_size_};
+        graph_ = &graph;
+        rank_.prepare(plan_memory(graph, local_size_, last_level_cache(), available_memory()), graph.size());
+        meet(world_);  // a rank that stays away is named here: making communicators waits for ever
+        connect(graph);
+        offset_ = clock_offset(world_);
+        return host_doubts(graph, static_cast<std::size_t>(local_size_), static_cast<std::size_t>(cores_));
+    }
+
+    void attach(int rank) override {
+        pin_to_core(core_);
+        rank_.attach(rank);
+        open_windows();
+    }
+
+    Seconds begin_step(int) override {
+        ++step_;
+        meet(world_);
+        rank_.begin_step();
+        return rank_.begin() + offset_;
+    }
+
+    void wait(TaskId, int rank, TaskId predecessor) override {
+        const std::vector<int> before = participants(graph_->places(predecessor));
+        if (std::find(before.begin(), before.end(), rank) != before.end() || seen_[predecessor] == step_) return;
+        for (const int peer : before) {
+            MPI_Request request = MPI_REQUEST_NULL;
+            check(MPI_Irecv(nullptr, 0, MPI_BYTE, peer, static_cast<int>(predecessor) + 1, MPI_COMM_WORLD, &request));
+            finish(world_, request, {peer});
+        }
+        seen_[predecessor] = step_;
+    }
+
+    void launch(TaskId task, const Op& op, std::span<const Place>, int) override {
+        if (const MpiGroup* group = group_of_[task]; group != nullptr) {
+            communicate(*group, op, take(rank_.memory(), op, group->index, group->ranks.size()));
+        } else if (const auto* fused = std::get_if<FusedGemm>(&op)) {
+            run_fused(*fused);
+        } else {
+            rank_.compute(op);
+        }
+    }
+
+    void record(TaskId task, int, Edge edge) override {
+        rank_.record(task, edge);
+        if (edge == Edge::start) return;
+        for (const int peer : notify_[task]) {
+            notices_.push_back(MPI_REQUEST_NULL);
+            check(MPI_Isend(nullptr, 0, MPI_BYTE, peer, static_cast<int>(task) + 1, MPI_COMM_WORLD, &notices_.back()));
+        }
+    }
+
+    void synchronize(int, Seconds) override {
+        for (const MPI_Request notice : notices_) finish(world_, notice, world_.ranks);
+        notices_.clear();
+        rank_.end_step();
+    }
+
     [[nodiscard]] Seconds elapsed(TaskId task, int, Edge edge) const override {
         return rank_.elapsed(task, edge) + offset_;
     }
+
     [[nodiscard]] double cpu_share(int) const override { return rank_.cpu_share(); }
-    std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override;
-    double broadcast(int rank, double value) override;
+    std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override {
+        const auto size = world_.ranks.size();
+        const int count = mpi_count(values.size());
+        std::vector<int> counts(size), offsets(size);
+        MPI_Request request = MPI_REQUEST_NULL;
+        check(MPI_Igather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, 0, MPI_COMM_WORLD, &request));
+        finish(world_, request, world_.ranks);
+        std::size_t sum = 0;
+        for (std::size_t peer = 0; rank == 0 && peer < size; ++peer) {
+            offsets[peer] = mpi_count(sum);
+            sum += static_cast<std::size_t>(counts[peer]);
+        }
+        std::vector<double> joined(sum);
+        check(MPI_Igatherv(values.data(), count, MPI_DOUBLE, joined.data(), counts.data(), offsets.data(), MPI_DOUBLE, 0,
+                           MPI_COMM_WORLD, &request));
+        finish(world_, request, world_.ranks);
+        std::vector<std::vector<double>> all;
+        for (std::size_t peer = 0; rank == 0 && peer < size; ++peer)
+            all.emplace_back(joined.begin() + offsets[peer], joined.begin() + offsets[peer] + counts[peer]);
+        return all;
+    }
+
+    double broadcast(int, double value) override {
+        MPI_Request request = MPI_REQUEST_NULL;
+        check(MPI_Ibcast(&value, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD, &request));
+        finish(world_, request, world_.ranks);
+        return value;
+    }
+
     void abort(int failed) noexcept override { failed_ = failed; }
 
 private:
     [[nodiscard]] int own_rank() const { return static_cast<int>(world_.index); }
-    void share_node();
-    void free_groups();
-    MpiGroup make_group(const std::vector<int>& ranks, int tag);
-    void connect(const TaskGraph& graph);
-    void open_windows();
-    void run_fused(const FusedGemm& op);
+    // Each rank of a node on one of the cores that its launcher lets it have: two may get the same one.
+    void share_node() {
+        MPI_Comm node = MPI_COMM_NULL;
+        int index = 0;
+        check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, own_rank(), MPI_INFO_NULL, &node));
+        check(MPI_Comm_rank(node, &index));
+        check(MPI_Comm_size(node, &local_size_));
+        const std::vector<int> allowed = allowed_cores();
+        core_ = allowed[static_cast<std::size_t>(index) % allowed.size()];
+        std::vector<int> taken(static_cast<std::size_t>(local_size_));
+        check(MPI_Allgather(&core_, 1, MPI_INT, taken.data(), 1, MPI_INT, node));
+        cores_ = static_cast<int>(std::set<int>(taken.begin(), taken.end()).size());
+        check(MPI_Comm_free(&node));
+    }
+
+    void free_groups() {
+        for (auto& [ranks, group] : groups_) MPI_Comm_free(&group.comm);
+        groups_.clear();
+        shown_.close();
+        landing_.close();
+    }
+
+    MpiGroup make_group(const std::vector<int>& ranks, int tag) {
+        MpiGroup made = world_;
+        made.ranks = ranks;
+        MPI_Group world = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
+        check(MPI_Comm_group(MPI_COMM_WORLD, &world));
+        check(MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &group));
+        check(MPI_Comm_create_group(MPI_COMM_WORLD, group, tag, &made.comm));
+        check(MPI_Group_free(&group));
+        check(MPI_Group_free(&world));
+        check(MPI_Comm_set_errhandler(made.comm, MPI_ERRORS_RETURN));
+        made.index = static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), own_rank()) - ranks.begin());
+        return made;
+    }
+
+    // Communicators in the order of first use, the same on all ranks, as is their tag, the task of first use; and who must be told when a task ends.
+    void connect(const TaskGraph& graph) {
+        free_groups();
+        group_of_.assign(graph.size(), nullptr);
+        notify_.assign(graph.size(), {});
+        seen_.assign(graph.size(), 0);
+        for (TaskId task = 0; task < graph.size(); ++task) {
+            const std::vector<int> ranks = participants(graph.places(task));
+            for (const TaskId predecessor : graph.predecessors(task)) {
+                const std::vector<int> before = participants(graph.places(predecessor));
+                if (!has(before, own_rank())) continue;
+                for (const int rank : ranks)
+                    if (!has(before, rank) && !has(notify_[predecessor], rank)) notify_[predecessor].push_back(rank);
+            }
+            if (ranks.size() < 2 || !has(ranks, own_rank())) continue;
+            MpiGroup& group = groups_[ranks];
+            if (group.comm == MPI_COMM_NULL) group = make_group(ranks, static_cast<int>(task % least_tags));
+            group_of_[task] = &group;
+        }
+    }
+
+    // Only where a fused kernel has remote rows, which all ranks see in the graph.
+    void open_windows() {
+        if (!moves_rows(*graph_)) return;
+        landing_part_ = scattered_floats(*graph_);
+        landed_.assign(landing_part_ * world_.ranks.size(), 0);
+        shown_ = MpiWindow(world_, rank_.memory().input.all());
+        landing_ = MpiWindow(world_, landed_);
+    }
+
+    void run_fused(const FusedGemm& op) {
+        const auto fetch = [&](int peer, std::size_t offset, std::span<float> rows) {
+            shown_.fetch(world_, peer, offset, rows);
+        };
+        const auto deliver = [&](int peer, std::span<const float> rows) {
+            landing_.deliver(peer, landing_part_ * world_.index, rows);
+        };
+        stepcast::run_fused(op, own_rank(), rank_count(), rank_.memory(), {fetch, deliver});
+    }
 
     MpiGroup world_;
     int local_size_ = 1, core_ = 0, cores_ = 1;  // ranks of this node, the core of this one, different ones among all
@@ -71,218 +258,6 @@ private:
     std::size_t landing_part_ = 0;
     std::vector<float> landed_;
 };
-
-MpiDevice::MpiDevice() {
-    world_.failed = &failed_;
-    int provided = 0;
-    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
-    check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
-    world_.comm = MPI_COMM_WORLD;
-    int size = 0;
-    int index = 0;
-    check(MPI_Comm_rank(MPI_COMM_WORLD, &index));
-    check(MPI_Comm_size(MPI_COMM_WORLD, &size));
-    world_.index = static_cast<std::size_t>(index);
-    for (int rank = 0; rank < size; ++rank) world_.ranks.push_back(rank);
-    share_node();
-    if (provided < MPI_THREAD_SERIALIZED)
-        throw DeviceError("MPI: this library does not let one thread after another call it");
-}
-
-// Each rank of a node on one of the cores that its launcher lets it have: two may get the same one.
-void MpiDevice::share_node() {
-    MPI_Comm node = MPI_COMM_NULL;
-    int index = 0;
-    check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, own_rank(), MPI_INFO_NULL, &node));
-    check(MPI_Comm_rank(node, &index));
-    check(MPI_Comm_size(node, &local_size_));
-    const std::vector<int> allowed = allowed_cores();
-    core_ = allowed[static_cast<std::size_t>(index) % allowed.size()];
-    std::vector<int> taken(static_cast<std::size_t>(local_size_));
-    check(MPI_Allgather(&core_, 1, MPI_INT, taken.data(), 1, MPI_INT, node));
-    cores_ = static_cast<int>(std::set<int>(taken.begin(), taken.end()).size());
-    check(MPI_Comm_free(&node));
-}
-
-// After a failure the other processes may be anywhere, and MPI_Finalize would wait for them: leaving without it lets the
-// launcher end the job.
-MpiDevice::~MpiDevice() {
-    if (failed_ >= 0 || std::uncaught_exceptions() > 0) return;
-    free_groups();
-    MPI_Finalize();
-}
-
-std::string MpiDevice::description() const {
-    return fmt::format("host, {} ranks as MPI processes, {}", rank_count(), processor_name());
-}
-
-std::vector<std::string> MpiDevice::versions() const {
-    std::vector<std::string> versions = host_versions();
-    char text[MPI_MAX_LIBRARY_VERSION_STRING];
-    int length = 0;
-    if (MPI_Get_library_version(text, &length) == MPI_SUCCESS) {
-        const std::string_view version(text, static_cast<std::size_t>(length));
-        versions.emplace_back(version.substr(0, version.find(',')));
-    }
-    return versions;
-}
-
-void MpiDevice::free_groups() {
-    for (auto& [ranks, group] : groups_) MPI_Comm_free(&group.comm);
-    groups_.clear();
-    shown_.close();
-    landing_.close();
-}
-
-MpiGroup MpiDevice::make_group(const std::vector<int>& ranks, int tag) {
-    MpiGroup made = world_;
-    made.ranks = ranks;
-    MPI_Group world = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
-    check(MPI_Comm_group(MPI_COMM_WORLD, &world));
-    check(MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &group));
-    check(MPI_Comm_create_group(MPI_COMM_WORLD, group, tag, &made.comm));
-    check(MPI_Group_free(&group));
-    check(MPI_Group_free(&world));
-    check(MPI_Comm_set_errhandler(made.comm, MPI_ERRORS_RETURN));
-    made.index = static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), own_rank()) - ranks.begin());
-    return made;
-}
-
-// Communicators in the order of first use, the same on all ranks, as is their tag, the task of first use; and who must be told when a task ends.
-void MpiDevice::connect(const TaskGraph& graph) {
-    free_groups();
-    group_of_.assign(graph.size(), nullptr);
-    notify_.assign(graph.size(), {});
-    seen_.assign(graph.size(), 0);
-    for (TaskId task = 0; task < graph.size(); ++task) {
-        const std::vector<int> ranks = participants(graph.places(task));
-        for (const TaskId predecessor : graph.predecessors(task)) {
-            const std::vector<int> before = participants(graph.places(predecessor));
-            if (!has(before, own_rank())) continue;
-            for (const int rank : ranks)
-                if (!has(before, rank) && !has(notify_[predecessor], rank)) notify_[predecessor].push_back(rank);
-        }
-        if (ranks.size() < 2 || !has(ranks, own_rank())) continue;
-        MpiGroup& group = groups_[ranks];
-        if (group.comm == MPI_COMM_NULL) group = make_group(ranks, static_cast<int>(task % least_tags));
-        group_of_[task] = &group;
-    }
-}
-
-std::vector<std::string> MpiDevice::prepare(const TaskGraph& graph, Seconds timeout) {
-    if (graph.rank_count() != rank_count())
-        throw ConfigError(fmt::format("execute: the experiment has {} ranks, but {} processes were started",
-                                      graph.rank_count(), rank_count()));
-    const bool enough = cores_ == local_size_;
-    world_.patience = {timeout, enough};
-    graph_ = &graph;
-    rank_.prepare(plan_memory(graph, local_size_, last_level_cache(), available_memory()), graph.size());
-    meet(world_);  // a rank that stays away is named here: making communicators waits for ever
-    connect(graph);
-    offset_ = clock_offset(world_);
-    std::vector<std::string> doubts = host_doubts(graph);
-    if (!enough)
-        doubts.push_back(
-            fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", local_size_, cores_));
-    return doubts;
-}
-
-void MpiDevice::attach(int rank) {
-    pin_to_core(core_);
-    rank_.attach(rank);
-    open_windows();
-}
-
-// Only where a fused kernel has remote rows, which all ranks see in the graph.
-void MpiDevice::open_windows() {
-    if (!moves_rows(*graph_)) return;
-    landing_part_ = scattered_floats(*graph_);
-    landed_.assign(landing_part_ * world_.ranks.size(), 0);
-    shown_ = MpiWindow(world_, rank_.memory().input.all());
-    landing_ = MpiWindow(world_, landed_);
-}
-
-void MpiDevice::run_fused(const FusedGemm& op) {
-    const auto fetch = [&](int peer, std::size_t offset, std::span<float> rows) {
-        shown_.fetch(world_, peer, offset, rows);
-    };
-    const auto deliver = [&](int peer, std::span<const float> rows) {
-        landing_.deliver(peer, landing_part_ * world_.index, rows);
-    };
-    stepcast::run_fused(op, own_rank(), rank_count(), rank_.memory(), {fetch, deliver});
-}
-
-Seconds MpiDevice::begin_step(int) {
-    ++step_;
-    meet(world_);
-    rank_.begin_step();
-    return rank_.begin() + offset_;
-}
-
-void MpiDevice::wait(TaskId, int rank, TaskId predecessor) {
-    const std::vector<int> before = participants(graph_->places(predecessor));
-    if (std::find(before.begin(), before.end(), rank) != before.end() || seen_[predecessor] == step_) return;
-    for (const int peer : before) {
-        MPI_Request request = MPI_REQUEST_NULL;
-        check(MPI_Irecv(nullptr, 0, MPI_BYTE, peer, static_cast<int>(predecessor) + 1, MPI_COMM_WORLD, &request));
-        finish(world_, request, {peer});
-    }
-    seen_[predecessor] = step_;
-}
-
-void MpiDevice::record(TaskId task, int, Edge edge) {
-    rank_.record(task, edge);
-    if (edge == Edge::start) return;
-    for (const int peer : notify_[task]) {
-        notices_.push_back(MPI_REQUEST_NULL);
-        check(MPI_Isend(nullptr, 0, MPI_BYTE, peer, static_cast<int>(task) + 1, MPI_COMM_WORLD, &notices_.back()));
-    }
-}
-
-void MpiDevice::synchronize(int, Seconds) {
-    for (const MPI_Request notice : notices_) finish(world_, notice, world_.ranks);
-    notices_.clear();
-    rank_.end_step();
-}
-
-void MpiDevice::launch(TaskId task, const Op& op, std::span<const Place>, int) {
-    if (const MpiGroup* group = group_of_[task]; group != nullptr) {
-        communicate(*group, rank_.memory(), op);
-    } else if (const auto* fused = std::get_if<FusedGemm>(&op)) {
-        run_fused(*fused);
-    } else {
-        rank_.compute(op);
-    }
-}
-
-std::vector<std::vector<double>> MpiDevice::gather(int rank, std::vector<double> values) {
-    const auto size = world_.ranks.size();
-    const int count = mpi_count(values.size());
-    std::vector<int> counts(size), offsets(size);
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Igather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, 0, MPI_COMM_WORLD, &request));
-    finish(world_, request, world_.ranks);
-    std::size_t sum = 0;
-    for (std::size_t peer = 0; rank == 0 && peer < size; ++peer) {
-        offsets[peer] = mpi_count(sum);
-        sum += static_cast<std::size_t>(counts[peer]);
-    }
-    std::vector<double> joined(sum);
-    check(MPI_Igatherv(values.data(), count, MPI_DOUBLE, joined.data(), counts.data(), offsets.data(), MPI_DOUBLE, 0,
-                       MPI_COMM_WORLD, &request));
-    finish(world_, request, world_.ranks);
-    std::vector<std::vector<double>> all;
-    for (std::size_t peer = 0; rank == 0 && peer < size; ++peer)
-        all.emplace_back(joined.begin() + offsets[peer], joined.begin() + offsets[peer] + counts[peer]);
-    return all;
-}
-
-double MpiDevice::broadcast(int, double value) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Ibcast(&value, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD, &request));
-    finish(world_, request, world_.ranks);
-    return value;
-}
 
 }  // namespace
 

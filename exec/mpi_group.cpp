@@ -4,7 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "exec/footprint.h"
+#include "exec/mpi_device.h"
+#include "exec/steady_clock.h"
 #include "model/errors.h"
 
 namespace stepcast {
@@ -42,103 +43,77 @@ void finish(const MpiGroup& group, MPI_Request request, const std::vector<int>& 
                                   fmt::join(others, ", "), to_string(group.patience.timeout)));
 }
 
-namespace {
-
-struct Layout {
-    std::vector<int> counts, offsets;
-};
-
-Layout layout(const std::vector<std::size_t>& sizes) {
-    Layout made;
-    std::size_t offset = 0;
-    for (const std::size_t size : sizes) {
-        made.counts.push_back(mpi_count(size));
-        made.offsets.push_back(mpi_count(offset));
-        offset += size;
-    }
-    return made;
+Seconds clock_offset(const MpiGroup& world) {
+    double value = 0;
+    const auto send = [&](int peer) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        check(MPI_Isend(&value, 1, MPI_DOUBLE, peer, 0, world.comm, &request));
+        finish(world, request, {peer});
+    };
+    const auto receive = [&](int peer) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        check(MPI_Irecv(&value, 1, MPI_DOUBLE, peer, 0, world.comm, &request));
+        finish(world, request, {peer});
+    };
+    const auto ask = [&] {
+        send(0);
+        receive(0);
+        return Seconds(value);
+    };
+    if (world.index > 0) return offset_to(ask);
+    for (std::size_t peer = 1; peer < world.ranks.size(); ++peer)
+        for (int trip = 0; trip < clock_trips; ++trip) {
+            receive(world.ranks[peer]);
+            value = steady_now().si();
+            send(world.ranks[peer]);
+        }
+    return {};
 }
 
-Layout parts_of(const MpiGroup& group, std::size_t count) {
-    std::vector<std::size_t> sizes;
-    for (std::size_t i = 0; i < group.ranks.size(); ++i) {
-        const Part part = part_of(count, i, group.ranks.size());
-        sizes.push_back(part.end - part.begin);
-    }
-    return layout(sizes);
-}
-
-// Starts a call with the request to fill, then waits for it.
-template <typename Start>
-void run(const MpiGroup& group, Start start) {
+MpiWindow::MpiWindow(const MpiGroup& world, std::span<float> memory) : sizes_(world.ranks.size()) {
+    const std::uint64_t own = memory.size();
     MPI_Request request = MPI_REQUEST_NULL;
-    check(start(&request));
-    finish(group, request, group.ranks);
+    check(MPI_Iallgather(&own, 1, MPI_UINT64_T, sizes_.data(), 1, MPI_UINT64_T, world.comm, &request));
+    finish(world, request, world.ranks);
+    check(MPI_Win_create(memory.data(), static_cast<MPI_Aint>(memory.size_bytes()), sizeof(float), MPI_INFO_NULL,
+                         world.comm, &window_));
+    check(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN));
+    check(
+        MPI_Win_lock_all(MPI_MODE_NOCHECK, window_));  // for as long as the window lives; no two ranks write one place
 }
 
-}  // namespace
-
-void meet(const MpiGroup& group) {
-    run(group, [&](MPI_Request* request) { return MPI_Ibarrier(group.comm, request); });
+void MpiWindow::close() {
+    if (window_ == MPI_WIN_NULL) return;
+    MPI_Win_unlock_all(window_);
+    MPI_Win_free(&window_);
 }
 
-void all_reduce(const MpiGroup& group, std::span<float> input, std::span<float> output) {
-    run(group, [&](MPI_Request* request) {
-        return MPI_Iallreduce(input.data(), output.data(), mpi_count(output.size()), MPI_FLOAT, MPI_SUM, group.comm,
-                              request);
-    });
+void MpiWindow::fetch(const MpiGroup& world, int peer, std::size_t offset, std::span<float> rows) const {
+    const std::size_t places = static_cast<std::size_t>(sizes_[static_cast<std::size_t>(peer)]) - rows.size() + 1;
+    const int count = mpi_count(rows.size());
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Rget(rows.data(), count, MPI_FLOAT, peer, static_cast<MPI_Aint>(offset % places), count, MPI_FLOAT,
+                   window_, &request));
+    finish(world, request, {peer});
 }
 
-void all_gather(const MpiGroup& group, std::span<float> input, std::span<float> output) {
-    const Layout parts = parts_of(group, output.size());
-    run(group, [&](MPI_Request* request) {
-        return MPI_Iallgatherv(input.data(), parts.counts[group.index], MPI_FLOAT, output.data(), parts.counts.data(),
-                               parts.offsets.data(), MPI_FLOAT, group.comm, request);
-    });
+void MpiWindow::deliver(int peer, std::size_t offset, std::span<const float> rows) const {
+    const int count = mpi_count(rows.size());
+    check(MPI_Put(rows.data(), count, MPI_FLOAT, peer, static_cast<MPI_Aint>(offset), count, MPI_FLOAT, window_));
+    check(MPI_Win_flush(peer, window_));  // a request would only say that `rows` may be used again
 }
 
-void reduce_scatter(const MpiGroup& group, std::span<float> input, std::span<float> output) {
-    const Layout parts = parts_of(group, input.size());
-    run(group, [&](MPI_Request* request) {
-        return MPI_Ireduce_scatter(input.data(), output.data(), parts.counts.data(), MPI_FLOAT, MPI_SUM, group.comm,
-                                   request);
-    });
-}
-
-void broadcast(const MpiGroup& group, std::size_t root, std::span<float> values) {
-    run(group, [&](MPI_Request* request) {
-        return MPI_Ibcast(values.data(), mpi_count(values.size()), MPI_FLOAT, static_cast<int>(root), group.comm,
-                          request);
-    });
-}
-
-void reduce(const MpiGroup& group, std::size_t root, std::span<float> input, std::span<float> output) {
-    run(group, [&](MPI_Request* request) {
-        return MPI_Ireduce(input.data(), output.data(), mpi_count(input.size()), MPI_FLOAT, MPI_SUM,
-                           static_cast<int>(root), group.comm, request);
-    });
-}
-
-void all_to_all(const MpiGroup& group, const std::vector<std::size_t>& to, const std::vector<std::size_t>& from,
-                std::span<float> input, std::span<float> output) {
-    const Layout sent = layout(to), received = layout(from);
-    run(group, [&](MPI_Request* request) {
-        return MPI_Ialltoallv(input.data(), sent.counts.data(), sent.offsets.data(), MPI_FLOAT, output.data(),
-                              received.counts.data(), received.offsets.data(), MPI_FLOAT, group.comm, request);
-    });
-}
-
-void send_receive(const MpiGroup& group, int messages, std::span<float> values) {
-    const auto pieces = static_cast<std::size_t>(messages);
-    for (std::size_t message = 0; message < pieces; ++message) {
-        const Part part = part_of(values.size(), message, pieces);
-        float* begin = values.data() + part.begin;
-        const int count = mpi_count(part.end - part.begin);
-        run(group, [&](MPI_Request* request) {
-            if (group.index == 0) return MPI_Isend(begin, count, MPI_FLOAT, 1, 0, group.comm, request);
-            return MPI_Irecv(begin, count, MPI_FLOAT, 0, 0, group.comm, request);
-        });
-    }
+std::string broadcast_by_mpi(const std::string& text) {
+    int started = 0;
+    check(MPI_Initialized(&started));
+    if (started == 0) check(MPI_Init(nullptr, nullptr));
+    int size = mpi_count(text.size());
+    check(MPI_Bcast(&size, 1, MPI_INT, 0, MPI_COMM_WORLD));
+    std::string all = text;
+    all.resize(static_cast<std::size_t>(size));
+    check(MPI_Bcast(all.data(), size, MPI_CHAR, 0, MPI_COMM_WORLD));
+    if (started == 0) check(MPI_Finalize());
+    return all;
 }
 
 }  // namespace stepcast

@@ -11,9 +11,8 @@
 
 namespace stepcast {
 
-// Ranks as MPI processes that take part in something together, and its collectives on buffers of the caller. Every call
-// is non-blocking inside and polled, so that a missing rank ends in a DeviceError, not in a hang. Included by
-// exec/mpi_*.cpp only.
+// Ranks as MPI processes that take part in something together. Every call is non-blocking inside and polled, so that a
+// missing rank ends in a DeviceError, not in a hang. Included by exec/mpi_*.cpp only.
 struct MpiGroup {
     MPI_Comm comm = MPI_COMM_NULL;
     std::size_t index = 0;   // of this process
@@ -29,23 +28,11 @@ int mpi_count(std::size_t count);  // ConfigError beyond what an int holds
 void finish(const MpiGroup& group, MPI_Request request, const std::vector<int>& waits_for);
 
 void meet(const MpiGroup& group);
-void all_reduce(const MpiGroup& group, std::span<float> input, std::span<float> output);
-void all_gather(const MpiGroup& group, std::span<float> input, std::span<float> output);  // parts: footprint.h
-void reduce_scatter(const MpiGroup& group, std::span<float> input, std::span<float> output);
-void broadcast(const MpiGroup& group, std::size_t root, std::span<float> values);
-void reduce(const MpiGroup& group, std::size_t root, std::span<float> input, std::span<float> output);
-// `to` and `from`: floats per participant, one after another in the buffers.
-void all_to_all(const MpiGroup& group, const std::vector<std::size_t>& to, const std::vector<std::size_t>& from,
-                std::span<float> input, std::span<float> output);
-void send_receive(const MpiGroup& group, int messages, std::span<float> values);  // from participant 0 to 1
-
-// Ops between ranks that are MPI processes. Included by exec/mpi_*.cpp only.
-
-// This rank's share of `op`, on the next buffers of its memory. An op that has no place on several ranks is our bug.
-void communicate(const MpiGroup& group, HostMemory& memory, const Op& op);
+// This rank's share of `op`, as between threads (shared_collectives.h).
+void communicate(const MpiGroup& group, const Op& op, const Operands& at);
 
 // Memory of one process that the others read or write without its help (MPI's one-sided communication), so that fused
-// kernels reach remote rows between processes and over several machines too. Included by exec/mpi_*.cpp only.
+// kernels reach remote rows between processes and over several machines too.
 class MpiWindow {
 public:
     MpiWindow() = default;
@@ -63,10 +50,7 @@ private:
     std::vector<std::uint64_t> sizes_;  // by rank, in floats
 };
 
-// Clocks of processes on several machines. Included by exec/mpi_*.cpp only.
-
-// What to add to this process's steady_now() to read rank 0's: the middle of the quickest of some round trips. All
-// ranks call it together.
+// What to add to this process's steady_now() to read rank 0's. All ranks call it together.
 Seconds clock_offset(const MpiGroup& world);
 
 }  // namespace stepcast

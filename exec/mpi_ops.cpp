@@ -11,43 +11,86 @@ namespace stepcast {
 
 namespace {
 
-// One rank's share of a collective, on buffers from its memory.
+// Starts a call with the request to fill, then waits for it.
+template <typename Start>
+void run(const MpiGroup& group, Start start) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(start(&request));
+    finish(group, request, group.ranks);
+}
+
+// Sizes of parts that lie one after another.
+struct Layout {
+    std::vector<int> counts, offsets;
+    explicit Layout(const std::vector<std::size_t>& sizes) {
+        std::size_t offset = 0;
+        for (const std::size_t size : sizes) {
+            counts.push_back(mpi_count(size));
+            offsets.push_back(mpi_count(offset));
+            offset += size;
+        }
+    }
+};
+
 struct Collective {
     const MpiGroup& group;
-    HostMemory& memory;
+    std::span<float> input, output;
 
-    [[nodiscard]] std::span<float> in(std::size_t count) const { return memory.input.take(count); }
-    [[nodiscard]] std::span<float> out(std::size_t count) const { return memory.output.take(count); }
-    [[nodiscard]] std::size_t own_part(Bytes bytes) const {
-        const Part part = part_of(float_count(bytes), group.index, group.ranks.size());
-        return part.end - part.begin;
+    [[nodiscard]] Layout parts_of(std::size_t count) const {
+        std::vector<std::size_t> sizes;
+        for (std::size_t i = 0; i < group.ranks.size(); ++i) sizes.push_back(part_of(count, i, group.ranks.size()).size());
+        return Layout(sizes);
     }
 
-    void operator()(const AllReduce& op) const {
-        all_reduce(group, in(float_count(op.bytes)), out(float_count(op.bytes)));
+    void operator()(const AllReduce&) const {
+        run(group, [&](MPI_Request* request) {
+            return MPI_Iallreduce(input.data(), output.data(), mpi_count(output.size()), MPI_FLOAT, MPI_SUM, group.comm, request);
+        });
     }
-    void operator()(const AllGather& op) const {
-        all_gather(group, in(own_part(op.bytes)), out(float_count(op.bytes)));
+    void operator()(const AllGather&) const {
+        const Layout parts = parts_of(output.size());
+        run(group, [&](MPI_Request* request) {
+            return MPI_Iallgatherv(input.data(), parts.counts[group.index], MPI_FLOAT, output.data(), parts.counts.data(),
+                                   parts.offsets.data(), MPI_FLOAT, group.comm, request);
+        });
     }
-    void operator()(const ReduceScatter& op) const {
-        reduce_scatter(group, in(float_count(op.bytes)), out(own_part(op.bytes)));
+    void operator()(const ReduceScatter&) const {
+        const Layout parts = parts_of(input.size());
+        run(group, [&](MPI_Request* request) {
+            return MPI_Ireduce_scatter(input.data(), output.data(), parts.counts.data(), MPI_FLOAT, MPI_SUM, group.comm, request);
+        });
     }
     void operator()(const Broadcast& op) const {
-        const auto root = static_cast<std::size_t>(op.root);
-        broadcast(group, root, group.index == root ? in(float_count(op.bytes)) : out(float_count(op.bytes)));
+        const std::span<float> values = input.empty() ? output : input;
+        run(group, [&](MPI_Request* request) {
+            return MPI_Ibcast(values.data(), mpi_count(values.size()), MPI_FLOAT, op.root, group.comm, request);
+        });
     }
     void operator()(const Reduce& op) const {
-        const auto root = static_cast<std::size_t>(op.root);
-        reduce(group, root, in(float_count(op.bytes)), out(group.index == root ? float_count(op.bytes) : 0));
+        run(group, [&](MPI_Request* request) {
+            return MPI_Ireduce(input.data(), output.data(), mpi_count(input.size()), MPI_FLOAT, MPI_SUM, op.root, group.comm, request);
+        });
     }
     void operator()(const AllToAll& op) const {
         const ExchangeCounts counts = exchange_counts(op, group.index, group.ranks.size());
-        const Footprint sizes = footprint(op, group.index, group.ranks.size());
-        all_to_all(group, counts.to, counts.from, in(static_cast<std::size_t>(sizes.input)),
-                   out(static_cast<std::size_t>(sizes.output)));
+        const Layout sent(counts.to), received(counts.from);
+        run(group, [&](MPI_Request* request) {
+            return MPI_Ialltoallv(input.data(), sent.counts.data(), sent.offsets.data(), MPI_FLOAT, output.data(),
+                                  received.counts.data(), received.offsets.data(), MPI_FLOAT, group.comm, request);
+        });
     }
     void operator()(const SendRecv& op) const {
-        send_receive(group, op.messages, group.index == 0 ? in(float_count(op.bytes)) : out(float_count(op.bytes)));
+        const std::span<float> values = input.empty() ? output : input;
+        const auto pieces = static_cast<std::size_t>(op.messages);
+        for (std::size_t message = 0; message < pieces; ++message) {
+            const Part part = part_of(values.size(), message, pieces);
+            run(group, [&](MPI_Request* request) {
+                float* const begin = values.data() + part.begin;
+                const int count = mpi_count(part.size());
+                if (group.index == 0) return MPI_Isend(begin, count, MPI_FLOAT, 1, 0, group.comm, request);
+                return MPI_Irecv(begin, count, MPI_FLOAT, 0, 0, group.comm, request);
+            });
+        }
     }
     void operator()(const Barrier&) const { meet(group); }
     void operator()(const LocalOp auto& op) const {
@@ -57,6 +100,10 @@ struct Collective {
 
 }  // namespace
 
-void communicate(const MpiGroup& group, HostMemory& memory, const Op& op) { std::visit(Collective{group, memory}, op); }
+void meet(const MpiGroup& group) {
+    run(group, [&](MPI_Request* request) { return MPI_Ibarrier(group.comm, request); });
+}
+
+void communicate(const MpiGroup& group, const Op& op, const Operands& at) { std::visit(Collective{group, at.input, at.output}, op); }
 
 }  // namespace stepcast

@@ -1,4 +1,5 @@
-// Was the machine quiet enough for the clock to mean something? Judgement only, on numbers measured elsewhere.
+// Was the machine quiet enough for the clock to mean something, and are there enough samples? Judgement only, on numbers
+// measured elsewhere.
 #pragma once
 
 #include <span>
@@ -9,27 +10,24 @@
 
 namespace stepcast {
 
-struct QuietLimits {
-    double idle_share = 0.95;      // idle ticks over the second before the run, at least
-    double cpu_share = 0.97;       // thread CPU time / wall time of every rank during a sample, at least
-    double rejected_share = 0.30;  // samples below that, at most
-};
+// Whether a sample counts: `cpu_share` is thread CPU time over wall time of every rank during it.
+bool accepts(double cpu_share);
 
 struct RetryLimits {
     int extra_steps = 20;             // samples beyond those asked for
     Seconds wall_time = Seconds(30);  // no extra sample starts later than this after the first sample
 };
 
-bool accepts(double cpu_share, const QuietLimits& limits);
+// Whether another sample is worth taking, to reach `wanted` accepted ones and a median that is not `vague`.
+bool wants_another(int wanted, int accepted, bool vague, int taken, Seconds spent, const RetryLimits& limits);
 
-// Whether another sample is worth taking, to reach `wanted` accepted ones.
-bool wants_another(int wanted, int accepted, int taken, Seconds spent, const RetryLimits& limits);
+// What speaks against the samples; none of a quiet machine. `idle_share`: idle ticks over the second before the run.
+std::vector<std::string> quiet_doubts(double idle_share, std::span<const double> cpu_shares);
 
-struct QuietVerdict {
-    bool quiet = true;
-    std::vector<std::string> warnings;
-    friend bool operator==(const QuietVerdict&, const QuietVerdict&) = default;
-};
-QuietVerdict judge_quiet(double idle_share, std::span<const double> cpu_shares, const QuietLimits& limits);
+// Half the width of the 95 % confidence interval of the median, relative to the median, from order statistics alone: of n
+// sorted samples those at (n -+ 1.96 sqrt(n)) / 2 enclose it, whatever their distribution (a normal approximation of the
+// binomial one). Infinite below fewest_for_median: there no pair of samples encloses the median with 95 % (2 x 2^-6 < 5 %).
+inline constexpr int fewest_for_median = 6;
+double median_uncertainty(std::span<const double> samples);
 
 }  // namespace stepcast

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cmath>
@@ -11,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "exec/door.h"
 #include "exec/steady_clock.h"
 #include "model/errors.h"
 #include "model/files/plain_text.h"
@@ -29,16 +27,11 @@ Rendezvous::Rendezvous(const Launch& launch, Seconds timeout)
     : rank_(launch.rank),
       processes_(launch.processes),
       timeout_(timeout),
-      sockets_(static_cast<std::size_t>(launch.processes), -1) {
+      sockets_(static_cast<std::size_t>(launch.processes)) {
     if (rank_ == 0)
         sockets_ = admit_ranks(launch, timeout);
     else
         sockets_[0] = look_for_rank_0(launch, timeout);
-}
-
-Rendezvous::~Rendezvous() {
-    for (const int socket : sockets_)
-        if (socket >= 0) close(socket);
 }
 
 void Rendezvous::lost(int peer, const std::string& how) {
@@ -52,13 +45,7 @@ void Rendezvous::send(int peer, char kind, const std::string& text) {
     std::memcpy(bytes.data() + 1, &size, sizeof size);
     bytes += text;
     const Seconds deadline = steady_now() + timeout_;
-    for (std::size_t sent = 0; sent < bytes.size();) {
-        if (!wait_for(peer_socket(peer), POLLOUT, deadline)) lost(peer, "takes no messages");
-        const ssize_t count =
-            ::send(peer_socket(peer), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (count < 0 && errno != EAGAIN && errno != EINTR) lost(peer, "has gone");
-        if (count > 0) sent += static_cast<std::size_t>(count);
-    }
+    if (!send_all(peer_socket(peer), bytes, deadline)) lost(peer, steady_now() >= deadline ? "takes no messages" : "has gone");
 }
 
 // While one rank is waited for, another may fail, and that is why the first does not come: so all are looked at.
@@ -72,26 +59,24 @@ void Rendezvous::read_bytes(int peer, char* bytes, std::size_t count) {
                 if (other != peer) check_other(other);
             continue;
         }
-        const ssize_t got = recv(peer_socket(peer), bytes + read, count - read, MSG_DONTWAIT);
+        const ssize_t got = recv(peer_socket(peer).number(), bytes + read, count - read, MSG_DONTWAIT);
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) lost(peer, "has gone");
         if (got > 0) read += static_cast<std::size_t>(got);
     }
 }
 
-Rendezvous::Message Rendezvous::receive(int peer) {
+std::string Rendezvous::receive(int peer) {
     char header[1 + sizeof(std::uint64_t)];
     read_bytes(peer, header, sizeof header);
     std::uint64_t size = 0;
     std::memcpy(&size, header + 1, sizeof size);
     if ((header[0] != data_message && header[0] != failure_message) || size > longest_message)
         lost(peer, "sends what is no message of this program");
-    Message message{header[0], std::string(size, '\0')};
-    read_bytes(peer, message.text.data(), size);
-    if (message.kind == failure_message) {
-        culprit_ = static_cast<int>(number_of(peer, message.text));
-        throw DeviceError(fmt::format("given up because rank {} failed", culprit_));
-    }
-    return message;
+    std::string text(size, '\0');
+    read_bytes(peer, text.data(), size);
+    if (header[0] == data_message) return text;
+    culprit_ = static_cast<int>(number_of(peer, text));
+    throw DeviceError(fmt::format("given up because rank {} failed", culprit_));
 }
 
 double Rendezvous::number_of(int peer, const std::string& text) {
@@ -106,12 +91,12 @@ std::vector<std::string> Rendezvous::gather(const std::string& value) {
         return {};
     }
     std::vector<std::string> values{value};
-    for (int peer = 1; peer < processes_; ++peer) values.push_back(receive(peer).text);
+    for (int peer = 1; peer < processes_; ++peer) values.push_back(receive(peer));
     return values;
 }
 
 std::string Rendezvous::broadcast(const std::string& value) {
-    if (rank_ > 0) return receive(0).text;
+    if (rank_ > 0) return receive(0);
     for (int peer = 1; peer < processes_; ++peer) send(peer, data_message, value);
     return value;
 }
@@ -121,34 +106,24 @@ void Rendezvous::meet() {
     broadcast("");
 }
 
-// Rank 0's clock at the middle of the quickest of some round trips.
 Seconds Rendezvous::clock_offset() {
-    constexpr int trips = 20;
-    Seconds offset, quickest(INFINITY);
-    if (rank_ == 0) {
-        for (int peer = 1; peer < processes_; ++peer)
-            for (int trip = 0; trip < trips; ++trip) {
-                receive(peer);
-                send(peer, data_message, fmt::format("{:.9f}", steady_now().si()));
-            }
-        return offset;
-    }
-    for (int trip = 0; trip < trips; ++trip) {
-        const Seconds sent = steady_now();
+    const auto ask = [&] {
         send(0, data_message, "");
-        const Seconds theirs(number_of(0, receive(0).text));
-        const Seconds back = steady_now();
-        if (back - sent >= quickest) continue;
-        quickest = back - sent;
-        offset = theirs - 0.5 * (sent + back);
-    }
-    return offset;
+        return Seconds(number_of(0, receive(0)));
+    };
+    if (rank_ > 0) return offset_to(ask);
+    for (int peer = 1; peer < processes_; ++peer)
+        for (int trip = 0; trip < clock_trips; ++trip) {
+            receive(peer);
+            send(peer, data_message, fmt::format("{:.9f}", steady_now().si()));
+        }
+    return {};
 }
 
 void Rendezvous::check_other(int peer) {
-    if (peer_socket(peer) < 0) return;
+    if (!peer_socket(peer).is_open()) return;
     char kind = 0;
-    const ssize_t got = recv(peer_socket(peer), &kind, 1, MSG_PEEK | MSG_DONTWAIT);
+    const ssize_t got = recv(peer_socket(peer).number(), &kind, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) lost(peer, "has gone");
     if (got > 0 && kind == failure_message) receive(peer);
 }
@@ -163,7 +138,7 @@ void Rendezvous::fail() noexcept {
     const std::string culprit = std::to_string(culprit_ >= 0 ? culprit_ : rank_);
     try {
         for (int peer = 0; peer < processes_; ++peer)
-            if (peer_socket(peer) >= 0) send(peer, failure_message, culprit);
+            if (peer_socket(peer).is_open()) send(peer, failure_message, culprit);
     } catch (const std::exception&) {
         // Whoever cannot be told sees the connection close.
     }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/door.h"
 #include "exec/launcher.h"
 #include "model/units.h"
 
@@ -16,9 +17,6 @@ class Rendezvous {
 public:
     // Rank 0 waits for all others, they look for it.
     Rendezvous(const Launch& launch, Seconds timeout);
-    Rendezvous(const Rendezvous&) = delete;
-    Rendezvous& operator=(const Rendezvous&) = delete;
-    ~Rendezvous();
 
     void set_timeout(Seconds timeout) { timeout_ = timeout; }
     std::vector<std::string> gather(const std::string& value);  // by rank, on rank 0; empty elsewhere
@@ -33,21 +31,17 @@ public:
     void fail() noexcept;
 
 private:
-    struct Message {
-        char kind = 0;
-        std::string text;
-    };
     void send(int peer, char kind, const std::string& text);
-    Message receive(int peer);
+    std::string receive(int peer);
     void check_other(int peer);
     void read_bytes(int peer, char* bytes, std::size_t count);
     double number_of(int peer, const std::string& text);
     [[noreturn]] void lost(int peer, const std::string& how);
-    [[nodiscard]] int peer_socket(int peer) const { return sockets_[static_cast<std::size_t>(peer)]; }
+    [[nodiscard]] const Socket& peer_socket(int peer) const { return sockets_[static_cast<std::size_t>(peer)]; }
 
     int rank_, processes_;
     Seconds timeout_;
-    std::vector<int> sockets_;  // by rank; -1 where there is no connection
+    std::vector<Socket> sockets_;  // by rank
     int culprit_ = -1;          // whom the others are told of
     bool failed_ = false;
 };

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <stdexcept>
+
+#include <fmt/format.h>
 
 #include "exec/footprint.h"
+#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 
@@ -11,91 +15,91 @@ namespace {
 
 void copy(std::span<const float> from, std::span<float> to) { std::copy(from.begin(), from.end(), to.begin()); }
 
-// to[i] = sum over participants of what each shows at offset + i.
-void sum_shown(const RankGroup& group, std::size_t offset, std::span<float> to) {
-    copy(group.shown(0).subspan(offset, to.size()), to);
-    for (std::size_t source = 1; source < group.size(); ++source) {
-        const auto values = group.shown(source).subspan(offset, to.size());
-        std::ranges::transform(to, values, to.begin(), std::plus{});
+struct Collective {
+    RankGroup& group;
+    std::size_t index;
+    std::span<float> input, output;
+
+    // What the others read in `read`, and they what this one does: between two meetings.
+    template <typename Read>
+    void show(std::span<float> values, Read read) const {
+        group.publish(index, values);
+        group.meet(index);
+        read();
+        group.meet(index);
     }
-}
+    // to[i] = sum over participants of what each shows at offset + i.
+    void sum_shown(std::size_t offset, std::span<float> to) const {
+        copy(group.shown(0).subspan(offset, to.size()), to);
+        for (std::size_t source = 1; source < group.size(); ++source)
+            std::ranges::transform(to, group.shown(source).subspan(offset, to.size()), to.begin(), std::plus{});
+    }
+
+    // Each sums its part of everybody's input, then fetches the other parts.
+    void operator()(const AllReduce&) const {
+        show(input, [&] {
+            const Part own = part_of(output.size(), index, group.size());
+            sum_shown(own.begin, output.subspan(own.begin, own.size()));
+        });
+        show(output, [&] {
+            for (std::size_t source = 0; source < group.size(); ++source) {
+                const Part part = part_of(output.size(), source, group.size());
+                if (source != index) copy(group.shown(source).subspan(part.begin, part.size()), output.subspan(part.begin));
+            }
+        });
+    }
+    void operator()(const AllGather&) const {
+        show(input, [&] {
+            for (std::size_t source = 0; source < group.size(); ++source) {
+                const Part part = part_of(output.size(), source, group.size());
+                copy(group.shown(source).first(part.size()), output.subspan(part.begin));
+            }
+        });
+    }
+    void operator()(const ReduceScatter&) const {
+        const Part own = part_of(input.size(), index, group.size());
+        show(input, [&] { sum_shown(own.begin, output.first(own.size())); });
+    }
+    void operator()(const Broadcast& op) const {
+        show(input, [&] { copy(group.shown(static_cast<std::size_t>(op.root)).first(output.size()), output); });
+    }
+    void operator()(const Reduce&) const {
+        show(input, [&] { if (!output.empty()) sum_shown(0, output); });
+    }
+    // Each shows what goes to target 0, 1, .. one after another, and takes what comes from source 0, 1, ..
+    void operator()(const AllToAll& op) const {
+        show(input, [&] {
+            std::size_t filled = 0;
+            for (std::size_t source = 0; source < group.size(); ++source) {
+                std::size_t before = 0;
+                for (std::size_t target = 0; target < index; ++target) before += exchanged(op, source, target, group.size());
+                const std::size_t count = exchanged(op, source, index, group.size());
+                copy(group.shown(source).subspan(before, count), output.subspan(filled));
+                filled += count;
+            }
+        });
+    }
+    // From participant 0 to participant 1, in pieces that meet one by one.
+    void operator()(const SendRecv& op) const {
+        group.publish(index, input);
+        const auto pieces = static_cast<std::size_t>(op.messages);
+        for (std::size_t message = 0; message < pieces; ++message) {
+            group.meet(index);
+            const Part part = part_of(output.size(), message, pieces);
+            copy(group.shown(0).subspan(part.begin, part.size()), output.subspan(part.begin));
+        }
+        group.meet(index);
+    }
+    void operator()(const Barrier&) const { group.meet(index); }
+    void operator()(const LocalOp auto& op) const {
+        throw std::logic_error(fmt::format("{} has places on several ranks", kind_name(op)));
+    }
+};
 
 }  // namespace
 
-// Each sums its part of everybody's input, then fetches the other parts.
-void all_reduce(RankGroup& group, std::size_t index, std::span<float> input, std::span<float> output) {
-    group.publish(index, input);
-    group.meet(index);
-    const Part own = part_of(output.size(), index, group.size());
-    sum_shown(group, own.begin, output.subspan(own.begin, own.end - own.begin));
-    group.meet(index);
-    group.publish(index, output);
-    group.meet(index);
-    for (std::size_t source = 0; source < group.size(); ++source) {
-        if (source == index) continue;
-        const Part part = part_of(output.size(), source, group.size());
-        copy(group.shown(source).subspan(part.begin, part.end - part.begin), output.subspan(part.begin));
-    }
-    group.meet(index);
-}
-
-void all_gather(RankGroup& group, std::size_t index, std::span<float> input, std::span<float> output) {
-    group.publish(index, input);
-    group.meet(index);
-    for (std::size_t source = 0; source < group.size(); ++source) {
-        const Part part = part_of(output.size(), source, group.size());
-        copy(group.shown(source).first(part.end - part.begin), output.subspan(part.begin));
-    }
-    group.meet(index);
-}
-
-void reduce_scatter(RankGroup& group, std::size_t index, std::span<float> input, std::span<float> output) {
-    group.publish(index, input);
-    group.meet(index);
-    const Part own = part_of(input.size(), index, group.size());
-    sum_shown(group, own.begin, output.first(own.end - own.begin));
-    group.meet(index);
-}
-
-void broadcast(RankGroup& group, std::size_t index, std::size_t root, std::span<float> input, std::span<float> output) {
-    if (index == root) group.publish(index, input);
-    group.meet(index);
-    if (index != root) copy(group.shown(root), output);
-    group.meet(index);
-}
-
-void reduce(RankGroup& group, std::size_t index, std::size_t root, std::span<float> input, std::span<float> output) {
-    group.publish(index, input);
-    group.meet(index);
-    if (index == root) sum_shown(group, 0, output);
-    group.meet(index);
-}
-
-void all_to_all(RankGroup& group, std::size_t index, std::span<const std::size_t> counts, std::span<float> input,
-                std::span<float> output) {
-    const std::size_t size = group.size();
-    group.publish(index, input);
-    group.meet(index);
-    std::size_t filled = 0;
-    for (std::size_t source = 0; source < size; ++source) {
-        std::size_t offset = 0;
-        for (std::size_t target = 0; target < index; ++target) offset += counts[source * size + target];
-        const std::size_t count = counts[source * size + index];
-        copy(group.shown(source).subspan(offset, count), output.subspan(filled));
-        filled += count;
-    }
-    group.meet(index);
-}
-
-void send_receive(RankGroup& group, std::size_t index, int messages, std::span<float> input, std::span<float> output) {
-    if (index == 0) group.publish(index, input);
-    const auto pieces = static_cast<std::size_t>(messages);
-    for (std::size_t message = 0; message < pieces; ++message) {
-        group.meet(index);
-        const Part part = part_of(output.size(), message, pieces);
-        copy(group.shown(0).subspan(part.begin, part.end - part.begin), output.subspan(part.begin));
-    }
-    group.meet(index);
+void communicate(RankGroup& group, std::size_t index, const Op& op, const Operands& at) {
+    std::visit(Collective{group, index, at.input, at.output}, op);
 }
 
 }  // namespace stepcast

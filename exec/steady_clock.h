@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cmath>
 
 #include "model/units.h"
 
@@ -9,6 +10,20 @@ namespace stepcast {
 
 inline Seconds steady_now() {
     return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+// What to add to this clock to read another process's, whose time `ask` asks for: the middle of the quickest of some round trips.
+inline constexpr int clock_trips = 20;
+template <typename Ask>
+Seconds offset_to(Ask ask) {
+    Seconds offset, quickest(INFINITY);
+    for (int trip = 0; trip < clock_trips; ++trip) {
+        const Seconds sent = steady_now(), theirs = ask(), back = steady_now();
+        if (back - sent >= quickest) continue;
+        quickest = back - sent;
+        offset = theirs - 0.5 * (sent + back);
+    }
+    return offset;
 }
 
 }  // namespace stepcast

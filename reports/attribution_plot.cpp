@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 
 namespace stepcast {
@@ -56,7 +55,6 @@ void plot_attribution(const std::vector<Comparison>& comparisons, const std::str
     const std::vector<std::string> parts = shown_parts(runs);
     // One box a part, stacked up or down from where the last of its sign ended: columns x, low, high.
     Plot plot;
-    std::string ticks;
     std::vector<std::pair<double, double>> reach(runs.size());
     double low = -1, high = 1;
     for (std::size_t p = 0; p < parts.size(); ++p) {
@@ -77,6 +75,7 @@ void plot_attribution(const std::vector<Comparison>& comparisons, const std::str
         for (const auto& [part, share] : run) whole += share;
         return fmt::format("{} {}\n", r++, whole);
     });
+    std::string ticks;
     for (std::size_t r = 0; r < runs.size(); ++r)
         ticks += fmt::format("{}{} {}", r == 0 ? "" : ", ", gnuplot_text(names[r]), r);
     plot.add("$whole using ($1-0.42):2:(0.84):(0) with vectors nohead lc '#000000' lw 2.5", "error of the step");

@@ -11,11 +11,6 @@ namespace {
 
 constexpr double hour = 3600, day = 24 * hour;
 
-// Three figures.
-std::string figure(double value) {
-    return fmt::format("{:.{}f}", value, value >= 100 ? 0 : value >= 10 ? 1 : 2);
-}
-
 // In the unit that suits `middle`.
 std::string money_figure(double money, double middle) {
     if (!std::isfinite(money)) return "n/a";
@@ -29,8 +24,10 @@ std::string energy_figure(Joules energy) {
     return kwh >= 1e3 ? figure(kwh / 1e3) + " MWh" : figure(kwh) + " kWh";
 }
 
-// "middle (low .. high)" of texts that end in one unit; without the range where all are alike.
-std::string with_range(const std::string& low, const std::string& middle, const std::string& high) {
+// "middle (low .. high)" of values whose texts end in one unit; without the range where all are alike.
+template <class Value, class TextOf>
+std::string with_range(const std::array<Value, 3>& values, TextOf text_of) {
+    const std::string low = text_of(values[0]), middle = text_of(values[1]), high = text_of(values[2]);
     if (low == high) return middle;
     const auto unit = low.find_last_of(' ');
     const bool same = unit != std::string::npos && high.ends_with(low.substr(unit));
@@ -54,18 +51,11 @@ std::string spoken_count(double count) {
     return count_text(count);
 }
 
-std::string days_text(const Campaign& c) {
-    return with_range(duration_text(c.time[0]), duration_text(c.time[1]), duration_text(c.time[2]));
-}
+std::string days_text(const Campaign& c) { return with_range(c.time, duration_text); }
 std::string money_text(const Campaign& c) {
-    const auto figure_of = [&](double money) { return money_figure(money, c.money[1]); };
-    return c.money[1] > 0 ? with_range(figure_of(c.money[0]), figure_of(c.money[1]), figure_of(c.money[2])) : "-";
+    return c.money[1] > 0 ? with_range(c.money, [&](double money) { return money_figure(money, c.money[1]); }) : "-";
 }
-std::string energy_text(const Campaign& c) {
-    return c.energy[1] > Joules(0)
-               ? with_range(energy_figure(c.energy[0]), energy_figure(c.energy[1]), energy_figure(c.energy[2]))
-               : "-";
-}
+std::string energy_text(const Campaign& c) { return c.energy[1] > Joules(0) ? with_range(c.energy, energy_figure) : "-"; }
 
 std::string price_text(const Campaign& c) {
     if (c.offer.price_per_gpu_hour <= 0) return "price not known: set cluster.price_per_gpu_hour, or --market";

@@ -11,8 +11,22 @@
 
 #include "model/files/whole_files.h"
 #include "model/graph/op_kinds.h"
+#include "model/names.h"
 
 namespace stepcast {
+
+constexpr auto names_of(HostWork::Kind) {
+    using enum HostWork::Kind;
+    return name_table<HostWork::Kind>("a kind of host work", {{framework, "framework"}, {module, "module"}, {layer, "layer"},
+        {exchange_setup, "exchange_setup"}, {experts, "expert_layer"}, {schedule, "schedule"}, {assignment, "assignment"},
+        {read, "read"}, {flatten, "flatten"}, {update, "update"}, {gather, "gather"}, {input, "input"},
+        {micro_batch, "micro_batch"}, {exchange, "exchange"}});
+}
+constexpr auto names_of(Trace::Origin) {
+    using enum Trace::Origin;
+    return name_table<Trace::Origin>("an origin", {{simulated, "simulated"}, {executed, "executed"}, {imported, "imported"}});
+}
+
 namespace {
 
 std::string quoted(std::string_view text) {
@@ -41,26 +55,6 @@ private:
     fmt::memory_buffer text_;
     bool first_ = true;
 };
-
-const char* kind_text(HostWork::Kind kind) {
-    switch (kind) {
-        case HostWork::Kind::framework: return "framework";
-        case HostWork::Kind::module: return "module";
-        case HostWork::Kind::layer: return "layer";
-        case HostWork::Kind::exchange_setup: return "exchange_setup";
-        case HostWork::Kind::experts: return "expert_layer";
-        case HostWork::Kind::schedule: return "schedule";
-        case HostWork::Kind::assignment: return "assignment";
-        case HostWork::Kind::read: return "read";
-        case HostWork::Kind::flatten: return "flatten";
-        case HostWork::Kind::update: return "update";
-        case HostWork::Kind::gather: return "gather";
-        case HostWork::Kind::input: return "input";
-        case HostWork::Kind::micro_batch: return "micro_batch";
-        case HostWork::Kind::exchange: return "exchange";
-    }
-    return "?";
-}
 
 // The sizes of an op as further members of an event's args.
 struct OpSizes {
@@ -92,7 +86,7 @@ struct OpSizes {
     }
     std::string operator()(const AllToAll& op) const { return fmt::format(",\"bytes\":{:.0f}", bytes_moved(op).si()); }
     std::string operator()(const HostWork& op) const {
-        return fmt::format(",\"work\":\"{}\",\"calls\":{:g}", kind_text(op.kind), op.calls);
+        return fmt::format(",\"work\":\"{}\",\"calls\":{:g}", to_string(op.kind), op.calls);
     }
     std::string operator()(const Barrier&) const { return ""; }
     std::string operator()(const OneOf<AllReduce, AllGather, ReduceScatter, Broadcast, Reduce> auto& op) const {
@@ -191,17 +185,8 @@ void add_traced(Events& events, const TracedSlices& traced) {
     add_memory(events, traced.memory);
 }
 
-const char* origin_name(Trace::Origin origin) {
-    switch (origin) {
-        case Trace::Origin::simulated: return "simulated";
-        case Trace::Origin::executed: return "executed";
-        case Trace::Origin::imported: return "imported";
-    }
-    return "?";
-}
-
 void write_events(WholeFile& out, const TaskGraph& graph, const Trace& trace, const TraceExtras& extras) {
-    std::string head = fmt::format(R"({{"displayTimeUnit":"ms","otherData":{{"origin":"{}")", origin_name(trace.origin));
+    std::string head = fmt::format(R"({{"displayTimeUnit":"ms","otherData":{{"origin":"{}")", to_string(trace.origin));
     for (const auto& [name, value] : extras.notes) head += ',' + stepcast::quoted(name) + ':' + stepcast::quoted(value);
     out.write(head + "},\"traceEvents\":[\n");
     Events events(out);

@@ -16,21 +16,13 @@ namespace {
 
 // Ranks from 1, ties share their average.
 std::vector<double> ranks_of(const std::vector<double>& values) {
-    std::vector<std::size_t> order(values.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::sort(order, {}, [&](std::size_t i) { return values[i]; });
-    std::vector<double> ranks(values.size());
-    for (std::size_t first = 0; first < order.size();) {
-        std::size_t last = first + 1;
-        while (last < order.size() && values[order[last]] == values[order[first]]) ++last;
-        const double shared = (static_cast<double>(first + 1) + static_cast<double>(last)) / 2;
-        for (; first < last; ++first) ranks[order[first]] = shared;
+    std::vector<double> sorted = values, ranks;
+    std::ranges::sort(sorted);
+    for (const double value : values) {
+        const auto alike = std::ranges::equal_range(sorted, value);
+        ranks.push_back(static_cast<double>((alike.begin() - sorted.begin()) + 1 + (alike.end() - sorted.begin())) / 2);
     }
     return ranks;
-}
-
-double mean(const std::vector<double>& values) {
-    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 std::optional<double> correlation_within_series(const std::vector<Comparison>& comparisons) {
@@ -66,6 +58,10 @@ void add_regret(CompareSummary& s, const std::vector<Comparison>& comparisons) {
 }
 
 }  // namespace
+
+double mean(const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
 
 std::optional<double> spearman(const std::vector<double>& a, const std::vector<double>& b) {
     if (a.size() < 2 || a.size() != b.size()) return std::nullopt;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ std::vector<PhaseComparison> phase_comparisons(const Comparison& comparison);
 // Share of the recorded steps inside p10..p90; empty without a forecast or a recorded series.
 std::optional<double> series_inside(const Comparison& comparison);
 
+double mean(const std::vector<double>& values);
 // Spearman's rank correlation with average ranks for ties; empty for fewer than two or constant values.
 std::optional<double> spearman(const std::vector<double>& a, const std::vector<double>& b);
 
@@ -79,5 +81,18 @@ double regret(const Decision& decision);  // chosen / best - 1
 
 // In the order of their first rows; cases without a forecast do not count.
 std::vector<Decision> decisions_of(const std::vector<Comparison>& comparisons);
+
+// Sentences that every sink says.
+
+std::vector<std::string> all_assumptions(const std::vector<Comparison>& comparisons);
+std::vector<std::string> all_provenance(const std::vector<Comparison>& comparisons);
+std::set<std::string> machines_of(const std::vector<Comparison>& comparisons);  // clusters of the predicted ones
+std::string inside_text(const Comparison& comparison);  // "yes", "no", "-" without an interval
+std::string role_text(const Case& what);                // "fitted on", "seen", "unseen"
+
+// "mean error 4.1 %, median 2.8 %, ..".
+std::string errors_text(const CompareSummary& summary);
+// What a comparison comes to; the evidence apart.
+std::vector<std::string> summary_sentences(const std::vector<Comparison>& comparisons);
 
 }  // namespace stepcast

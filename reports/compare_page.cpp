@@ -9,7 +9,6 @@
 #include "model/records/provenance.h"
 #include "reports/tables.h"
 #include "reports/compare.h"
-#include "reports/comparison_words.h"
 #include "reports/plots.h"
 #include "reports/text.h"
 

@@ -80,7 +80,7 @@ Json errors(const CompareSummary& s) {
             {"median_ape", figure(s.median_ape)},
             {"p90_ape", figure(s.p90_ape)},
             {"bias", figure(s.bias)},
-            {"rank_correlation", s.rank_correlation ? number(*s.rank_correlation) : Json(nullptr)},
+            {"rank_correlation", optional_number(s.rank_correlation)},
             {"regret", optional_number(s.regret)},
             {"regret_worst", s.regret ? number(s.worst_regret) : Json(nullptr)},
             {"decisions", s.decisions},

@@ -28,9 +28,7 @@ void merge_smallest(CaseSeries& series) {
 }  // namespace
 
 std::string machine_title(const std::vector<Comparison>& comparisons) {
-    std::set<std::string> names;
-    for (const Comparison& c : comparisons)
-        if (c.forecast) names.insert(c.what.experiment.cluster.name);
+    const std::set<std::string> names = machines_of(comparisons);
     return names.size() == 1 ? " on " + *names.begin() : "";
 }
 
@@ -53,20 +51,15 @@ std::string clusters_text(const std::vector<Comparison>& comparisons) {
                : fmt::format("cluster{} {}", names.size() == 1 ? "" : "s", fmt::join(names, ", "));
 }
 
-CaseCount count_of(const std::vector<Comparison>& comparisons, std::size_t shown, std::size_t expected) {
+std::string count_title(const std::vector<Comparison>& comparisons, std::size_t shown) {
+    const std::size_t all = comparisons.size();
     const auto refused =
-        std::count_if(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return !c.forecast; });
-    return {shown, static_cast<std::size_t>(refused), std::max(expected, comparisons.size())};
-}
-
-std::string count_title(const CaseCount& count) {
-    std::string text =
-        fmt::format("{}{} of {} cases", count.shown < count.expected ? "only " : "", count.shown, count.expected);
+        static_cast<std::size_t>(std::ranges::count_if(comparisons, [](const Comparison& c) { return !c.forecast; }));
     std::vector<std::string> why;
-    if (count.refused > 0) why.push_back(fmt::format("{} refused", count.refused));
-    if (const auto other = count.expected - count.shown - count.refused; other > 0)
-        why.push_back(fmt::format("{} not shown", other));
-    return why.empty() ? text : text + fmt::format(" ({})", fmt::join(why, ", "));
+    if (refused > 0) why.push_back(fmt::format("{} refused", refused));
+    if (all > shown + refused) why.push_back(fmt::format("{} not shown", all - shown - refused));
+    return fmt::format("{}{} of {} cases", shown < all ? "only " : "", shown, all) +
+           (why.empty() ? "" : fmt::format(" ({})", fmt::join(why, ", ")));
 }
 
 void need_cases(std::size_t shown, const std::string& path) {

@@ -26,11 +26,7 @@ std::string clusters_text(const std::vector<Comparison>& comparisons);
 // " on dgx-h100"; "" where there are several.
 std::string machine_title(const std::vector<Comparison>& comparisons);
 
-struct CaseCount {
-    std::size_t shown = 0, refused = 0, expected = 0;
-};
-CaseCount count_of(const std::vector<Comparison>& comparisons, std::size_t shown, std::size_t expected);
-std::string count_title(const CaseCount& count);                     // "only 7 of 9 cases (1 refused, 1 not shown)"
+std::string count_title(const std::vector<Comparison>& comparisons, std::size_t shown);  // "only 7 of 9 cases (1 refused, 1 not shown)"
 std::string error_text(const std::vector<Comparison>& comparisons);  // mean, median, bias, worst, inside
 void need_cases(std::size_t shown, const std::string& path);         // throws ConfigError for none
 

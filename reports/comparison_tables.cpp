@@ -1,11 +1,10 @@
 #include <algorithm>
-#include <set>
 
 #include <fmt/format.h>
 
 #include "model/files/csv.h"
 #include "reports/tables.h"
-#include "reports/comparison_words.h"
+#include "reports/compare.h"
 #include "reports/text.h"
 
 namespace stepcast {
@@ -30,13 +29,6 @@ void add_row(Table& table, const Comparison& c, const std::vector<Cell>& cells) 
     table.rows.push_back(std::move(row));
 }
 
-std::size_t machines_of(const Comparisons& comparisons) {
-    std::set<std::string> names;
-    for (const Comparison& c : comparisons)
-        if (c.forecast) names.insert(c.what.experiment.cluster.name);
-    return names.size();
-}
-
 // Where the cases ran on several machines each group says which.
 std::string case_lines(const Comparisons& comparisons) {
     const bool roles = std::any_of(comparisons.begin(), comparisons.end(),
@@ -44,7 +36,7 @@ std::string case_lines(const Comparisons& comparisons) {
     Table table{"", {case_column("case", comparisons, roles ? 34 : 44), {"measured", 11}, {"predicted", 11}, {"p10 .. p90", 19},
                      {"error", 8}, {"inside", 6}, {roles ? "row" : "", 0, true}}, {}};
     std::string machine, refused;
-    const bool several = machines_of(comparisons) > 1;
+    const bool several = machines_of(comparisons).size() > 1;
     for (const Comparison& c : comparisons) {
         if (!c.forecast) {
             refused += wrapped(fmt::format("{:<{}}  refused: {}", c.what.case_id, table.columns.front().width, c.refused_because), 4);

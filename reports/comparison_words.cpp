@@ -1,4 +1,4 @@
-#include "reports/comparison_words.h"
+#include "reports/compare.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -50,6 +50,13 @@ std::vector<std::string> all_provenance(const Comparisons& comparisons) {
     for (const Comparison& c : comparisons)
         if (c.forecast) add_once(found, provenance_text(c.what.experiment.cluster));
     return found;
+}
+
+std::set<std::string> machines_of(const Comparisons& comparisons) {
+    std::set<std::string> names;
+    for (const Comparison& c : comparisons)
+        if (c.forecast) names.insert(c.what.experiment.cluster.name);
+    return names;
 }
 
 std::string inside_text(const Comparison& c) {

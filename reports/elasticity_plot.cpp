@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 #include "reports/text.h"
 

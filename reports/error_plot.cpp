@@ -7,7 +7,6 @@
 
 #include "reports/compare.h"
 #include "reports/comparison_series.h"
-#include "reports/gnuplot.h"
 
 namespace stepcast {
 namespace {
@@ -76,7 +75,7 @@ void plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
         series, [](const Comparison& c) { return static_cast<double>(std::max(1, c.what.experiment.workload.seq)); });
     const double right = legend_edge(legend), middle = (0.1 + right) / 2;
     std::string script = data_of(series, edge) + frame({title + machine_title(comparisons) + ": error of " +
-                                                            count_title(count_of(comparisons, size_of(series), 0)),
+                                                            count_title(comparisons, size_of(series)),
                                                         error_text(comparisons), clusters_text(comparisons), legend});
     script += fmt::format(
         "set multiplot\n{}set samples 60\nset logscale x\nset yrange [{}:{}]\nset ylabel 'predicted over measured - 1 "

@@ -4,12 +4,12 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 #include "reports/text.h"
 
@@ -92,13 +92,9 @@ std::vector<Placed> placed_boxes(const GanttRow& row, std::size_t index, Seconds
     return placed;
 }
 
-struct Panel {
-    std::string data, plot;
-};
-
-Panel timeline_of(const Gantt& g, std::size_t index, Seconds longest, const TimeUnit& unit) {
-    Panel panel;
-    std::vector<std::string> parts;
+// Draws the slots of one step within the axes that `settings` set.
+std::string timeline_of(const Gantt& g, std::size_t index, Seconds longest, const TimeUnit& unit, const std::string& settings) {
+    Plot panel;
     std::vector<Placed> placed;
     for (std::size_t r = 0; r < g.rows.size(); ++r)
         for (const Placed& box : placed_boxes(g.rows[r], r, longest)) placed.push_back(box);
@@ -112,7 +108,7 @@ Panel timeline_of(const Gantt& g, std::size_t index, Seconds longest, const Time
         const auto name = fmt::format("$g{}k{}", index, static_cast<int>(look.kind));
         panel.data += name + " << EOD\n" + lines + "EOD\n";
         const char* const style = look.kind == GanttKind::idle ? "fs pattern 4 border lc '#cccccc'" : "fs solid noborder";
-        parts.push_back(fmt::format("{} using 1:2:3:4:5:6 with boxxyerror {} fc '{}' lw 0.6", name, style, look.colour));
+        panel.add(fmt::format("{} using 1:2:3:4:5:6 with boxxyerror {} fc '{}' lw 0.6", name, style, look.colour));
     }
     std::string numbers;
     for (std::size_t r = 0; r < g.rows.size(); ++r)
@@ -125,10 +121,9 @@ Panel timeline_of(const Gantt& g, std::size_t index, Seconds longest, const Time
         }
     if (!numbers.empty()) {
         panel.data += fmt::format("$n{} << EOD\n{}EOD\n", index, numbers);
-        parts.push_back(fmt::format("$n{} using 1:2:3 with labels font ',13' textcolor '#101010'", index));
+        panel.add(fmt::format("$n{} using 1:2:3 with labels font ',13' textcolor '#101010'", index));
     }
-    panel.plot = plot_command(parts, std::vector<std::string>(parts.size()));
-    return panel;
+    return panel.data + settings + plot_command(panel.parts, panel.labels);
 }
 
 // Between ticks, so that two or three show: 1, 2 or 5 of a decade.
@@ -147,33 +142,29 @@ bool shows_capacity(const Gantt& g) {
     return g.capacity > Bytes(0) && g.capacity < 3 * most->second;
 }
 
-Panel memory_of(const Gantt& g, std::size_t index, const TimeUnit& unit, bool is_low, bool is_alone) {
-    Panel panel;
-    double most = 0;
-    panel.data = fmt::format("$m{} << EOD\n", index);
-    double before = g.memory.front().second.si() / gib;
-    for (const auto& [time, bytes] : g.memory) {  // a stair: two points a change
-        const double now = bytes.si() / gib, x = time.si() * unit.factor;
-        panel.data += fmt::format("{0:.7g} {1:.6g}\n{0:.7g} {2:.6g}\n", x, before, now);
+std::string memory_of(const Gantt& g, std::size_t index, const TimeUnit& unit, bool is_low, bool is_alone, const std::string& settings) {
+    Plot panel;
+    double most = 0, before = g.memory.front().second.si() / gib;
+    panel.add_block(fmt::format("m{}", index), g.memory, [&](const auto& change) {  // a stair: two points a change
+        const double now = change.second.si() / gib, x = change.first.si() * unit.factor;
         most = std::max(most, now);
-        before = now;
-    }
-    panel.data += "EOD\n";
+        return fmt::format("{0:.7g} {1:.6g}\n{0:.7g} {2:.6g}\n", x, std::exchange(before, now), now);
+    });
     const double capacity = g.capacity.si() / gib;
     const bool shown = shows_capacity(g);
-    std::vector<std::string> parts{fmt::format("$m{} using 1:2 with filledcurves y1=0 fs solid 0.3 noborder lc '{}'", index, colour(0)),
-                                   fmt::format("$m{} using 1:2 with lines lw 1.2 lc '{}'", index, colour(0))};
-    if (shown) parts.push_back(fmt::format("{} with lines dt 2 lw 1.2 lc '#C1272D'", capacity));
+    panel.add(fmt::format("$m{} using 1:2 with filledcurves y1=0 fs solid 0.3 noborder lc '{}'", index, colour(0)));
+    panel.add(fmt::format("$m{} using 1:2 with lines lw 1.2 lc '{}'", index, colour(0)));
+    if (shown) panel.add(fmt::format("{} with lines dt 2 lw 1.2 lc '#C1272D'", capacity));
     const double high = shown ? std::max(most, capacity) : most;
     // next to the curve; of several panels, whose first has the key of colours there, in their titles
     const std::string label = is_alone ? g.memory_label + " [GiB]" + (shown ? "\ndashed: the device's" : "") : "";
     const std::string ticks =
         is_low ? fmt::format("(0, {:.0f})", shown ? capacity : most) : fmt::format("{}", tick_of(high));
-    panel.plot = fmt::format("set label 5 {} at graph 1.012,0.55 font ',13' textcolor '#333333'\nset yrange [0:{}]\n"
-                             "set ytics {} font ',12'\n",
-                             gnuplot_text(label), 1.12 * high, ticks) +
-                 plot_command(parts, std::vector<std::string>(parts.size()));
-    return panel;
+    return panel.data + settings +
+           fmt::format("set label 5 {} at graph 1.012,0.55 font ',13' textcolor '#333333'\nset yrange [0:{}]\n"
+                       "set ytics {} font ',12'\n",
+                       gnuplot_text(label), 1.12 * high, ticks) +
+           plot_command(panel.parts, panel.labels);
 }
 
 // The key in the column on the right, of the kinds that occur.
@@ -208,13 +199,6 @@ std::string gantt_frame(std::span<const Gantt> gantts, Seconds longest) {
     return frame({title, meaning, "", {"backward, weights.."}});
 }
 
-std::string row_ticks(const Gantt& g) {
-    std::string ticks;
-    for (std::size_t r = 0; r < g.rows.size(); ++r)
-        ticks += fmt::format("{}{} {}", r == 0 ? "" : ",", gnuplot_text(g.rows[r].label), r);
-    return ticks;
-}
-
 }  // namespace
 
 void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
@@ -237,24 +221,23 @@ void plot_gantts(std::span<const Gantt> gantts, const std::string& path) {
         const bool last = i + 1 == gantts.size();
         const double end = y - row_height * static_cast<double>(g.rows.size());
         const bool memory = !g.memory.empty();
-        const Panel line = timeline_of(g, i, longest, unit);
         const std::string x_label = fmt::format("set xlabel 'time [{}]' offset 0,0.3\nset format x '%g'\n", unit.name);
-        script += line.data + fmt::format("set tmargin at screen {:.4f}\nset bmargin at screen {:.4f}\nset yrange [{}:-0.5]\n"
-                                          "set ytics ({}) font ',13'\n",
-                                          y, end, static_cast<double>(g.rows.size()) - 0.5, row_ticks(g));
-        script += last && !memory ? x_label : "unset xlabel\nset format x ''\n";
+        std::string settings = fmt::format("set tmargin at screen {:.4f}\nset bmargin at screen {:.4f}\nset yrange [{}:-0.5]\n"
+                                           "set ytics ({}) font ',13'\n",
+                                           y, end, static_cast<double>(g.rows.size()) - 0.5, named_ticks(g.rows, &GanttRow::label));
+        settings += last && !memory ? x_label : "unset xlabel\nset format x ''\n";
         if (gantts.size() > 1)
-            script += fmt::format("set label 4 {} at screen 0.135,{:.4f} font ',16'\n",
-                                  gnuplot_text(g.title + ", " + time_text(g.step) +
-                                               (memory ? "; beneath: " + g.memory_label + " [GiB]" + (shows_capacity(g) ? ", dashed: the device's" : "") : "")),
-                                  y + 0.016);
-        script += line.plot + "unset label\n" + "unset object\n";
+            settings += fmt::format("set label 4 {} at screen 0.135,{:.4f} font ',16'\n",
+                                    gnuplot_text(g.title + ", " + time_text(g.step) +
+                                                 (memory ? "; beneath: " + g.memory_label + " [GiB]" + (shows_capacity(g) ? ", dashed: the device's" : "") : "")),
+                                    y + 0.016);
+        script += timeline_of(g, i, longest, unit, settings) + "unset label\n" + "unset object\n";
         y = end;
         if (memory) {
-            const Panel curve = memory_of(g, i, unit, memory_rows * row_height < 0.08, gantts.size() == 1);
             const double from = y - 0.6 * row_height, to = from - memory_rows * row_height;
-            script += curve.data + fmt::format("set tmargin at screen {:.4f}\nset bmargin at screen {:.4f}\n", from, to) +
-                      (last ? x_label : "unset xlabel\nset format x ''\n") + curve.plot + "unset label 5\n";
+            settings = fmt::format("set tmargin at screen {:.4f}\nset bmargin at screen {:.4f}\n", from, to) +
+                       (last ? x_label : "unset xlabel\nset format x ''\n");
+            script += memory_of(g, i, unit, memory_rows * row_height < 0.08, gantts.size() == 1, settings) + "unset label 5\n";
             y = to;
         }
         y -= gap;

@@ -1,6 +1,6 @@
 // The one file that starts gnuplot. It gets its script and gives its picture through memory: no path and no shell is
 // between, and its settings are its own, not those of the user's home.
-#include "reports/gnuplot.h"
+#include "reports/plot_frame.h"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string_view>
 #include <vector>
@@ -44,13 +46,7 @@ std::string gnuplot_on_path() {
 class MemoryFile {
 public:
     explicit MemoryFile(std::string_view text = {}) : file_(memfd_create("stepcast", MFD_CLOEXEC)) {
-        if (file_ < 0) throw ConfigError("a plot: no memory for its script");
-        while (!text.empty()) {
-            const ssize_t count = write(file_, text.data(), text.size());
-            if (count < 0 && errno != EINTR) throw ConfigError("a plot: no memory for its script");
-            if (count > 0) text.remove_prefix(static_cast<std::size_t>(count));
-        }
-        lseek(file_, 0, SEEK_SET);
+        if (!(std::ofstream(path(), std::ios::binary) << text << std::flush)) throw ConfigError("a plot: no memory for its script");
     }
     ~MemoryFile() { close(file_); }
     MemoryFile(const MemoryFile&) = delete;
@@ -58,15 +54,13 @@ public:
 
     [[nodiscard]] int file() const { return file_; }
     [[nodiscard]] std::string text() const {
-        std::string text(static_cast<std::size_t>(lseek(file_, 0, SEEK_END)), '\0');
-        std::size_t at = 0;
-        for (ssize_t count = 1; count > 0 && at < text.size(); at += static_cast<std::size_t>(std::max<ssize_t>(count, 0)))
-            count = pread(file_, text.data() + at, text.size() - at, static_cast<off_t>(at));
-        text.resize(at);
-        return text;
+        std::ifstream file(path(), std::ios::binary);
+        return {std::istreambuf_iterator<char>(file), {}};
     }
 
 private:
+    [[nodiscard]] std::string path() const { return fmt::format("/proc/self/fd/{}", file_); }
+
     int file_;
 };
 

@@ -1,7 +1,5 @@
 #include "reports/json.h"
 
-#include <numeric>
-
 #include "model/records/measurements.h"
 #include "reports/tables.h"
 #include "reports/json_parts.h"
@@ -74,8 +72,7 @@ Json explained(const Explanation& x) {
 
 Json sampled(const std::vector<double>& values) {
     if (values.empty()) return nullptr;
-    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-    return {{"mean", number(mean)},
+    return {{"mean", number(mean(values))},
             {"p10", number(quantile(values, 0.1))},
             {"p50", number(quantile(values, 0.5))},
             {"p90", number(quantile(values, 0.9))},

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "reports/gnuplot.h"
 #include "reports/tables.h"
 #include "reports/plot_frame.h"
 #include "reports/text.h"
@@ -208,7 +207,6 @@ bool plot_devices(const Rows& all, const std::string& title, const std::string& 
     if (devices.size() < 2 || by_class.size() > most_series) return false;
     constexpr double most = 40;
     Plot plot{.parts = {"10 with lines lc '#999999' lw 0.8 dt 2", "5 with lines lc '#cccccc' lw 0.8 dt 2"}, .labels = {"", ""}};
-    std::string ticks;
     std::size_t i = 0;
     for (const auto& [name, of_devices] : by_class) {
         plot.data += fmt::format("$class{} << EOD\n", i);
@@ -221,12 +219,10 @@ bool plot_devices(const Rows& all, const std::string& title, const std::string& 
         plot.add(fmt::format("$class{} using 1:2 with points pt {} ps 1.6 lc '{}'", i, point_type(i), colour(i)), name);
         ++i;
     }
-    for (std::size_t d = 0; d < devices.size(); ++d)
-        ticks += fmt::format("{}{} {}", d == 0 ? "" : ",", gnuplot_text(without_maker(devices[d])), d);
     plot.draw(title + fmt::format(": {} devices, {} rows", devices.size(), count),
               fmt::format("median error by kind, of rows that were not fitted; beyond {:.0f} % at the edge", most), "",
               bar_labels(devices, "") + fmt::format("set xtics ({})\nset xrange [-0.6:{}]\nset yrange [0:{}]\nset ylabel 'median error [%]'\n",
-                                                    ticks, static_cast<double>(devices.size()) - 0.4, most + 1),
+                                                    named_ticks(devices, without_maker), static_cast<double>(devices.size()) - 0.4, most + 1),
               path);
     return true;
 }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/files/whole_files.h"
@@ -41,6 +42,10 @@ struct Page {
 std::string markdown_of(const Page& page);
 // One file that needs no other: pictures are read from `folder`.
 std::string html_of(const Page& page, const std::string& folder);
+
+// A picture of gnuplot's alone, with names of its own (so that several share a page) and its greys as the page's variables,
+// which are others on a dark ground. Colours of data stay. "" for what is no SVG of gnuplot's.
+std::string inline_svg(std::string_view svg, std::string_view label);
 
 // Facts that are not there yet.
 void add_once(std::vector<Fact>& facts, const std::vector<Fact>& more);

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "reports/gnuplot.h"
 
 namespace stepcast {
 

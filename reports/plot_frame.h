@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -17,6 +18,12 @@ inline constexpr std::array<const char*, 12> colours{"#0072B2", "#D55E00", "#009
 inline constexpr std::array<int, 5> point_types{7, 5, 9, 13, 11};
 inline const char* colour(std::size_t i) { return colours[i % colours.size()]; }
 inline int point_type(std::size_t i) { return point_types[i % point_types.size()]; }
+
+// Renders `script` (everything but terminal and output) to PATH.png and PATH.svg. Each file appears whole or not at
+// all. Throws ConfigError: no gnuplot (names the package), gnuplot died or complained, an empty or broken picture.
+void render_plot(const std::string& script, const std::string& path);
+// `text` as a gnuplot string; may break into lines.
+std::string gnuplot_text(std::string_view text);
 
 struct PlotWords {
     std::string title, subtitle, footnote;
@@ -43,6 +50,18 @@ std::string log_time_ticks(const PlotRange& range_ms, const char* axes);
 
 // Powers of two along x, at most so many of them: "64 KiB" with unit "B".
 std::string binary_ticks(const PlotRange& range, std::string_view unit, std::size_t most = 7);
+
+// Named ticks at 0, 1, ..: of each item its name, or of every so manieth.
+template <typename Items, typename NameOf>
+std::string named_ticks(const Items& items, NameOf name_of, std::size_t every = 1) {
+    std::string text;
+    std::size_t at = 0;
+    for (const auto& item : items) {
+        if (at % every == 0) text += (at == 0 ? "" : ",") + gnuplot_text(std::invoke(name_of, item)) + " " + std::to_string(at);
+        ++at;
+    }
+    return text;
+}
 
 // A name under a bar: without the `beginning` that all share, long ones with their middle left out.
 std::string bar_label(const std::string& name, const std::string& beginning);

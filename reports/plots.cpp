@@ -10,7 +10,6 @@
 #include "model/errors.h"
 #include "reports/compare.h"
 #include "reports/comparison_series.h"
-#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 #include "reports/text.h"
 
@@ -53,8 +52,7 @@ bool are_lengths(const CaseSeries& series) {
 
 }  // namespace
 
-void plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
-                  std::size_t expected) {
+void plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
     const CaseSeries series = series_of(comparisons, false);
     need_cases(size_of(series), path);
     const PlotRange data = range_ms(series);
@@ -83,12 +81,11 @@ void plot_scatter(const std::vector<Comparison>& comparisons, const std::string&
         "yrange [{0}:{1}]\nset samples 400\n",
         axis.low, axis.high, data.is_wide() ? "" : " [ms]");
     if (data.is_wide()) settings += "set logscale xy\n" + log_time_ticks(axis, "xy");
-    plot.draw(title + machine_title(comparisons) + ": " + count_title(count_of(comparisons, size_of(series), expected)),
+    plot.draw(title + machine_title(comparisons) + ": " + count_title(comparisons, size_of(series)),
               error_text(comparisons), clusters_text(comparisons), settings, path);
 }
 
-void plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
-                          std::size_t expected) {
+void plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
     const CaseSeries series = series_of(comparisons, true);
     need_cases(size_of(series), path);
     const PlotRange data = range_ms(series);
@@ -116,7 +113,7 @@ void plot_against_experts(const std::vector<Comparison>& comparisons, const std:
         *positions.begin() / 1.15, *positions.rbegin() * 1.15, fmt::join(apart(positions), ","));
     settings += logarithmic ? "set logscale y\n" + log_ticks({data.low / 1.2, data.high * 1.2}, "y")
                             : fmt::format("set yrange [0:{}]\n", data.high * 1.06);
-    plot.draw(title + machine_title(comparisons) + ": " + count_title(count_of(comparisons, size_of(series), expected)),
+    plot.draw(title + machine_title(comparisons) + ": " + count_title(comparisons, size_of(series)),
               "lines: predicted p50, bands: predicted p10..p90, large points: measured median", clusters_text(comparisons),
               settings + "set style fill transparent solid 0.2 noborder\n", path);
 }
@@ -162,25 +159,21 @@ BarScale bar_scale(const std::vector<const Comparison*>& shown) {
 
 }  // namespace
 
-void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
-                    std::size_t expected) {
+void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
     const std::vector<const Comparison*> shown = worst_cases(comparisons);
     std::vector<std::string> names;
     for (const Comparison* c : shown) names.push_back(c->what.case_id);
     need_cases(names.size(), path);
     const std::string beginning = common_beginning(names);
     const BarScale scaled = bar_scale(shown);
-    Plot plot{.data = "$bars << EOD\n"};
-    std::string ticks;
+    Plot plot;
     double highest = 0;
-    for (std::size_t bar = 0; bar < shown.size(); ++bar) {  // names are no data: there a quote would end a column
-        const Comparison* c = shown[bar];
-        ticks += fmt::format("{}{} {}", bar == 0 ? "" : ",", gnuplot_text(bar_label(names[bar], beginning)), bar);
-        for (const BreakdownPart& part : parts_of(c->forecast->breakdown)) plot.data += fmt::format("{} ", scaled(part.time, *c));
-        plot.data += fmt::format("{}\n", scaled(c->what.measured_step, *c));
+    plot.add_block("bars", shown, [&](const Comparison* c) {  // names are no data: there a quote would end a column
+        std::string line;
+        for (const BreakdownPart& part : parts_of(c->forecast->breakdown)) line += fmt::format("{} ", scaled(part.time, *c));
         highest = std::max({highest, scaled(total(c->forecast->breakdown), *c), scaled(c->what.measured_step, *c)});
-    }
-    plot.data += "EOD\n";
+        return line + fmt::format("{}\n", scaled(c->what.measured_step, *c));
+    });
     for (const BreakdownPart& part : parts_of(Breakdown{})) {
         const std::size_t i = plot.parts.size();
         plot.add(fmt::format("$bars using {} lc '{}'", i + 1, colour(i)), part.name);
@@ -192,21 +185,22 @@ void plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
         "set ylabel '{}' offset 0.5\nset yrange [0:{}]\nset xrange [-0.7:{}]\nset style data histograms\nset "
         "style histogram rowstacked\n"
         "set style fill solid 0.9 border lc '#ffffff'\nset boxwidth 0.72\nset grid noxtics\nset key invert\nset xtics ({})\n",
-        scaled.label, highest * 1.06, static_cast<double>(names.size()) - 0.3, ticks);
-    plot.draw(title + machine_title(comparisons) + ": " + count_title(count_of(comparisons, names.size(), expected)),
+        scaled.label, highest * 1.06, static_cast<double>(names.size()) - 0.3,
+        named_ticks(names, [&](const std::string& name) { return bar_label(name, beginning); }));
+    plot.draw(title + machine_title(comparisons) + ": " + count_title(comparisons, names.size()),
               "predicted step of the slowest rank (median draw) by what it spends its time on; black line: measured step",
               footnote, settings + bar_labels(names, beginning), path);
 }
 
 std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title,
-                                         const std::string& folder, std::size_t expected) {
+                                         const std::string& folder) {
     if (size_of(series_of(comparisons, false)) == 0) return {};
     std::vector<std::string> names{"scatter.png", "errors.png", "breakdown.png"};
-    plot_scatter(comparisons, title, folder + "/scatter", expected);
+    plot_scatter(comparisons, title, folder + "/scatter");
     plot_errors(comparisons, title, folder + "/errors");
-    plot_breakdown(comparisons, title, folder + "/breakdown", expected);
+    plot_breakdown(comparisons, title, folder + "/breakdown");
     if (size_of(series_of(comparisons, true)) > 0) {
-        plot_against_experts(comparisons, title, folder + "/experts", expected);
+        plot_against_experts(comparisons, title, folder + "/experts");
         names.push_back("experts.png");
     }
     if (std::ranges::any_of(comparisons, [](const Comparison& c) { return c.attribution.has_value(); })) {

@@ -1,5 +1,5 @@
 // Plots as PNG and SVG, of what the other reports tell in tables. All write PATH.png and PATH.svg and throw ConfigError when
-// gnuplot cannot, or where there is nothing to plot; every title says how many cases it shows, and of how many.
+// gnuplot cannot, or where there is nothing to plot; every title says how many cases it shows, "only N of M" where they are fewer.
 #pragma once
 
 #include <span>
@@ -16,28 +16,22 @@
 
 namespace stepcast {
 
-// `expected` is how many cases the caller set out with, when that is more than the comparisons; a plot of fewer says "only N
-// of M" in its title.
-
 // Predicted against measured step, log-log where the range asks: diagonal, 5 % and 10 % bands, p10..p90 bars, one
 // colour a source, or a series where all cases are of one source.
-void plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
-                  std::size_t expected = 0);
+void plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path);
 
 // Step against Case::x (experts) per series: p50 with its p10..p90 band, measured medians as points. Cases with
 // recorded routing are a line of their own. Cases without a position are not shown and counted as missing.
-void plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
-                          std::size_t expected = 0);
+void plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path);
 
 // One stacked bar a case, the six parts of the breakdown, with the measured step as a marker; of more than 48 cases those
 // with the largest errors, in their order.
-void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path,
-                    std::size_t expected = 0);
+void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path);
 
 // Every plot that these cases allow, as scatter, breakdown, experts and attribution under `folder`; titles begin with `title`.
 // Returns the PNG names within the folder: none when no case was predicted, no experts when no case has a position.
 std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title,
-                                         const std::string& folder, std::size_t expected = 0);
+                                         const std::string& folder);
 
 // Measured points and a curve through or next to them, log-log: calibration sweeps. Points at or below 0 cannot be
 // shown; the title says how many.
@@ -90,20 +84,12 @@ void plot_series(const SweepAnswer& result, const std::string& path);
 std::vector<std::string> plot_kernels(const KernelComparisons& kernels, const std::string& title,
                                       const std::string& folder);
 
-// Measured points next to what the fitted law says of them.
+// Fitted over measured against the fitted time, both logarithmic: a perfect law lies on the line at 1. One colour
+// a kind of op.
 struct FitPoint {
     std::string kind;
     Seconds measured, fitted;
-    friend bool operator==(const FitPoint&, const FitPoint&) = default;
 };
-struct FitPlot {
-    std::string kind;
-    std::vector<FitPoint> points;
-    friend bool operator==(const FitPlot&, const FitPlot&) = default;
-};
-
-// Fitted over measured against the fitted time, both logarithmic: a perfect law lies on the line at 1. One colour
-// a kind of op.
-void plot_fit(const FitPlot& plot, const std::string& cluster, const std::string& path);
+void plot_fit(const std::string& title, const std::vector<FitPoint>& points, const std::string& cluster, const std::string& path);
 
 }  // namespace stepcast

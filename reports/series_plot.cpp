@@ -10,7 +10,6 @@
 
 #include "model/errors.h"
 #include "model/files/plain_text.h"
-#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 #include "reports/text.h"
 

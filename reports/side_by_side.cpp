@@ -65,10 +65,8 @@ std::string phase_errors_text(const std::vector<Comparison>& comparisons) {
     std::string text;
     for (const auto& [name, values] : errors) {
         if (values.size() < 2) continue;
-        double sum = 0;
-        for (const double value : values) sum += value;
         text += fmt::format("{}{} {}, {}", text.empty() ? "errors of phases (median, mean): " : "; ", name,
-                            percent_text(median(values)), percent_text(sum / static_cast<double>(values.size())));
+                            percent_text(median(values)), percent_text(mean(values)));
     }
     return text;
 }

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "reports/gnuplot.h"
 #include "reports/plot_frame.h"
 #include "reports/text.h"
 
@@ -20,13 +19,7 @@ std::string cluster_text(const SweepAnswer& r) {
     return fmt::format("cluster {} ({})", r.cluster, r.calibrated ? "fitted" : "uncalibrated");
 }
 
-std::string tick_list(const std::vector<std::string>& values) {
-    const std::size_t every = values.size() / 32 + 1;
-    std::string text;
-    for (std::size_t i = 0; i < values.size(); i += every)
-        text += fmt::format("{}{} {}", text.empty() ? "" : ",", gnuplot_text(values[i]), i);
-    return text;
-}
+std::string tick_list(const std::vector<std::string>& values) { return named_ticks(values, std::identity(), values.size() / 32 + 1); }
 
 struct AxisValue {
     double value = 0;
@@ -42,9 +35,6 @@ AxisValue value_of(Objective objective, const SweepRow& row) {
     }
     return {};
 }
-
-// Three figures: "7.60", "18.0", "163".
-std::string figure(double value) { return fmt::format("{:.{}f}", value, value < 10 ? 2 : value < 100 ? 1 : 0); }
 
 std::string short_figure(double value) {
     return value >= 1e6 ? figure(value / 1e6) + " M" : value >= 1e3 ? figure(value / 1e3) + " k" : figure(value);

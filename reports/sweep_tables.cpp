@@ -108,35 +108,32 @@ std::string calibration_shown(const SweepAnswer& r) {
 }  // namespace
 
 Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
-    const bool cost = has_cost(r), intervals = has_intervals(rows), draws = has_draws(rows), campaign = has_campaign(rows);
     Table table{"", {{""}}, {}};
-    const auto head = [&](const char* name) { table.columns.push_back({name}); };
-    for (const std::string& key : r.varied) head(short_key(key).c_str());
-    head("step");
-    if (intervals) head("p10 .. p90");
-    if (draws) head("against 1");
-    if (!campaign)
-        for (const char* name : {"tokens/s", "MFU"}) head(name);
-    head("memory");
-    if (cost) head("cost/M tokens");
-    for (const char* name : campaign ? std::vector{"time", "money", "energy"} : std::vector{"bound"}) head(name);
-    for (const SweepRow& row : rows) {
-        std::vector<Cell> line{count_cell(static_cast<double>(table.rows.size() + 1))};
-        for (const auto& [key, value] : row.settings) line.push_back(setting_cell(value));
-        line.push_back(time_cell(row.step));
-        if (intervals) line.push_back({range_text(row.forecast.step), row.forecast.step.p90.si()});
-        if (draws) line.push_back({behind_text(row), row.behind ? row.behind->p50 : 0});
-        if (!campaign)
-            line.insert(line.end(), {count_cell(row.tokens_per_second), percent_cell(row.forecast.model_flops_utilization)});
-        line.push_back(bytes_cell(row.peak));
-        if (cost) line.push_back({fmt::format("{:.4g}", row.cost_per_token * 1e6), row.cost_per_token});
-        if (campaign) {
-            const Campaign& c = *row.campaign;
-            line.insert(line.end(), {{days_text(c), c.time[1].si()}, {money_text(c), c.money[1]}, {energy_text(c), c.energy[1].si()}});
-        } else {
-            line.push_back({bound_text(row), row.lower / row.step});
-        }
-        table.rows.push_back(std::move(line));
+    for (const SweepRow& row : rows) table.rows.push_back({count_cell(static_cast<double>(&row - rows.data() + 1))});
+    const auto add = [&](const std::string& name, const auto& cell) {
+        table.columns.push_back({name});
+        for (std::size_t i = 0; i < rows.size(); ++i) table.rows[i].push_back(cell(rows[i]));
+    };
+    for (std::size_t i = 0; i < r.varied.size(); ++i)
+        add(short_key(r.varied[i]), [i](const SweepRow& row) { return setting_cell(row.settings[i].second); });
+    add("step", [](const SweepRow& row) { return time_cell(row.step); });
+    if (has_intervals(rows))
+        add("p10 .. p90", [](const SweepRow& row) { return Cell{range_text(row.forecast.step), row.forecast.step.p90.si()}; });
+    if (has_draws(rows)) add("against 1", [](const SweepRow& row) { return Cell{behind_text(row), row.behind ? row.behind->p50 : 0}; });
+    const bool campaign = has_campaign(rows);
+    if (!campaign) {
+        add("tokens/s", [](const SweepRow& row) { return count_cell(row.tokens_per_second); });
+        add("MFU", [](const SweepRow& row) { return percent_cell(row.forecast.model_flops_utilization); });
+    }
+    add("memory", [](const SweepRow& row) { return bytes_cell(row.peak); });
+    if (has_cost(r))
+        add("cost/M tokens", [](const SweepRow& row) { return Cell{fmt::format("{:.4g}", row.cost_per_token * 1e6), row.cost_per_token}; });
+    if (campaign) {
+        add("time", [](const SweepRow& row) { return Cell{days_text(*row.campaign), row.campaign->time[1].si()}; });
+        add("money", [](const SweepRow& row) { return Cell{money_text(*row.campaign), row.campaign->money[1]}; });
+        add("energy", [](const SweepRow& row) { return Cell{energy_text(*row.campaign), row.campaign->energy[1].si()}; });
+    } else {
+        add("bound", [](const SweepRow& row) { return Cell{bound_text(row), row.lower / row.step}; });
     }
     tell_once(table, r.varied.size());
     return table;

@@ -213,6 +213,7 @@ std::string presets_table(const std::vector<Experiment>& experiments, const std:
                           const std::vector<std::string>& families, const std::vector<Framework>& frameworks,
                           const std::vector<Cluster>& clusters, const std::vector<std::string>& nameplates) {
     std::string text = "experiments\n";
+    const auto add = [&](const std::string& name, const std::string& what) { text += wrapped(fmt::format("  {:<28} {}", name, what), 31); };
     for (const Experiment& e : experiments) {
         const Workload& w = e.workload;
         std::string what = fmt::format("{} ranks, {} x {} {}x{} {}", rank_count(e.cluster), w.layers, to_string(w.kind),
@@ -220,25 +221,18 @@ std::string presets_table(const std::vector<Experiment>& experiments, const std:
         if (w.moe.experts > 0)
             what +=
                 fmt::format(", {} experts top-{}, {}", w.moe.experts, w.moe.top_k, to_string(e.parallelism.moe_system));
-        text += wrapped(fmt::format("  {:<28} {}, on {}", e.name, what, e.cluster.name), 31);
+        add(e.name, what + ", on " + e.cluster.name);
     }
     text += "workloads\n";
     for (const std::string& name : workloads) text += "  " + name + "\n";
     text += "families (workload.family)\n";
     for (const std::string& name : families) text += "  " + name + "\n";
     text += "frameworks (--framework)\n";
-    for (const Framework& f : frameworks)
-        text += wrapped(fmt::format("  {:<28} {}{}", f.name, f.about,
-                                    f.fitted ? fmt::format("; fitted {} to {} samples", f.fitted->date,
-                                                           f.fitted->samples)
-                                             : ""),
-                        31);
+    const auto fitted = [](const auto& fit) { return fmt::format("fitted {} to {} samples", fit.date, fit.samples); };
+    for (const Framework& f : frameworks) add(f.name, f.about + (f.fitted ? "; " + fitted(*f.fitted) : ""));
     text += "clusters\n";
     for (const Cluster& c : clusters)
-        text += wrapped(fmt::format("  {:<28} {} x {}, {}", c.name, rank_count(c), c.gpu.name,
-                                    c.fitted ? fmt::format("fitted {} to {} samples", c.fitted->date, c.fitted->samples)
-                                             : "uncalibrated"),
-                        31);
+        add(c.name, fmt::format("{} x {}, {}", rank_count(c), c.gpu.name, c.fitted ? fitted(*c.fitted) : "uncalibrated"));
     text += "clusters of a datasheet alone\n" + wrapped(fmt::format("  {}", fmt::join(nameplates, ", ")), 2);
     return text;
 }

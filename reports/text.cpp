@@ -58,6 +58,8 @@ std::string count_text(double count) {
     return digits;
 }
 
+std::string figure(double value) { return fmt::format("{:.{}f}", value, value >= 100 ? 0 : value >= 10 ? 1 : 2); }
+
 std::string wrapped(std::string_view text, std::size_t indent) {
     std::string lines;
     std::size_t room = table_width;

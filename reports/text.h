@@ -19,6 +19,7 @@ std::string bytes_text(Bytes bytes);               // "1.23 GiB", "14.0 MiB"
 std::string percent_text(double fraction);         // "4.1 %"
 std::string signed_percent_text(double fraction);  // "-1.2 %"
 std::string count_text(double count);              // "1,468,006"
+std::string figure(double value);                  // three of them: "7.60", "18.0", "163"
 
 // Broken at spaces to table_width; further lines begin with `indent` spaces. Ends with a newline.
 std::string wrapped(std::string_view text, std::size_t indent = 2);

@@ -60,6 +60,7 @@ offered presets -- stepcast list ""
 touch cases.csv
 offered cases.csv -- stepcast list rows ca
 offered cases.csv -- stepcast compare ca
+for words in "" "= =" "=nosuch =x" "simulate"; do run 0 generate words $words; done  # whatever a shell hands over
 [ -z "$(complete stepcast simulate --explain --nosuch)" ] || fail "bash: an option that is not there is completed"
 [ "$(complete stepcast s | sort | tr '\n' ' ')" = 'show simulate sweep ' ] || fail "bash: stepcast s<TAB>: $(complete stepcast s)"
 

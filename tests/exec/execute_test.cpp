@@ -22,8 +22,7 @@ ExecuteOptions two_steps() {
 
 TEST_CASE("every op runs on two thread ranks and leaves a whole trace a step") {
     const TaskGraph graph = all_ops(3);
-    HostDevice device(2);
-    const Measurement measurement = execute(graph, device, two_steps());
+    const Measurement measurement = execute(graph, *open_host_device(2), two_steps());
     REQUIRE(measurement.steps.size() == 2);
     REQUIRE(measurement.traces.size() == 2);
     for (const Trace& trace : measurement.traces) {
@@ -38,8 +37,7 @@ TEST_CASE("a task waits for its predecessor on another rank in every step") {
     TaskGraph graph(2, true);
     const TaskId slow = graph.add("slow", Phase::forward, MemoryPass{Bytes(2e7), Bytes(2e7)}, {Place(0, Lane::compute)}, {});
     graph.add("next", Phase::forward, MemoryPass{Bytes(64), Bytes(64)}, {Place(1, Lane::compute)}, {slow});
-    HostDevice device(2);
-    const Measurement measurement = execute(graph, device, two_steps());
+    const Measurement measurement = execute(graph, *open_host_device(2), two_steps());
     for (const Trace& trace : measurement.traces) CHECK(trace.spans[1].start >= trace.spans[0].finish - Seconds(1e-4));
 }
 

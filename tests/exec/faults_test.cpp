@@ -19,40 +19,40 @@ public:
     enum class Fault { fail, hang };
     FaultyDevice(int rank, int launch, Fault fault) : faulty_rank_(rank), faulty_launch_(launch), fault_(fault) {}
 
-    [[nodiscard]] std::string description() const override { return host_.description(); }
-    [[nodiscard]] std::vector<std::string> versions() const override { return host_.versions(); }
-    [[nodiscard]] int rank_count() const override { return host_.rank_count(); }
-    [[nodiscard]] std::vector<int> local_ranks() const override { return host_.local_ranks(); }
+    [[nodiscard]] std::string description() const override { return host_->description(); }
+    [[nodiscard]] std::vector<std::string> versions() const override { return host_->versions(); }
+    [[nodiscard]] int rank_count() const override { return host_->rank_count(); }
+    [[nodiscard]] std::vector<int> local_ranks() const override { return host_->local_ranks(); }
     std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override {
-        return host_.prepare(graph, timeout);
+        return host_->prepare(graph, timeout);
     }
-    void attach(int rank) override { host_.attach(rank); }
-    Seconds begin_step(int rank) override { return host_.begin_step(rank); }
-    void wait(TaskId task, int rank, TaskId predecessor) override { host_.wait(task, rank, predecessor); }
+    void attach(int rank) override { host_->attach(rank); }
+    Seconds begin_step(int rank) override { return host_->begin_step(rank); }
+    void wait(TaskId task, int rank, TaskId predecessor) override { host_->wait(task, rank, predecessor); }
     void launch(TaskId task, const Op& op, std::span<const Place> places, int rank) override {
         if (rank == faulty_rank_ && ++launches_ == faulty_launch_) {
             if (fault_ == Fault::fail) throw DeviceError("out of order");
             while (!aborted_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
-        host_.launch(task, op, places, rank);
+        host_->launch(task, op, places, rank);
     }
-    void record(TaskId task, int rank, Edge edge) override { host_.record(task, rank, edge); }
-    void synchronize(int rank, Seconds timeout) override { host_.synchronize(rank, timeout); }
+    void record(TaskId task, int rank, Edge edge) override { host_->record(task, rank, edge); }
+    void synchronize(int rank, Seconds timeout) override { host_->synchronize(rank, timeout); }
     [[nodiscard]] Seconds elapsed(TaskId task, int rank, Edge edge) const override {
-        return host_.elapsed(task, rank, edge);
+        return host_->elapsed(task, rank, edge);
     }
-    [[nodiscard]] double cpu_share(int rank) const override { return host_.cpu_share(rank); }
+    [[nodiscard]] double cpu_share(int rank) const override { return host_->cpu_share(rank); }
     std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override {
-        return host_.gather(rank, std::move(values));
+        return host_->gather(rank, std::move(values));
     }
-    double broadcast(int rank, double value) override { return host_.broadcast(rank, value); }
+    double broadcast(int rank, double value) override { return host_->broadcast(rank, value); }
     void abort(int failed) noexcept override {
-        host_.abort(failed);
+        host_->abort(failed);
         aborted_ = true;
     }
 
 private:
-    HostDevice host_{2};
+    std::unique_ptr<Device> host_ = open_host_device(2);
     int faulty_rank_, faulty_launch_, launches_ = 0;
     Fault fault_;
     std::atomic<bool> aborted_ = false;

@@ -103,16 +103,16 @@ TEST_CASE("the host's device is one of threads unless a launcher started as many
 }
 
 TEST_CASE("a host device says what it is, refuses another number of ranks and names what it runs otherwise") {
-    HostDevice device(2);
-    CHECK_THAT(device.description(), Catch::StartsWith("host, 2 ranks as threads on "));
-    CHECK(device.reports());
-    CHECK_THROWS_AS(device.prepare(TaskGraph(3), 1_s), std::logic_error);
+    const auto device = open_host_device(2);
+    CHECK_THAT(device->description(), Catch::StartsWith("host, 2 ranks as threads on "));
+    CHECK(device->reports());
+    CHECK_THROWS_AS(device->prepare(TaskGraph(3), 1_s), std::logic_error);
     TaskGraph graph(2, true);
     for (int r = 0; r < 2; ++r) {
         graph.add("half", Phase::forward, Gemm{8, 8, 8, 1, Dtype::fp16}, {Place(r, Lane::compute)}, {});
         graph.add("half", Phase::forward, Gemm{4, 8, 8, 1, Dtype::fp16}, {Place(r, Lane::compute)}, {});
         graph.add("whole", Phase::forward, Gemm{8, 8, 8, 1, Dtype::fp32}, {Place(r, Lane::compute)}, {});
     }
-    const std::vector<std::string> doubts = device.prepare(graph, 1_s);
+    const std::vector<std::string> doubts = device->prepare(graph, 1_s);
     CHECK(std::ranges::count(doubts, "gemm tasks ran as fp32: the host has no fp16 kernels") == 1);
 }

@@ -16,14 +16,13 @@ struct Ran {
     explicit Ran(const Op& op) {
         rank.prepare({1024, 1024}, 2);
         rank.attach(1);
-        alone = rank.compute(op);
+        rank.compute(op);
         next = rank.memory().output.take(1).data() - output(0);
     }
     float* input(std::ptrdiff_t at) { return rank.memory().input.all().data() + at; }
     float* output(std::ptrdiff_t at) { return rank.memory().output.all().data() + at; }
 
     HostRank rank;
-    bool alone = false;       // needs no other rank
     std::ptrdiff_t next = 0;  // where the next result would lie
 };
 
@@ -34,7 +33,6 @@ std::vector<float> copy(const float* begin, std::size_t count) { return {begin, 
 // Two of 2 x 4 by 4 x 3: 16 floats, then 24; results of 12 floats take a line.
 TEST_CASE("a rank multiplies what lies in its input") {
     Ran ran(Gemm{2, 3, 4, 2, Dtype::fp32});
-    CHECK(ran.alone);
     CHECK(ran.next == 16);
     for (int b = 0; b < 2; ++b)
         for (int i = 0; i < 2; ++i)
@@ -48,7 +46,6 @@ TEST_CASE("a rank multiplies what lies in its input") {
 // 2 and 3 rows of 4, and none between: 20 floats on two lines, then two groups' weights of 4 x 3. Gradients of weights: the rows' gradients of 3 there.
 TEST_CASE("a rank multiplies groups of rows, forward and for their weights") {
     Ran forward(GroupedGemm{{2, 0, 3}, 3, 4, Dtype::fp32, false});
-    CHECK(forward.alone);
     CHECK(forward.next == 16);
     for (int row = 0; row < 5; ++row)
         for (int j = 0; j < 3; ++j) {
@@ -57,7 +54,6 @@ TEST_CASE("a rank multiplies groups of rows, forward and for their weights") {
             CHECK(forward.output(0)[row * 3 + j] == Approx(sum).margin(1e-6));
         }
     Ran weights(GroupedGemm{{2, 0, 3}, 3, 4, Dtype::fp32, true});
-    CHECK(weights.alone);
     CHECK(weights.next == 32);
     for (int group = 0; group < 2; ++group)
         for (int l = 0; l < 4; ++l)
@@ -74,7 +70,6 @@ TEST_CASE("a rank multiplies groups of rows, forward and for their weights") {
 TEST_CASE("a rank attends with what lies in its input, forward and backward") {
     Attention op{2, 2, 4, 6, 3, false, false, Dtype::fp32};
     Ran forward(op);
-    CHECK(forward.alone);
     CHECK(forward.next == 48 + 32);  // results, then 24 scores
     std::vector<float> q = copy(forward.input(0), 48), k = copy(forward.input(48), 72), v = copy(forward.input(128), 72);
     std::vector<float> result(48), scores(24);
@@ -82,7 +77,6 @@ TEST_CASE("a rank attends with what lies in its input, forward and backward") {
     CHECK(copy(forward.output(0), 48) == result);
     op.backward = true;
     Ran backward(op);
-    CHECK(backward.alone);
     std::vector<float> d_out = copy(backward.input(208), 48), dq(48), dk(72), dv(72), both(48);
     attend_backward(op, q, k, v, d_out, {dq, dk, dv}, both);
     CHECK(copy(backward.output(0), 48) == dq);
@@ -94,7 +88,6 @@ TEST_CASE("a rank attends with what lies in its input, forward and backward") {
 TEST_CASE("a rank passes over as many bytes as are read and written") {
     for (const auto access : {MemoryPass::Access::stream, MemoryPass::Access::transpose}) {
         Ran ran(MemoryPass{Bytes(4 * 36), Bytes(4 * 20), access});
-        CHECK(ran.alone);
         CHECK(ran.next == 32);
         std::vector<float> source = copy(ran.input(0), 36), target(20);
         access == MemoryPass::Access::stream ? stream(source, target) : stream_transposed(source, target);
@@ -102,10 +95,8 @@ TEST_CASE("a rank passes over as many bytes as are read and written") {
     }
 }
 
-TEST_CASE("a rank works for its host by itself, and leaves exchanges to its device") {
-    CHECK(Ran(HostWork{HostWork::Kind::layer, 1}).alone);
-    CHECK_FALSE(Ran(AllReduce{Bytes(64)}).alone);
-    CHECK_FALSE(Ran(FusedGemm{}).alone);
+TEST_CASE("a rank leaves exchanges to its device, and needs no buffers to work for its host") {
+    for (const Op& op : {Op(HostWork{HostWork::Kind::layer, 1}), Op(AllReduce{Bytes(64)}), Op(FusedGemm{})}) CHECK(Ran(op).next == 0);
 }
 
 // Asleep, a thread has no core.

@@ -12,6 +12,7 @@
 #include "tests/exec/all_ops.h"
 
 using namespace stepcast;
+using namespace stepcast::literals;
 
 namespace {
 
@@ -27,33 +28,32 @@ void expect(const char* what, const Floats& found, const Floats& expected) {
 void check_collectives(const MpiGroup& world) {
     const auto rank = static_cast<float>(world.index);
     const bool first = world.index == 0;
-    Floats in(3, rank + 1), out(3);
-    all_reduce(world, in, out);
+    Floats in(3, rank + 1), out(3), none;
+    communicate(world, AllReduce{12_B}, {in, out});
     expect("all_reduce", out, {3, 3, 3});
 
     Floats part(first ? 1 : 2), all(3);  // 3 elements over 2 ranks: [0, 1), [1, 3)
-    reduce_scatter(world, in, part);
+    communicate(world, ReduceScatter{12_B}, {in, part});
     expect("reduce_scatter", part, Floats(part.size(), 3));
     std::iota(part.begin(), part.end(), 10 * rank);
-    all_gather(world, part, all);
+    communicate(world, AllGather{12_B}, {part, all});
     expect("all_gather", all, {0, 10, 11});
 
     Floats copy(2, first ? 7 : 8);
-    broadcast(world, 1, copy);
+    communicate(world, Broadcast{8_B, 1}, {first ? none : copy, first ? copy : none});
     expect("broadcast", copy, {8, 8});
     Floats sum(2, -1);
-    reduce(world, 1, copy, sum);
+    communicate(world, Reduce{8_B, 1}, {copy, sum});
     expect("reduce", sum, first ? Floats{-1, -1} : Floats{16, 16});
 
     // Rank 0 sends 2 rows, rank 1 sends 3.
     Floats rows(first ? 2 : 3), received(first ? 3 : 2);
     std::iota(rows.begin(), rows.end(), 10 * rank);
-    all_to_all(world, first ? std::vector<std::size_t>{0, 2} : std::vector<std::size_t>{3, 0},
-               first ? std::vector<std::size_t>{0, 3} : std::vector<std::size_t>{2, 0}, rows, received);
+    communicate(world, AllToAll{{0_B, 8_B, 12_B, 0_B}}, {rows, received});
     expect("all_to_all", received, first ? Floats{10, 11, 12} : Floats{0, 1});
 
     Floats message = first ? Floats{1, 2, 3, 4, 5} : Floats(5);
-    send_receive(world, 2, message);
+    communicate(world, SendRecv{20_B, 2}, {first ? message : none, first ? none : message});
     expect("send_receive", message, {1, 2, 3, 4, 5});
 }
 

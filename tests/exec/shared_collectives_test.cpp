@@ -8,6 +8,7 @@
 #include "exec/shared_collectives.h"
 
 using namespace stepcast;
+using namespace stepcast::literals;
 
 namespace {
 
@@ -40,51 +41,53 @@ TEST_CASE("all-reduce leaves the sum on every rank") {
     std::vector<Floats> out(3, Floats(5));
     with_three_ranks([&](RankGroup& group, std::size_t i) {
         Floats in = values_of(i, 5);
-        all_reduce(group, i, in, out[i]);
+        communicate(group, i, AllReduce{20_B}, {in, out[i]});
     });
     for (const Floats& sum : out) CHECK(sum == Floats{6, 60, 600, 6000, 60000});  // (1 + 2 + 3) 10^i
 }
 
+// 5 elements over 3 ranks: [0, 1), [1, 3), [3, 5), in buffers for two.
 TEST_CASE("reduce-scatter leaves each rank its part of the sum") {
-    // 5 elements over 3 ranks: [0, 1), [1, 3), [3, 5)
-    std::vector<Floats> out{Floats(1), Floats(2), Floats(2)};
+    std::vector<Floats> out(3, Floats(2));
     with_three_ranks([&](RankGroup& group, std::size_t i) {
         Floats in = values_of(i, 5);
-        reduce_scatter(group, i, in, out[i]);
+        communicate(group, i, ReduceScatter{20_B}, {in, out[i]});
     });
-    CHECK(out == std::vector<Floats>{{6}, {60, 600}, {6000, 60000}});
+    CHECK(out == std::vector<Floats>{{6, 0}, {60, 600}, {6000, 60000}});
 }
 
 TEST_CASE("all-gather joins the parts of all ranks, of unequal sizes too") {
     std::vector<Floats> out(3, Floats(5));
     with_three_ranks([&](RankGroup& group, std::size_t i) {
         Floats in = values_of(i, 2);
-        all_gather(group, i, in, out[i]);
+        communicate(group, i, AllGather{20_B}, {in, out[i]});
     });
     for (const Floats& all : out) CHECK(all == Floats{1, 2, 20, 3, 30});
 }
 
 TEST_CASE("broadcast and reduce name their root by its position among the participants") {
-    std::vector<Floats> copies(3, Floats(3)), sums(3, Floats(3));
+    std::vector<Floats> copies{Floats(3), {}, Floats(3)}, sums{{}, {}, Floats(3)};
     with_three_ranks([&](RankGroup& group, std::size_t i) {
         Floats in = values_of(i, 3);
-        broadcast(group, i, 1, in, copies[i]);
-        reduce(group, i, 2, in, sums[i]);
+        communicate(group, i, Broadcast{12_B, 1}, {i == 1 ? in : std::span<float>(), copies[i]});
+        communicate(group, i, Reduce{12_B, 2}, {in, sums[i]});
     });
-    CHECK(copies == std::vector<Floats>{{2, 20, 200}, {0, 0, 0}, {2, 20, 200}});
-    CHECK(sums == std::vector<Floats>{{0, 0, 0}, {0, 0, 0}, {6, 60, 600}});
+    CHECK(copies == std::vector<Floats>{{2, 20, 200}, {}, {2, 20, 200}});
+    CHECK(sums == std::vector<Floats>{{}, {}, {6, 60, 600}});
 }
 
 TEST_CASE("all-to-all delivers every row to its target, in the order of the sources") {
     // Source s sends counts[s][t] rows tagged 100 s + 10 t + row to target t; some pairs exchange nothing.
     const std::vector<std::size_t> counts{0, 2, 1, 3, 0, 0, 1, 2, 0};
+    AllToAll op;
+    for (const std::size_t count : counts) op.bytes.push_back(static_cast<double>(count) * 4_B);
     std::vector<Floats> out{Floats(4), Floats(4), Floats(1)};
     with_three_ranks([&](RankGroup& group, std::size_t s) {
         Floats in;
         for (std::size_t t = 0; t < 3; ++t)
             for (std::size_t row = 0; row < counts[3 * s + t]; ++row)
                 in.push_back(static_cast<float>(100 * s + 10 * t + row));
-        all_to_all(group, s, counts, in, out[s]);
+        communicate(group, s, op, {in, out[s]});
     });
     CHECK(out == std::vector<Floats>{{100, 101, 102, 200}, {10, 11, 210, 211}, {20}});
 }
@@ -92,11 +95,17 @@ TEST_CASE("all-to-all delivers every row to its target, in the order of the sour
 TEST_CASE("send and receive moves all pieces from the first to the second participant") {
     const FailedRank failed{-1};
     RankGroup pair({1, 0}, Patience{Seconds(20), false}, failed);
-    Floats in = values_of(0, 7), out(7), none;
-    std::thread sender([&] { send_receive(pair, 0, 3, in, none); });
-    send_receive(pair, 1, 3, none, out);
+    Floats in = values_of(0, 7), out(7);
+    std::thread sender([&] { communicate(pair, 0, SendRecv{28_B, 3}, {in, {}}); });
+    communicate(pair, 1, SendRecv{28_B, 3}, {{}, out});
     sender.join();
     CHECK(out == in);
+}
+
+TEST_CASE("what one rank does alone is no collective") {
+    const FailedRank failed{-1};
+    RankGroup pair({0, 1}, Patience{}, failed);
+    CHECK_THROWS_AS(communicate(pair, 0, Gemm{}, {}), std::logic_error);
 }
 
 TEST_CASE("a meeting names the rank that does not come") {

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "model/errors.h"
-#include "reports/gnuplot.h"
+#include "reports/plot_frame.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;
@@ -230,7 +230,7 @@ TEST_CASE("Bars of many cases are those with the largest errors") {
     CHECK(svg.find("case12<") == std::string::npos);
 }
 
-// Nine of which one is refused and one has no position; the caller set out with ten.
+// Nine of which one is refused and one has no position.
 TEST_CASE("A plot of fewer cases than stated says so") {
     const std::string folder = samples::temporary_folder("fewer");
     std::vector<Comparison> cases = nine_cases();
@@ -239,9 +239,9 @@ TEST_CASE("A plot of fewer cases than stated says so") {
     plot_scatter(cases, "Recorded", folder + "/scatter");
     CHECK(samples::file_text(folder + "/scatter.svg").find("Recorded on plain-x4: only 8 of 9 cases (1 refused)") !=
           std::string::npos);
-    plot_against_experts(cases, "Recorded", folder + "/experts", 10);
+    plot_against_experts(cases, "Recorded", folder + "/experts");
     CHECK(samples::file_text(folder + "/experts.svg")
-              .find("Recorded on plain-x4: only 7 of 10 cases (1 refused, 2 not shown)") != std::string::npos);
+              .find("Recorded on plain-x4: only 7 of 9 cases (1 refused, 1 not shown)") != std::string::npos);
 }
 
 TEST_CASE("All plots that the cases allow are written, and named") {
