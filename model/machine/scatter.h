@@ -13,6 +13,8 @@
 namespace stepcast {
 
 inline constexpr double p90_of_normal = 1.2815515655446004;
+// Of Student's t, of 2 and more degrees of freedom to 0.1 % (Abramowitz and Stegun 26.7.5).
+double student_p90(double freedom);
 
 // Logarithms of forecast over p10, and of p90 over forecast: in addition to what the doubt about single constants explains.
 struct Scatter {
@@ -38,6 +40,7 @@ struct ScatterTable {
     std::string date;
     std::vector<std::string> sources;
     Scatter frameworks;  // how far the medians of frameworks lie apart
+    Scatter few_shot;    // models in a framework whose costs were fitted to one other
     PairScatter pairs;
     std::vector<GroupScatter> groups;
     friend bool operator==(const ScatterTable&, const ScatterTable&) = default;
@@ -47,6 +50,8 @@ ScatterTable read_scatter(const std::string& path);  // throws ConfigError with 
 std::string write_scatter(const ScatterTable& table);
 const ScatterTable& shipped_scatter();  // read once; an empty one where there is no file
 
+// What a fit calls the numbers of ranks that its rows ran on, among its ranges.
+inline constexpr const char* ranks_range = "ranks";
 // How a fit records errors of blocks that it left out ("left out by model (3)"), and how many those were: 0 of any other method,
 // 2, the least, where no number is recorded.
 std::string left_out_by(std::string_view what, std::size_t blocks);
