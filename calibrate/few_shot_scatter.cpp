@@ -55,23 +55,29 @@ std::vector<double> offs_of_others(std::vector<Case>& cases) {
     return offs;
 }
 
+// The least width that leaves at most a tenth of the weight beyond, to the slower side (sign 1) or the faster (-1).
 double end_of(std::vector<Off> offs, double sign) {
     double all = 0, beyond = 0;
     for (const Off& o : offs) all += o.weight;
     std::ranges::sort(offs, std::ranges::greater{}, [&](const Off& o) { return sign * o.off; });
-    for (const Off& o : offs)
-        if ((beyond += o.weight) > tail * all) return std::max(0.0, sign * o.off);
+    for (const Off& o : offs) {
+        beyond += o.weight;
+        if (beyond > tail * all) return std::max(0.0, sign * o.off);
+    }
     return 0;
 }
 
 }  // namespace
 
 Scatter few_shot_scatter(const std::vector<std::string>& measurements) {
-    std::vector<Off> all;
+    std::map<std::string, std::vector<double>> by_framework;  // what is off of a framework is so on all devices
     for (auto& [group, cases] : begun_anew(measurements)) {
-        const std::vector<double> offs = offs_of_others(cases);
-        for (const double off : offs) all.push_back({off, 1 / static_cast<double>(offs.size())});
+        std::vector<double>& offs = by_framework[group.first];
+        for (const double off : offs_of_others(cases)) offs.push_back(off);
     }
+    std::vector<Off> all;
+    for (const auto& [framework, offs] : by_framework)
+        for (const double off : offs) all.push_back({off, 1 / static_cast<double>(offs.size())});
     return {end_of(all, -1), end_of(all, 1)};
 }
 

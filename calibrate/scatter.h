@@ -27,7 +27,7 @@ std::vector<ScatterRow> scatter_rows(const std::vector<std::string>& measurement
 ScatterTable fit_scatter(const std::vector<ScatterRow>& rows, const std::vector<bool>& used);
 
 // How far a framework whose costs were fitted to the rows of one model is off on other models, begun at the one that nobody named: the ends
-// beyond which a tenth lies on either side, each framework on each device counted once.
+// beyond which a tenth lies on either side, each framework counted once.
 Scatter few_shot_scatter(const std::vector<std::string>& measurements);
 
 // The interval that the table gives a row.

@@ -84,14 +84,16 @@ Scatter joined_with_fit(const Fitted& fitted, const Scatter& believed, const Sca
         const auto end = [&](double belief, double unseen) {
             return error ? end_after(left_out_blocks(error->method), of_mean * error->mape, belief) : std::max({belief, unseen, seen});
         };
-        widest = {std::max(widest.faster, end(believed.faster, few_shot.faster)), std::max(widest.slower, end(believed.slower, few_shot.slower))};
+        widest.faster = std::max(widest.faster, end(believed.faster, few_shot.faster));
+        widest.slower = std::max(widest.slower, end(believed.slower, few_shot.slower));
     }
     return widest;
 }
 
 // Of files that do not say how many blocks they left out, what was measured of the framework on the device says more.
 bool counts_blocks(const Fitted& fitted) {
-    return std::ranges::none_of(fitted.errors, [](const HeldOutError& e) { return e.method.starts_with(left_out_words) && !e.method.ends_with(')'); });
+    return std::ranges::none_of(fitted.errors,
+                                [](const HeldOutError& e) { return e.method.starts_with(left_out_words) && !e.method.ends_with(')'); });
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ struct ScatterTable {
     std::string date;
     std::vector<std::string> sources;
     Scatter frameworks;  // how far the medians of frameworks lie apart
-    Scatter few_shot;    // models in a framework whose costs were fitted to one other
+    Scatter few_shot;    // other models' steps in a framework whose costs were fitted to steps of one
     PairScatter pairs;
     std::vector<GroupScatter> groups;
     friend bool operator==(const ScatterTable&, const ScatterTable&) = default;
@@ -58,7 +58,8 @@ std::string left_out_by(std::string_view what, std::size_t blocks);
 int left_out_blocks(std::string_view method);
 
 // Of steps in a framework on a device: what the device's own fit left (cluster.noise.step), what frameworks differ by unless it is
-// "native" and, the more blocks there are, what steps of both have shown, or what the framework's own fit left of blocks left out.
+// "native" and, the more blocks there are, what steps of both have shown, or what the framework's own fit left of blocks left out; of other
+// models or ranks than those fitted, where none could be left out, what such fits were off.
 Scatter scatter_of(const ScatterTable& table, const Framework& framework, const Cluster& cluster);
 
 // How far forecasts of a machine without measurements are off: what leaving each measured one out in turn shows, as data

@@ -99,7 +99,8 @@ TEST_CASE("a framework whose costs are fitted is no other one, and rows of two a
                Contains("a ran in default, b in nemo-2; expected rows of one framework"));
 }
 
-// Five steps of eager passes that take what the base forecasts determine what such passes move, and find what the base says of it.
+// Five steps of eager passes that take what the base forecasts determine what such passes move, and find what the base says of it:
+// nearer than what counts as a moved forecast, half a percent.
 TEST_CASE("steps that agree with their base leave its forecasts unmoved") {
     const TestFolder folder;
     std::vector<StepRow> rows{{.id = "a", .hidden = 1024}, {.id = "b", .hidden = 2048, .micro_batch = 4}, {.id = "c", .hidden = 4096, .tp = 2, .dp = 4},
@@ -115,7 +116,7 @@ TEST_CASE("steps that agree with their base leave its forecasts unmoved") {
     const std::vector<Case> after = cases_of(folder, others);
     for (std::size_t i = 0; i < after.size(); ++i) {
         REQUIRE(after[i].experiment.framework.fitted);
-        CHECK(simulated_step(after[i].experiment) == Approx(before[i]).epsilon(2e-3));
+        CHECK(simulated_step(after[i].experiment) == Approx(before[i]).epsilon(5e-3));
     }
 }
 
