@@ -45,24 +45,29 @@ double predictive_sigma(const Posterior& p, const DenseMatrix& slopes, std::size
 
 }  // namespace
 
+std::pair<Posterior, RowErrors> foretold_by_the_rest(const StepFit& fit, const std::vector<bool>& rows) {
+    std::vector<bool> used = rows;
+    used.flip();
+    const RowModel lines = straight_lines(fit.posterior.x, fit.posterior.rows);
+    Posterior without = most_probable(lines, priors_of(fit.constants), used, fit.posterior.x);
+    RowErrors there = fit.model(without.x, rows);
+    return {std::move(without), std::move(there)};
+}
+
 std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, LeftOut by,
                                           const std::function<bool()>& enough) {
     std::set<std::string> names;
     for (const Case& c : cases) names.insert(block_of(c, by));
     std::vector<BlockErrors> found;
     if (names.size() < 2) return found;
-    const RowModel lines = straight_lines(fit.posterior.x, fit.posterior.rows);
     for (const std::string& name : names) {
         if (enough && enough()) break;
-        std::vector<bool> used;
-        for (const Case& c : cases) used.push_back(block_of(c, by) != name);
-        const Posterior without = most_probable(lines, priors_of(fit.constants), used, fit.posterior.x);
-        std::vector<bool> block_rows = used;
-        block_rows.flip();
-        const RowErrors there = fit.model(without.x, block_rows);
+        std::vector<bool> of_block;
+        for (const Case& c : cases) of_block.push_back(block_of(c, by) == name);
+        const auto [without, there] = foretold_by_the_rest(fit, of_block);
         BlockErrors block{name, {}, 0};
         for (std::size_t i = 0; i < cases.size(); ++i) {
-            if (used[i]) continue;
+            if (!of_block[i]) continue;
             block.errors.push_back(there.errors[i]);
             block.inside += std::abs(there.errors[i]) <= p90_of_normal * predictive_sigma(without, there.slopes, i) ? 1 : 0;
         }

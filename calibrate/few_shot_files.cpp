@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "calibrate/few_shot_internal.h"
 #include "model/experiment.h"
@@ -39,6 +40,11 @@ Fitted fitted_of(const Evaluated& e, const std::vector<std::size_t>& chosen, boo
         fitted.sources.push_back(std::filesystem::path(path).filename().string());
     fitted.samples = static_cast<int>(cases.size());
     for (const Case& c : cases) fitted.rows = joined(std::move(fitted.rows), c.rows);
+    if (software) {
+        std::set<int> ranks;
+        for (const Case& c : cases) ranks.insert(rank_count(c.experiment.cluster));
+        fitted.ranges = {{ranks_range, static_cast<double>(*ranks.begin()), static_cast<double>(*ranks.rbegin())}};
+    }
     for (const std::size_t j : chosen)
         fitted.parameters.push_back(
             parameter_of(e.fit, j, software ? e.fit.constants[j].framework : e.fit.constants[j].key));
@@ -66,7 +72,13 @@ void keep_fitted(Fitted& fitted, const Fitted& before, FitTarget target) {
             fitted.parameters.push_back(p);
             fitted.correlation.clear();
         }
-    fitted.ranges = before.ranges;
+    for (const FittedRange& range : before.ranges) {
+        const auto same = std::ranges::find(fitted.ranges, range.what, &FittedRange::what);
+        if (same == fitted.ranges.end())
+            fitted.ranges.push_back(range);
+        else
+            *same = {range.what, std::min(same->least, range.least), std::max(same->most, range.most)};
+    }
     fitted.constants = before.constants;
     fitted.rows = joined(std::move(fitted.rows), before.rows);
     for (const HeldOutError& error : before.errors)

@@ -23,6 +23,9 @@ StepFit fitted_to(std::vector<Case>& cases, const FewShotRequest& request, const
 bool determined(const StepFit& fit, std::size_t j);
 bool any_determined(const StepFit& fit, bool of_framework);
 
+// The rows whose flag is set by a fit to those without, in straight lines from the whole fit.
+std::pair<Posterior, RowErrors> foretold_by_the_rest(const StepFit& fit, const std::vector<bool>& rows);
+
 // Each block's rows at the constants that the others have in straight lines from the whole fit: no pass over the others.
 std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, LeftOut by,
                                           const std::function<bool()>& enough);

@@ -185,6 +185,7 @@ std::string calibrate_scatter(const std::vector<std::string>& measurements, cons
                               const std::string& date, const std::function<void(std::string_view)>& progress) {
     const std::vector<ScatterRow> rows = scatter_rows(measurements, progress);
     ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
+    table.few_shot = few_shot_scatter(measurements);
     table.date = date;
     for (const std::string& path : measurements)
         if (!holds_kernels(path)) table.sources.push_back(std::filesystem::path(path).filename().string());

@@ -26,6 +26,10 @@ std::vector<ScatterRow> scatter_rows(const std::vector<std::string>& measurement
 // of rows of one model in one framework on as many ranks of one device, each model counted once.
 ScatterTable fit_scatter(const std::vector<ScatterRow>& rows, const std::vector<bool>& used);
 
+// How far a framework whose costs were fitted to the rows of one model is off on other models, begun at the one that nobody named: the ends
+// beyond which a tenth lies on either side, each framework counted once.
+Scatter few_shot_scatter(const std::vector<std::string>& measurements);
+
 // The interval that the table gives a row.
 Interval interval_by(const ScatterTable& table, const ScatterRow& row);
 

@@ -17,13 +17,18 @@ double assumed_error(const CostBasis& constant) {
     return time ? assumed_time_error : assumed_share_error;
 }
 
+// Bytes of eager passes are a framework's, and what moves them is the machine's.
+bool prices(const std::string& fitted, const std::string& key) {
+    return key == (fitted == "eager_traffic" ? "kernel.memory_efficiency" : fitted);
+}
+
 // Of the constants that a fit determined: its covariance, with the share of the step that each prices.
 double variance_of_fit(const Fitted& fitted, const std::vector<CostBasis>& basis) {
     const auto& parameters = fitted.parameters;
     std::vector<double> errors(parameters.size(), 0.0);
     for (std::size_t i = 0; i < parameters.size(); ++i)
         for (const CostBasis& b : basis)
-            if (parameters[i].determined && b.key == parameters[i].key)
+            if (parameters[i].determined && prices(parameters[i].key, b.key))
                 errors[i] += b.share * parameters[i].relative_error;
     double variance = 0;
     const bool correlated = fitted.correlation.size() == parameters.size() * (parameters.size() + 1) / 2;

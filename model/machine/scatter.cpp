@@ -16,29 +16,53 @@ namespace {
 // What is believed before any row is seen counts as so many blocks.
 constexpr double blocks_of_belief = 2;
 
-double joined(double own, double believed, int blocks) {
+double joined(double own, double believed, double blocks) {
     return std::sqrt((blocks * own * own + blocks_of_belief * believed * believed) / (blocks + blocks_of_belief));
 }
 
-// With blocks left out: what the fit left of them, of several ways to leave out the worst. With none the fit has seen all that it is
-// judged by: others lie no nearer to it than its own rows, on top of what is believed.
-Scatter joined_with_fit(const Fitted& fitted, const Scatter& believed) {
-    constexpr double of_median = 1 / 0.6745, of_mean = 1.2533;  // one standard deviation of a normal error
-    Scatter widest, seen = believed;
-    bool any = false;
-    for (const HeldOutError& error : fitted.errors) {
-        if (error.kind != "step") continue;
-        const int blocks = left_out_blocks(error.method);
-        const double own = p90_of_normal * (blocks > 0 ? of_median * error.median : of_mean * error.mape);
-        if (blocks == 0) {
-            seen = {std::hypot(believed.faster, own), std::hypot(believed.slower, own)};
-            continue;
-        }
-        any = true;
-        widest.faster = std::max(widest.faster, joined(own, believed.faster, blocks));
-        widest.slower = std::max(widest.slower, joined(own, believed.slower, blocks));
+// The end of an interval for a block that was not among the n left out, as of a normal variable of unknown variance with a conjugate prior
+// (Gelman et al., Bayesian Data Analysis, 3.3): Student's t of n + 2 degrees of freedom times the joined deviation. The belief was measured
+// as an end, which without a block is one of 2 degrees. A block left out was met by a mean over n - 1 others, the next one is met by
+// one over n: of its square (1 + 1/n) / (1 + 1/(n - 1)) = 1 - 1/n^2 counts.
+double end_after(int blocks, double deviation, double believed) {
+    const double n = blocks, own = deviation * std::sqrt(1 - 1 / (n * n));
+    return student_p90(n + blocks_of_belief) * joined(own, believed / student_p90(blocks_of_belief), n);
+}
+
+const HeldOutError* step_error(const Fitted& fitted, const std::string& begins) {
+    const auto found = std::ranges::find_if(fitted.errors, [&](const HeldOutError& e) { return e.kind == "step" && e.method.starts_with(begins); });
+    return found == fitted.errors.end() ? nullptr : &*found;
+}
+
+// Whether the rows ran on as many ranks, or on fewer and on more. Files that do not say count as if.
+bool among_ranks(const Fitted& fitted, int ranks) {
+    return std::ranges::none_of(fitted.ranges, [&](const FittedRange& r) { return r.what == ranks_range && (ranks < r.least || r.most < ranks); });
+}
+
+// The worse of other models and of other numbers of ranks. A mean error, not a median one: of normal and of exponential tails alike a
+// fifth of the errors lies beyond 1.6 of it, and a block that went wrong counts. Where none could be left out the fit has seen what it is
+// judged by: others lie as far off as where such fits could be judged (`few_shot`), and no nearer than its own rows.
+Scatter joined_with_fit(const Fitted& fitted, const Scatter& believed, const Scatter& few_shot, int ranks) {
+    constexpr double of_mean = 1.2533;  // sqrt(pi / 2): one standard deviation of a normal error
+    const HeldOutError* const own = step_error(fitted, "fitted");
+    const double seen = own ? p90_of_normal * of_mean * own->mape : 0;
+    Scatter widest;
+    for (const auto* way : {"model", "ranks"}) {
+        const HeldOutError* const error = step_error(fitted, left_out_words + way);
+        if (!error && way == std::string_view("ranks") && among_ranks(fitted, ranks)) continue;
+        const auto end = [&](double belief, double unseen) {
+            return error ? end_after(left_out_blocks(error->method), of_mean * error->mape, belief) : std::max({belief, unseen, seen});
+        };
+        widest.faster = std::max(widest.faster, end(believed.faster, few_shot.faster));
+        widest.slower = std::max(widest.slower, end(believed.slower, few_shot.slower));
     }
-    return any ? widest : seen;
+    return widest;
+}
+
+// Of files that do not say how many blocks they left out, what was measured of the framework on the device says more.
+bool counts_blocks(const Fitted& fitted) {
+    return std::ranges::none_of(fitted.errors,
+                                [](const HeldOutError& e) { return e.method.starts_with(left_out_words) && !e.method.ends_with(')'); });
 }
 
 }  // namespace
@@ -51,10 +75,12 @@ std::string write_scatter(const ScatterTable& table) {
         "# Written by stepcast calibrate --fit scatter; docs/intervals.md says how it is used.\n"
         "date = {}\nsources = {}\n\n# How far the medians of frameworks lie apart: of one that nobody measured.\n"
         "[frameworks]\nfaster = {:.4f}\nslower = {:.4f}\n\n"
+        "# Other models' steps in a framework whose costs were fitted to steps of one.\n"
+        "[few_shot]\nfaster = {:.4f}\nslower = {:.4f}\n\n"
         "# One configuration against another of its model: alike, and by the distance of their shares.\n"
         "[pairs]\nnear = {:.4f}\nfar = {:.4f}\n",
-        quoted_toml(table.date), value_text(table.sources), table.frameworks.faster, table.frameworks.slower, table.pairs.near,
-        table.pairs.far);
+        quoted_toml(table.date), value_text(table.sources), table.frameworks.faster, table.frameworks.slower,
+        table.few_shot.faster, table.few_shot.slower, table.pairs.near, table.pairs.far);
     for (const GroupScatter& g : table.groups)
         text += fmt::format(
             "\n[[group]]\nframework = {}\ngpu = {}\nrows = {}\nblocks = {}\nfaster = {:.4f}\nslower = {:.4f}\n",
@@ -70,10 +96,19 @@ const ScatterTable& shipped_scatter() {
     return table;
 }
 
-std::string left_out_by(std::string_view what, std::size_t blocks) { return fmt::format("left out by {} ({})", what, blocks); }
+double student_p90(double freedom) {
+    const double z = p90_of_normal, z2 = z * z;
+    const double terms[] = {z * (z2 + 1) / 4, z * ((5 * z2 + 16) * z2 + 3) / 96, z * (((3 * z2 + 19) * z2 + 17) * z2 - 15) / 384,
+                            z * ((((79 * z2 + 776) * z2 + 1482) * z2 - 1920) * z2 - 945) / 92160};
+    double p90 = z, power = 1;
+    for (const double term : terms) p90 += term / (power *= freedom);
+    return p90;
+}
+
+std::string left_out_by(std::string_view what, std::size_t blocks) { return fmt::format("{}{} ({})", left_out_words, what, blocks); }
 
 int left_out_blocks(std::string_view method) {
-    if (!method.starts_with("left out by ")) return 0;
+    if (!method.starts_with(left_out_words)) return 0;
     const auto open = method.find('(');
     int blocks = 0;
     if (open != std::string_view::npos) std::from_chars(method.data() + open + 1, method.data() + method.size(), blocks);
@@ -86,10 +121,11 @@ Scatter scatter_of(const ScatterTable& table, const Framework& framework, const 
     const double device = p90_of_normal * cluster.noise.step;
     Scatter found{device, device};
     if (!known) found = {std::hypot(device, table.frameworks.faster), std::hypot(device, table.frameworks.slower)};
-    if (framework.fitted) return joined_with_fit(*framework.fitted, found);
     const auto group = std::ranges::find_if(table.groups, [&](const GroupScatter& g) {
         return g.framework == framework.name && g.gpu == cluster.gpu.name;
     });
+    if (framework.fitted && (group == table.groups.end() || counts_blocks(*framework.fitted)))
+        return joined_with_fit(*framework.fitted, found, table.few_shot, rank_count(cluster));
     if (group == table.groups.end()) return found;
     return {joined(group->scatter.faster, found.faster, group->blocks),
             joined(group->scatter.slower, found.slower, group->blocks)};

@@ -13,6 +13,8 @@
 namespace stepcast {
 
 inline constexpr double p90_of_normal = 1.2815515655446004;
+// Of Student's t, of 2 and more degrees of freedom to 0.1 % (Abramowitz and Stegun 26.7.5).
+double student_p90(double freedom);
 
 // Logarithms of forecast over p10, and of p90 over forecast: in addition to what the doubt about single constants explains.
 struct Scatter {
@@ -44,6 +46,7 @@ struct ScatterTable {
     KEY(std::string, date, {}, "of the fit");
     KEY(std::vector<std::string>, sources, {}, "files of measured steps");
     KEY(Scatter, frameworks, {}, "how far the medians of frameworks lie apart");
+    KEY(Scatter, few_shot, {}, "other models' steps in a framework whose costs were fitted to steps of one");
     KEY(PairScatter, pairs, {}, "");
     KEY_NAMED(std::vector<GroupScatter>, groups, {}, "group", "");
     friend bool operator==(const ScatterTable&, const ScatterTable&) = default;
@@ -53,13 +56,16 @@ ScatterTable read_scatter(const std::string& path);  // throws ConfigError with 
 std::string write_scatter(const ScatterTable& table);
 const ScatterTable& shipped_scatter();  // read once; an empty one where there is no file
 
+// What a fit calls the numbers of ranks that its rows ran on, among its ranges.
+inline constexpr const char* ranks_range = "ranks";
 // How a fit records errors of blocks that it left out ("left out by model (3)"), and how many those were: 0 of any other method,
 // 2, the least, where no number is recorded.
 std::string left_out_by(std::string_view what, std::size_t blocks);
 int left_out_blocks(std::string_view method);
 
 // Of steps in a framework on a device: what the device's own fit left (cluster.noise.step), what frameworks differ by unless it is
-// "native" and, the more blocks there are, what steps of both have shown, or what the framework's own fit left of blocks left out.
+// "native" and, the more blocks there are, what steps of both have shown, or what the framework's own fit left of blocks left out; of other
+// models or ranks than those fitted, where none could be left out, what such fits were off.
 Scatter scatter_of(const ScatterTable& table, const Framework& framework, const Cluster& cluster);
 
 // How far forecasts of a machine without measurements are off: what leaving each measured one out in turn shows, as data

@@ -7,6 +7,7 @@
 #include "calibrate/few_shot_internal.h"
 #include "calibrate/step_model.h"
 #include "model/experiment.h"
+#include "model/machine/scatter.h"
 #include "tests/calibrate/step_rows.h"
 
 using namespace stepcast;
@@ -70,7 +71,7 @@ TEST_CASE("a framework that is fitted again keeps what it was fitted to") {
     calibrate_few_shot(once);
     const Framework first = read_framework(once.out);
     REQUIRE(first.fitted);
-    const auto more = as_forecast(folder, {{.id = "d", .hidden = 1024, .batches = 5}, {.id = "e", .hidden = 2048, .batches = 4}}, slow);
+    const auto more = as_forecast(folder, {{.id = "d", .hidden = 1024, .dp = 4, .batches = 5}, {.id = "e", .hidden = 2048, .batches = 4}}, slow);
     FewShotRequest again = request(folder, more, FitTarget::framework);
     again.measurements = {folder.write("more.csv", steps_table(more))};
     again.framework = once.out;
@@ -78,6 +79,8 @@ TEST_CASE("a framework that is fitted again keeps what it was fitted to") {
     calibrate_few_shot(again);
     const Framework second = read_framework(again.out);
     CHECK(second.fitted->rows.size() == first.fitted->rows.size() + 2);
+    CHECK(first.fitted->ranges == std::vector<FittedRange>{{ranks_range, 8, 8}});
+    CHECK(second.fitted->ranges == std::vector<FittedRange>{{ranks_range, 4, 8}});
     CHECK(second.fitted->sources == std::vector<std::string>{"more.csv", "steps.csv"});
     CHECK_THAT(second.about, Contains("; costs fitted to 2 steps") && !Contains("3 steps"));
 }
@@ -94,6 +97,27 @@ TEST_CASE("a framework whose costs are fitted is no other one, and rows of two a
     rows[1].framework = "nemo-2";
     CHECK_THAT(complaint([&] { calibrate_few_shot(request(folder, rows, FitTarget::framework)); }),
                Contains("a ran in default, b in nemo-2; expected rows of one framework"));
+}
+
+// Five steps of eager passes that take what the base forecasts determine what such passes move, and find what the base says of it:
+// nearer than what counts as a moved forecast, half a percent.
+TEST_CASE("steps that agree with their base leave its forecasts unmoved") {
+    const TestFolder folder;
+    std::vector<StepRow> rows{{.id = "a", .hidden = 1024}, {.id = "b", .hidden = 2048, .micro_batch = 4}, {.id = "c", .hidden = 4096, .tp = 2, .dp = 4},
+                              {.id = "d", .hidden = 8192, .batches = 2, .model = "gpt-y"}, {.id = "e", .hidden = 2048, .batches = 3, .model = "gpt-y"}};
+    std::vector<StepRow> others{{.id = "f", .hidden = 1024, .batches = 4}, {.id = "g", .hidden = 4096, .tp = 4, .dp = 4}, {.id = "h", .hidden = 8192, .micro_batch = 2}};
+    for (auto* some : {&rows, &others})
+        for (StepRow& r : *some) r.framework = "default";
+    const FewShotRequest what = request(folder, as_forecast(folder, rows), FitTarget::framework);
+    calibrate_few_shot(what);
+    std::vector<double> before;
+    for (const Case& c : cases_of(folder, others)) before.push_back(simulated_step(c.experiment));
+    for (StepRow& r : others) r.framework = what.out;
+    const std::vector<Case> after = cases_of(folder, others);
+    for (std::size_t i = 0; i < after.size(); ++i) {
+        REQUIRE(after[i].experiment.framework.fitted);
+        CHECK(simulated_step(after[i].experiment) == Approx(before[i]).epsilon(5e-3));
+    }
 }
 
 TEST_CASE("a fit that is interrupted before its first pass writes nothing") {

@@ -192,3 +192,22 @@ TEST_CASE("scatter is written with its sources, from tables of steps alone") {
     CHECK(complaint([&] { cross_validate_scatter({steps}, LeftOut::ranks); }) == "--cross-validate ranks: the rows have one ranks only; expected two or more");
     CHECK(complaint([&] { scatter_rows({kernels}); }) == "calibrate: no row of these files states a step that can be predicted");
 }
+
+// Steps of a host that takes 3 ms for a layer's pass, and of another model twice as long as that: from the three rows of the one the others
+// are off by log 2, slower; from the other's two, too few, nothing is fitted. Rows of one model alone say nothing.
+TEST_CASE("fits to one model's rows tell how far others are off") {
+    const TestFolder folder;
+    std::vector<StepRow> rows{{.id = "a", .hidden = 1024}, {.id = "b", .hidden = 1024, .batches = 3}, {.id = "c", .hidden = 2048, .batches = 2},
+                              {.id = "d", .hidden = 1024, .batches = 2, .model = "gpt-y"}, {.id = "e", .hidden = 2048, .batches = 3, .model = "gpt-y"}};
+    for (StepRow& r : rows) r.framework = "default";
+    std::vector<Case> cases = cases_of(folder, rows);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        set_key(cases[i].experiment, {"cluster.host.layer", "3 ms"});
+        rows[i].seconds = simulated_step(cases[i].experiment) * (rows[i].model == "gpt-y" ? 2 : 1);
+    }
+    const Scatter found = few_shot_scatter({folder.write("steps.csv", steps_table(rows))});
+    CHECK(found.slower == Approx(std::log(2.0)).epsilon(0.1));
+    CHECK(found.faster == 0);
+    rows.resize(3);
+    CHECK(few_shot_scatter({folder.write("one.csv", steps_table(rows))}) == Scatter{});
+}
