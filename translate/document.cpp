@@ -109,6 +109,11 @@ bool flag_in(const NamedValue& value) {
     wrong(value, "true or false");
 }
 
+std::string truth(bool value) { return value ? "true" : "false"; }
+std::string integer_text(const NamedValue& value) { return std::to_string(integer_in(value)); }
+std::string flag_text(const NamedValue& value) { return truth(flag_in(value)); }
+std::string stated_text(const NamedValue& value) { return value.value; }
+
 const NamedValue* Document::find(std::string_view name) {
     NamedValue* last = nullptr;
     for (auto& value : values) {
@@ -117,6 +122,11 @@ const NamedValue* Document::find(std::string_view name) {
         last = &value;
     }
     return last && !last->null ? last : nullptr;
+}
+
+const NamedValue* Document::on(std::string_view name) {
+    const auto* value = find(name);
+    return value && flag_in(*value) ? value : nullptr;
 }
 
 const NamedValue* Document::find_any(std::initializer_list<std::string_view> names) {

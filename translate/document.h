@@ -28,6 +28,7 @@ public:
     // The first of several names that is stated.
     const NamedValue* find_any(std::initializer_list<std::string_view> names);
     bool states(std::string_view name) { return find(name) != nullptr; }
+    const NamedValue* on(std::string_view name);  // nullptr too where it is false
     // Throws ConfigError with the place where the text is none of the kind.
     std::optional<double> number(std::string_view name);
     bool flag(std::string_view name, bool otherwise = false);
@@ -41,6 +42,12 @@ public:
 long integer_in(const NamedValue& value);
 long count_in(const NamedValue& value);  // 1 to 10^9: may divide, and be multiplied by another
 bool flag_in(const NamedValue& value);
+
+// The same as the value of a key.
+std::string truth(bool value);
+std::string integer_text(const NamedValue& value);
+std::string flag_text(const NamedValue& value);
+std::string stated_text(const NamedValue& value);
 
 // Names without the first of these sections that they begin with: "model.num_layers" -> num_layers.
 void drop_sections(Document& document, std::initializer_list<std::string_view> sections);

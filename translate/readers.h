@@ -41,6 +41,8 @@ Translation translate_torchtitan(Document& document, const std::string& model, l
 
 // What a file states, changes a step and has no key, told among the problems.
 void name_unmodelled(Document& document, Translation& translation);
+// The same, and what no rule looked at: data, logs, checkpoints, learning have no effect on a step.
+void leave_rest(Document& document, Translation& translation);
 // Adam, SGD or Lamb; another is told and taken as one of them.
 void set_optimizer(Translation& translation, const NamedValue& value);
 

@@ -64,9 +64,9 @@ void Translation::set(const std::string& key, const std::string& value, const st
         *found = {key, value, at};
 }
 
-void Translation::set_flag(const std::string& key, const NamedValue* value, bool otherwise) {
-    if (value != nullptr) set(key, flag_in(*value) ? "true" : "false", value->at);
-    else take_default(key, otherwise ? "true" : "false");
+void Translation::take(const std::string& key, const NamedValue* value, const KeyText& read, const std::string& otherwise) {
+    if (value != nullptr) set(key, read(*value), value->at);
+    else if (!otherwise.empty()) take_default(key, otherwise);
 }
 
 void Translation::take_default(const std::string& key, const std::string& value) {
