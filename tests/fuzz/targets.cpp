@@ -99,7 +99,7 @@ void read_log(const std::string& bytes) {
     for (const LogFormat format : {LogFormat::automatic, LogFormat::moe_steps, LogFormat::moe_phases, LogFormat::opt_prime,
                                    LogFormat::deepspeed})
         try {
-            ImportOptions options;
+            ImportRequest options;
             options.format = format;
             (void)stream_log(path, options, [](ImportedRun&&, SampleRecord& samples) { samples.replay([](const auto&) {}); });
         } catch (const ConfigError&) {  // the next dialect may take it
