@@ -87,6 +87,12 @@ void wrong(const NamedValue& value, const std::string& expected) {
                       expected);
 }
 
+double number_in(const NamedValue& value) {
+    const auto number = as_number<double>(value.value);
+    if (!number || !std::isfinite(*number)) wrong(value, "a number");
+    return *number;
+}
+
 long integer_in(const NamedValue& value) {
     std::string digits;
     for (const char c : value.value)
@@ -134,19 +140,6 @@ const NamedValue* Document::find_any(std::initializer_list<std::string_view> nam
     for (const auto name : names)
         if (const auto* value = find(name); value && !found) found = value;
     return found;
-}
-
-std::optional<double> Document::number(std::string_view name) {
-    const auto* value = find(name);
-    if (!value) return std::nullopt;
-    const auto number = as_number<double>(value->value);
-    if (!number || !std::isfinite(*number)) wrong(*value, "a number");
-    return number;
-}
-
-bool Document::flag(std::string_view name, bool otherwise) {
-    const auto* value = find(name);
-    return value ? flag_in(*value) : otherwise;
 }
 
 std::string Document::text(std::string_view name, const std::string& otherwise) {

@@ -2,7 +2,6 @@
 // from. Internal to translate/.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,16 +28,15 @@ public:
     const NamedValue* find_any(std::initializer_list<std::string_view> names);
     bool states(std::string_view name) { return find(name) != nullptr; }
     const NamedValue* on(std::string_view name);  // nullptr too where it is false
-    // Throws ConfigError with the place where the text is none of the kind.
-    std::optional<double> number(std::string_view name);
-    bool flag(std::string_view name, bool otherwise = false);
     std::string text(std::string_view name, const std::string& otherwise = "");
     void add(std::string name, std::string value, std::string at) {
         values.push_back({std::move(name), std::move(value), std::move(at)});
     }
 };
 
+// Throw ConfigError with the place where the text is none of the kind.
 [[noreturn]] void wrong(const NamedValue& value, const std::string& expected);
+double number_in(const NamedValue& value);
 long integer_in(const NamedValue& value);
 long count_in(const NamedValue& value);  // 1 to 10^9: may divide, and be multiplied by another
 bool flag_in(const NamedValue& value);

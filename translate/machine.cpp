@@ -1,17 +1,96 @@
 #include "translate/machine.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
 #include "model/experiment.h"
+#include "model/keys/fields.h"
 #include "model/presets.h"
-#include "translate/devices.h"
 
 namespace stepcast {
 namespace {
+
+// GPUs by the names and numbers that descriptions of machines give them: model/presets/devices.toml.
+struct KnownDevice {
+    std::string name;
+    std::vector<std::string> pci;  // "10de:2330"
+    int sm = 0, nvlinks = 0;
+    BytesPerSecond nvlink;  // of one link and direction
+    std::string cluster;    // preset with its datasheet, and with constants where it was measured
+};
+using Device = std::optional<KnownDevice>;
+
+bool read_entry(const TomlEntry& entry, std::vector<KnownDevice>& devices) {
+    std::string name;
+    KnownDevice* const d = row_of(devices, entry.path, "device", name);
+    return d != nullptr && read_field(name, entry.value, {{"name", d->name}, {"cluster", d->cluster}, {"pci", d->pci},
+                                                          {"sm", d->sm}, {"nvlinks", d->nvlinks}, {"nvlink", d->nvlink}});
+}
+
+// Lower case; a name's letters and digits stay together, but "RTX3090" is two words as "RTX 3090" is.
+std::set<std::string> name_words(const std::string& text) {
+    std::set<std::string> words;
+    std::string word;
+    for (const char raw : text + " ") {
+        const char c = static_cast<char>(std::tolower(static_cast<unsigned char>(raw)));
+        if (std::isalnum(static_cast<unsigned char>(c))) {
+            word += c;
+            if (word == "rtx") words.insert(std::exchange(word, ""));
+            continue;
+        }
+        if (!word.empty()) words.insert(std::exchange(word, ""));
+    }
+    return words;
+}
+
+std::vector<KnownDevice> known_devices() {
+    std::vector<KnownDevice> devices;
+    each_entry(read_toml(home_folder() + "/model/presets/devices.toml").entries,
+               [&](const TomlEntry& entry) { return read_entry(entry, devices); },
+               [](const TomlEntry& entry) { return "\"" + entry.path + "\" is no key of a device"; });
+    return devices;
+}
+
+// The device all of whose words are in the text, the one with most words: "NVIDIA A100-SXM4-80GB" is A100.
+Device device_named(const std::string& text) {
+    const auto words = name_words(text);
+    Device best;
+    std::size_t most = 0;
+    for (const KnownDevice& device : known_devices()) {
+        const auto needed = name_words(device.name);
+        if (needed.size() <= most || !std::ranges::includes(words, needed)) continue;
+        most = needed.size();
+        best = device;
+    }
+    return best;
+}
+
+Device device_of_pci(const std::string& id) {
+    for (const KnownDevice& device : known_devices())
+        if (std::ranges::find(device.pci, id) != device.pci.end()) return device;
+    return std::nullopt;
+}
+
+// The only device of this capability with so many NVLinks, or of this capability; nothing where several fit. 0 = not told.
+Device device_of_links(int sm, int nvlinks) {
+    for (const bool by_links : {true, false}) {
+        if (sm == 0 && (nvlinks == 0 || !by_links)) break;
+        std::vector<KnownDevice> fitting = known_devices();
+        std::erase_if(fitting, [&](const KnownDevice& d) { return (sm > 0 && d.sm != sm) || (by_links && d.nvlinks != nvlinks); });
+        // Forms of one device differ in clocks and memory: the first is the usual one.
+        const auto family = [](const KnownDevice& d) { return d.name.substr(0, d.name.find(' ')); };
+        if (!fitting.empty() && std::ranges::all_of(fitting, [&](const auto& d) { return family(d) == family(fitting.front()); }))
+            return fitting.front();
+    }
+    return std::nullopt;
+}
 
 // What is known of the device before its files speak of links.
 struct Datasheet {
@@ -20,11 +99,12 @@ struct Datasheet {
     int nvlinks = 0;
 };
 
-Datasheet datasheet_of(const KnownDevice& device) {
+std::optional<Datasheet> datasheet_of(const Device& device) {
+    if (!device) return std::nullopt;
     Datasheet sheet;
-    if (device.nvlink > BytesPerSecond(0)) sheet.nvlink = device.nvlink;
-    sheet.nvlinks = device.nvlinks;
-    sheet.cluster = read_cluster(device.cluster);
+    sheet.cluster = read_cluster(device->cluster);
+    sheet.nvlinks = device->nvlinks;
+    if (device->nvlink > BytesPerSecond(0)) sheet.nvlink = device->nvlink;
     return sheet;
 }
 
@@ -32,7 +112,7 @@ Datasheet datasheet_of(const KnownDevice& device) {
 std::optional<Datasheet> find_datasheet(const Machine& m, const std::string& gpu, std::string& how) {
     const std::string told = !gpu.empty() ? gpu : m.gpu;
     if (!told.empty()) {
-        if (const auto device = device_named(told)) return datasheet_of(*device);
+        if (const auto device = device_named(told)) return datasheet_of(device);
         try {
             Datasheet sheet;
             sheet.cluster = read_cluster(preset_path(PresetKind::cluster, told));
@@ -44,12 +124,11 @@ std::optional<Datasheet> find_datasheet(const Machine& m, const std::string& gpu
     if (!m.pci.empty())
         if (const auto device = device_of_pci(m.pci)) {
             how = " (its PCI number " + m.pci + ")";
-            return datasheet_of(*device);
+            return datasheet_of(device);
         }
     if (m.paired && m.sm == 0) return std::nullopt;  // bridges of cards: several have as many links
     how = " (guessed from its links)";
-    const auto device = device_of_links(m.sm, m.nvlinks);
-    return device ? std::optional(datasheet_of(*device)) : std::nullopt;
+    return datasheet_of(device_of_links(m.sm, m.nvlinks));
 }
 
 // A cluster without a number of NICs has one a GPU.

@@ -25,8 +25,11 @@ void take_feed_forward(MegatronSource& s) {
 }
 
 void take_attention(MegatronSource& s) {
-    const bool grouped = !s.lm() || !s.d.states("num_query_groups") || s.d.flag("group_query_attention", s.full);
-    if (const auto* v = s.d.find("num_query_groups"); v && !grouped)
+    const auto grouped = [&] {
+        const auto* v = s.d.find("group_query_attention");
+        return v ? flag_in(*v) : s.full;
+    };
+    if (const auto* v = s.d.find("num_query_groups"); v && s.lm() && !grouped())
         s.t.ignored.push_back("num_query_groups (" + v->at + "): without group_query_attention");
     else
         s.t.take("workload.kv_heads", v, integer_text);
@@ -76,11 +79,10 @@ void take_biases_and_ends(MegatronSource& s) {
     else if (const auto* bias = s.t.find("workload.linear_bias"))
         s.t.set("workload.qkv_bias", bias->value, std::string(bias->at));
     flag("workload.tied", "share_embeddings_and_output_weights", "untie_embeddings_and_output_weights");
-    const auto attention = s.d.number("attention_dropout"), hidden_drop = s.d.number("hidden_dropout");
-    s.take("workload.dropout", s.d.find_any({"hidden_dropout", "attention_dropout"}),
-           [&](const NamedValue&) { return fmt::format("{}", std::max(attention.value_or(0.1), hidden_drop.value_or(0.1))); }, "0.1");
-    if (const auto* v = s.d.find("attention_dropout"); v && attention == 0 && hidden_drop.value_or(0.1) > 0)
-        s.t.set("workload.score_dropout", "false", v->at);
+    const auto *hidden = s.d.find("hidden_dropout"), *scores = s.d.find("attention_dropout");
+    const double of_scores = scores ? number_in(*scores) : 0.1, of_hidden = hidden ? number_in(*hidden) : 0.1;
+    s.take("workload.dropout", hidden ? hidden : scores, [&](const NamedValue&) { return fmt::format("{}", std::max(of_scores, of_hidden)); }, "0.1");
+    if (scores && of_scores == 0 && of_hidden > 0) s.t.set("workload.score_dropout", "false", scores->at);
     if (s.sized && !s.t.find("workload.vocab"))
         s.t.open.push_back("vocab: from the tokenizer; say it with --set vocab=N");
 }

@@ -81,14 +81,8 @@ void read_pipeline(Document& d, Translation& t, long pp) {
     }
     const std::string name = schedule ? schedule->value : "1F1B";
     const std::string at = schedule ? schedule->at : "default of torchtitan";
-    if (name == "GPipe")
-        t.set("parallelism.schedule", "gpipe", at);
-    else if (name == "1F1B" || name == "Interleaved1F1B")
-        t.set("parallelism.schedule", "1f1b", at);
-    else if (name == "ZBVZeroBubble")
-        t.set("parallelism.schedule", "zb-v", at);
-    else if (name == "DualPipeV")
-        t.set("parallelism.schedule", "dualpipe", at);
+    if (const auto* known = std::ranges::find(titan_schedules, name, [](const auto& row) { return row.first; }); known != std::end(titan_schedules))
+        t.set("parallelism.schedule", std::string(to_string(known->second)), at);
     else
         t.problems.push_back(fmt::format("pipeline_parallel_schedule ({}): {} is not modelled; taken as 1F1B", at, name));
     if (name == "Interleaved1F1B") {

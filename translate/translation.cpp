@@ -109,8 +109,7 @@ std::string experiment_text(const Translation& t) {
     std::string text = fmt::format("# {}: {}, translated\n", one_line(t.path), t.format);
     for (const auto& lines : {t.problems, t.open})
         for (const std::string& line : lines) text += "# " + one_line(line) + "\n";
-    if (!t.framework.empty() && !kinds().contains("framework.preset")) text += "# framework: " + t.framework + "\n";
-    if (!t.framework.empty() && kinds().contains("framework.preset"))
+    if (!t.framework.empty())
         text += fmt::format("\n[framework]\npreset = {}\n", quoted(t.framework));
     for (const char* table : {"workload", "parallelism", "cluster", "routing", "run"}) {
         std::string lines;
