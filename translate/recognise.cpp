@@ -57,7 +57,8 @@ std::string read_described(const std::string& path) {
 }
 
 ForeignFormat parse_foreign_format(std::string_view text, std::span<const std::string_view> others) {
-    std::vector<std::string_view> valid(others.begin(), others.end());
+    std::vector<std::string_view> valid{"auto"};
+    valid.insert(valid.end(), others.begin(), others.end());
     valid.insert(valid.end(), name_list<ForeignFormat>.begin(), name_list<ForeignFormat>.end());
     return parse_name<ForeignFormat>(valid[index_of_name(text, "a format of --format", valid)]);
 }
