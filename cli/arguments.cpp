@@ -312,7 +312,7 @@ std::optional<Training> training_of(const Options& options) {
 
 ImportRequest import_request_of(const Options& options) {
     return {.logs = options.inputs,
-            .format = parse_log_format(options.format),
+            .format = parse_name<LogFormat>(options.format),
             .out = options.out,
             .routing_out = options.routing_out,
             .medians_only = options.medians,

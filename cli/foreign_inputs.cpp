@@ -135,7 +135,7 @@ std::string shown(const Options& options) {
 }
 
 std::string emitted(const Experiment& experiment, const Options& options, const std::string& forecast) {
-    const Emission emission = emit(experiment, parse_emit_format(options.emit));
+    const Emission emission = emit(experiment, parse_name<EmitFormat>(options.emit));
     if (options.emit == "deepspeed") {  // JSON has no comments
         options.say(forecast);
         for (const std::string& line : emission.without) options.say("no counterpart: " + line);

@@ -58,20 +58,15 @@ void read_batch(Document& d, Translation& t, long replicas) {
 }
 
 void read_zero(Document& d, Translation& t) {
-    if (const auto* bare = d.find("zero_optimization")) {
+    if (const auto* bare = d.find("zero_optimization"))
         t.set("parallelism.zero", flag_in(*bare) ? 1L : 0L, bare->at);
-    } else if (const auto* stage = stated(d, "zero_optimization.stage", t)) {
-        t.set("parallelism.zero", integer_in(*stage), stage->at);
-    } else {
-        t.take_default("parallelism.zero", "0");
-    }
+    else
+        t.take("parallelism.zero", stated(d, "zero_optimization.stage", t), integer_text, "0");
     const long stage = t.count("parallelism.zero", 0);
-    t.set_flag("parallelism.overlap", stated(d, "zero_optimization.overlap_comm", t), stage == 3);
+    t.take("parallelism.overlap", stated(d, "zero_optimization.overlap_comm", t), flag_text, truth(stage == 3));
     if (stage < 3) t.take_default("parallelism.overlap_params", "false");
-    if (const auto* v = stated(d, "zero_optimization.reduce_bucket_size", t))
-        t.set("parallelism.bucket", fmt::format("{} B", integer_in(*v) * 2), v->at);
-    else if (stage > 0)
-        t.take_default("parallelism.bucket", "1000000000 B");
+    t.take("parallelism.bucket", stated(d, "zero_optimization.reduce_bucket_size", t),
+           [](const NamedValue& v) { return fmt::format("{} B", integer_in(v) * 2); }, stage > 0 ? "1000000000 B" : "");
     if (const auto* v = stated(d, "zero_optimization.mics_shard_size", t); v && integer_in(*v) > 0 && stage == 3) {
         if (integer_in(*v) > 1) t.set("parallelism.shard", integer_in(*v), v->at);
         else t.set("parallelism.zero", 0, v->at);  // each rank holds a copy of its own
@@ -121,9 +116,7 @@ Translation translate_deepspeed(Document& d, long replicas) {
     if (d.states("activation_checkpointing.partition_activations"))
         t.open.push_back("recompute: options are there, the switch is in the model's code; --set recompute=full if it is on");
     t.open.push_back("how many GPUs; say it with --gpus");
-    name_unmodelled(d, t);
-    for (const auto& value : d.values)
-        if (!value.used) t.ignored.push_back(value.name);
+    leave_rest(d, t);
     return t;
 }
 

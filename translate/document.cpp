@@ -87,6 +87,12 @@ void wrong(const NamedValue& value, const std::string& expected) {
                       expected);
 }
 
+double number_in(const NamedValue& value) {
+    const auto number = as_number<double>(value.value);
+    if (!number || !std::isfinite(*number)) wrong(value, "a number");
+    return *number;
+}
+
 long integer_in(const NamedValue& value) {
     std::string digits;
     for (const char c : value.value)
@@ -109,6 +115,11 @@ bool flag_in(const NamedValue& value) {
     wrong(value, "true or false");
 }
 
+std::string truth(bool value) { return value ? "true" : "false"; }
+std::string integer_text(const NamedValue& value) { return std::to_string(integer_in(value)); }
+std::string flag_text(const NamedValue& value) { return truth(flag_in(value)); }
+std::string stated_text(const NamedValue& value) { return value.value; }
+
 const NamedValue* Document::find(std::string_view name) {
     NamedValue* last = nullptr;
     for (auto& value : values) {
@@ -119,24 +130,16 @@ const NamedValue* Document::find(std::string_view name) {
     return last && !last->null ? last : nullptr;
 }
 
+const NamedValue* Document::on(std::string_view name) {
+    const auto* value = find(name);
+    return value && flag_in(*value) ? value : nullptr;
+}
+
 const NamedValue* Document::find_any(std::initializer_list<std::string_view> names) {
     const NamedValue* found = nullptr;
     for (const auto name : names)
         if (const auto* value = find(name); value && !found) found = value;
     return found;
-}
-
-std::optional<double> Document::number(std::string_view name) {
-    const auto* value = find(name);
-    if (!value) return std::nullopt;
-    const auto number = as_number<double>(value->value);
-    if (!number || !std::isfinite(*number)) wrong(*value, "a number");
-    return number;
-}
-
-bool Document::flag(std::string_view name, bool otherwise) {
-    const auto* value = find(name);
-    return value ? flag_in(*value) : otherwise;
 }
 
 std::string Document::text(std::string_view name, const std::string& otherwise) {

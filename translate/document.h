@@ -2,7 +2,6 @@
 // from. Internal to translate/.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,19 +27,25 @@ public:
     // The first of several names that is stated.
     const NamedValue* find_any(std::initializer_list<std::string_view> names);
     bool states(std::string_view name) { return find(name) != nullptr; }
-    // Throws ConfigError with the place where the text is none of the kind.
-    std::optional<double> number(std::string_view name);
-    bool flag(std::string_view name, bool otherwise = false);
+    const NamedValue* on(std::string_view name);  // nullptr too where it is false
     std::string text(std::string_view name, const std::string& otherwise = "");
     void add(std::string name, std::string value, std::string at) {
         values.push_back({std::move(name), std::move(value), std::move(at)});
     }
 };
 
+// Throw ConfigError with the place where the text is none of the kind.
 [[noreturn]] void wrong(const NamedValue& value, const std::string& expected);
+double number_in(const NamedValue& value);
 long integer_in(const NamedValue& value);
 long count_in(const NamedValue& value);  // 1 to 10^9: may divide, and be multiplied by another
 bool flag_in(const NamedValue& value);
+
+// The same as the value of a key.
+std::string truth(bool value);
+std::string integer_text(const NamedValue& value);
+std::string flag_text(const NamedValue& value);
+std::string stated_text(const NamedValue& value);
 
 // Names without the first of these sections that they begin with: "model.num_layers" -> num_layers.
 void drop_sections(Document& document, std::initializer_list<std::string_view> sections);

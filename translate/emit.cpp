@@ -1,25 +1,11 @@
 #include "translate/emit.h"
 
-#include <array>
-
 #include <fmt/format.h>
 
 #include "model/errors.h"
 
 namespace stepcast {
 namespace {
-
-struct Target {
-    EmitFormat format;
-    std::string_view name;
-};
-constexpr std::array<Target, 5> targets{{{EmitFormat::megatron, "megatron"},
-                                         {EmitFormat::megatron_bridge, "megatron-bridge"},
-                                         {EmitFormat::nemo, "nemo"},
-                                         {EmitFormat::torchtitan, "torchtitan"},
-                                         {EmitFormat::deepspeed, "deepspeed"}}};
-
-std::string_view name_of(EmitFormat format) { return targets[static_cast<std::size_t>(format)].name; }
 
 // What none of them can be told.
 void check_common(const Experiment& e, Emitter& emitter) {
@@ -38,15 +24,6 @@ void check_common(const Experiment& e, Emitter& emitter) {
 
 }  // namespace
 
-EmitFormat parse_emit_format(std::string_view text) {
-    std::vector<std::string> valid;
-    for (const auto& target : targets) {
-        if (target.name == text) return target.format;
-        valid.emplace_back(target.name);
-    }
-    throw ConfigError(fmt::format("--emit {}: expected {}{}", text, fmt::join(valid, ", "), did_you_mean(text, valid)));
-}
-
 Emission emit(const Experiment& experiment, EmitFormat format) {
     Emitter emitter;
     check_common(experiment, emitter);
@@ -57,7 +34,7 @@ Emission emit(const Experiment& experiment, EmitFormat format) {
         default: text = emit_megatron(experiment, format, emitter);
     }
     if (!emitter.refused.empty())
-        throw ConfigError(fmt::format("--emit {}: it cannot run this split: {}", name_of(format),
+        throw ConfigError(fmt::format("--emit {}: it cannot run this split: {}", to_string(format),
                                       fmt::join(emitter.refused, "; ")));
     return {text, emitter.without};
 }

@@ -2,15 +2,19 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "model/experiment.h"
+#include "model/names.h"
 
 namespace stepcast {
 
 enum class EmitFormat : std::uint8_t { megatron, megatron_bridge, nemo, torchtitan, deepspeed };
-EmitFormat parse_emit_format(std::string_view text);  // throws ConfigError
+constexpr auto names_of(EmitFormat) {
+    using enum EmitFormat;
+    return name_table<EmitFormat>("a format of --emit", {{megatron, "megatron"}, {megatron_bridge, "megatron-bridge"}, {nemo, "nemo"},
+                                                         {torchtitan, "torchtitan"}, {deepspeed, "deepspeed"}});
+}
 
 struct Emission {
     std::string text;

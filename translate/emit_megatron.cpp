@@ -146,8 +146,7 @@ void Writer::experts() {
     }
     if (m.capacity_factor > 0) add("moe_expert_capacity_factor", fmt::format("{}", m.capacity_factor));
     if (m.dense_layers > 0)
-        add("moe_layer_freq", fmt::format("{}([0]*{}+[1]*{}){}", lm() ? "\"" : "\"", m.dense_layers,
-                                          e_.workload.layers - m.dense_layers, "\""));
+        add("moe_layer_freq", fmt::format("\"([0]*{}+[1]*{})\"", m.dense_layers, e_.workload.layers - m.dense_layers));
     else if (m.interval > 1)
         add("moe_layer_freq", m.interval);
     if (m.groups > 1) {
@@ -155,10 +154,7 @@ void Writer::experts() {
         add("moe_router_group_topk", m.top_groups);
     }
     if (m.router_bias) flag("moe_router_enable_expert_bias", true);
-    if (p.dispatch_once)
-        add("moe_token_dispatcher_type", "flex");
-    else
-        add("moe_token_dispatcher_type", "alltoall");
+    add("moe_token_dispatcher_type", p.dispatch_once ? "flex" : "alltoall");
     add("expert_model_parallel_size", p.ep);
     if (p.tp > 1) add("expert_tensor_parallel_size", p.expert_tensor_parallel ? p.tp : 1);
 }
@@ -169,12 +165,9 @@ void Writer::split() {
     add("pipeline_model_parallel_size", p.pp);
     add("context_parallel_size", p.cp);
     if (!p.stage_layers.empty()) {
-        std::string layout;
-        for (std::size_t i = 0; i < p.stage_layers.size(); ++i)
-            layout += fmt::format("{}{}{}{}", i > 0 ? "|" : "", i == 0 ? "E" : "",
-                                  p.stage_layers[i] > 0 ? fmt::format("t*{}", p.stage_layers[i]) : "",
-                                  i + 1 == p.stage_layers.size() ? "L" : "");
-        add("pipeline_model_parallel_layout", "\"" + layout + "\"");
+        std::vector<std::string> stages;
+        for (const int layers : p.stage_layers) stages.push_back(layers > 0 ? fmt::format("t*{}", layers) : "");
+        add("pipeline_model_parallel_layout", fmt::format("\"E{}L\"", fmt::join(stages, "|")));
     } else if (p.vp > 1) {
         add(lm() ? "num_virtual_stages_per_pipeline_rank" : "virtual_pipeline_model_parallel_size", p.vp);
     }

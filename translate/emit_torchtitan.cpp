@@ -1,19 +1,17 @@
 #include <fmt/format.h>
 
 #include "translate/emit.h"
+#include "translate/readers.h"
 
 namespace stepcast {
 namespace {
 
 // Empty: it has no such schedule.
 std::string_view schedule_name(const Parallelism& p) {
-    switch (p.schedule) {
-        case Schedule::gpipe: return "GPipe";
-        case Schedule::one_f_one_b: return p.vp > 1 ? "Interleaved1F1B" : "1F1B";
-        case Schedule::zb_v: return "ZBVZeroBubble";
-        case Schedule::dualpipe: return "DualPipeV";
-        default: return "";
-    }
+    if (p.schedule == Schedule::one_f_one_b && p.vp > 1) return "Interleaved1F1B";
+    for (const auto& [name, schedule] : titan_schedules)
+        if (schedule == p.schedule) return name;
+    return "";
 }
 
 void check(const Experiment& e, Emitter& out) {

@@ -1,17 +1,88 @@
 #include "translate/machine.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
 #include "model/experiment.h"
+#include "model/keys/fields.h"
 #include "model/presets.h"
-#include "translate/devices.h"
 
 namespace stepcast {
 namespace {
+
+// GPUs by the names and numbers that descriptions of machines give them: model/presets/devices.toml.
+struct KnownDevice {
+    KEY(std::string, name, {}, "all of whose words a description has");
+    KEY(std::vector<std::string>, pci, {}, "\"10de:2330\"");
+    KEY(int, sm, 0, "compute capability");
+    KEY(int, nvlinks, 0, "of a device");
+    KEY(BytesPerSecond, nvlink, {}, "of one link and direction");
+    KEY(std::string, cluster, {}, "preset with its datasheet, and with constants where it was measured");
+};
+struct DeviceFile {
+    KEY_NAMED(std::vector<KnownDevice>, devices, {}, "device", "");
+};
+using Device = std::optional<KnownDevice>;
+
+// Lower case; a name's letters and digits stay together, but "RTX3090" is two words as "RTX 3090" is.
+std::set<std::string> name_words(const std::string& text) {
+    std::set<std::string> words;
+    std::string word;
+    for (const char raw : text + " ") {
+        const char c = static_cast<char>(std::tolower(static_cast<unsigned char>(raw)));
+        if (std::isalnum(static_cast<unsigned char>(c))) {
+            word += c;
+            if (word == "rtx") words.insert(std::exchange(word, ""));
+            continue;
+        }
+        if (!word.empty()) words.insert(std::exchange(word, ""));
+    }
+    return words;
+}
+
+std::vector<KnownDevice> known_devices() {
+    return read_table<DeviceFile>(home_folder() + "/model/presets/devices.toml", "a file of devices").devices;
+}
+
+Device device_named(const std::string& text) {
+    const auto words = name_words(text);
+    Device best;
+    std::size_t most = 0;
+    for (const KnownDevice& device : known_devices()) {
+        const auto needed = name_words(device.name);
+        if (needed.size() <= most || !std::ranges::includes(words, needed)) continue;
+        most = needed.size();
+        best = device;
+    }
+    return best;
+}
+
+Device device_of_pci(const std::string& id) {
+    for (const KnownDevice& device : known_devices())
+        if (std::ranges::find(device.pci, id) != device.pci.end()) return device;
+    return std::nullopt;
+}
+
+// The only device of this capability with so many NVLinks, or of this capability; nothing where several fit. 0 = not told.
+Device device_of_links(int sm, int nvlinks) {
+    for (const bool by_links : {true, false}) {
+        if (sm == 0 && (nvlinks == 0 || !by_links)) break;
+        std::vector<KnownDevice> fitting = known_devices();
+        std::erase_if(fitting, [&](const KnownDevice& d) { return (sm > 0 && d.sm != sm) || (by_links && d.nvlinks != nvlinks); });
+        // Forms of one device differ in clocks and memory: the first is the usual one.
+        const auto family = [](const KnownDevice& d) { return d.name.substr(0, d.name.find(' ')); };
+        if (!fitting.empty() && std::ranges::all_of(fitting, [&](const auto& d) { return family(d) == family(fitting.front()); }))
+            return fitting.front();
+    }
+    return std::nullopt;
+}
 
 // What is known of the device before its files speak of links.
 struct Datasheet {
@@ -20,11 +91,12 @@ struct Datasheet {
     int nvlinks = 0;
 };
 
-Datasheet datasheet_of(const KnownDevice& device) {
+std::optional<Datasheet> datasheet_of(const Device& device) {
+    if (!device) return std::nullopt;
     Datasheet sheet;
-    if (device.nvlink > BytesPerSecond(0)) sheet.nvlink = device.nvlink;
-    sheet.nvlinks = device.nvlinks;
-    sheet.cluster = read_cluster(device.cluster);
+    sheet.cluster = read_cluster(device->cluster);
+    sheet.nvlinks = device->nvlinks;
+    if (device->nvlink > BytesPerSecond(0)) sheet.nvlink = device->nvlink;
     return sheet;
 }
 
@@ -32,7 +104,7 @@ Datasheet datasheet_of(const KnownDevice& device) {
 std::optional<Datasheet> find_datasheet(const Machine& m, const std::string& gpu, std::string& how) {
     const std::string told = !gpu.empty() ? gpu : m.gpu;
     if (!told.empty()) {
-        if (const auto device = device_named(told)) return datasheet_of(*device);
+        if (const auto device = device_named(told)) return datasheet_of(device);
         try {
             Datasheet sheet;
             sheet.cluster = read_cluster(preset_path(PresetKind::cluster, told));
@@ -44,12 +116,11 @@ std::optional<Datasheet> find_datasheet(const Machine& m, const std::string& gpu
     if (!m.pci.empty())
         if (const auto device = device_of_pci(m.pci)) {
             how = " (its PCI number " + m.pci + ")";
-            return datasheet_of(*device);
+            return datasheet_of(device);
         }
     if (m.paired && m.sm == 0) return std::nullopt;  // bridges of cards: several have as many links
     how = " (guessed from its links)";
-    const auto device = device_of_links(m.sm, m.nvlinks);
-    return device ? std::optional(datasheet_of(*device)) : std::nullopt;
+    return datasheet_of(device_of_links(m.sm, m.nvlinks));
 }
 
 // A cluster without a number of NICs has one a GPU.

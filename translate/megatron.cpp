@@ -55,20 +55,7 @@ void take_world(MegatronSource& s) {
     if (!s.t.find("parallelism.micro_batch") && s.sized) s.t.problems.push_back("micro_batch_size: missing; it is required");
 }
 
-// What only describes data, logs, checkpoints or learning has no effect on a step.
-void leave_rest(MegatronSource& s) {
-    for (const auto& value : s.d.values)
-        if (!value.used) s.t.ignored.push_back(value.name);
-}
-
 }  // namespace
-
-void MegatronSource::set_flag(const char* ours, const char* theirs, bool inverted, bool otherwise) {
-    if (const auto* v = d.find(theirs))
-        t.set(ours, flag_in(*v) != inverted ? "true" : "false", v->at);
-    else if (sized)
-        t.take_default(ours, otherwise ? "true" : "false");
-}
 
 Translation translate_megatron(Document& document, MegatronDialect dialect, long ranks, bool full) {
     MegatronSource s{document, dialect, ranks};
@@ -80,7 +67,7 @@ Translation translate_megatron(Document& document, MegatronDialect dialect, long
     if (s.lm() && deepspeed && (deepspeed->name == "zero_stage" || flag_in(*deepspeed))) s.t.framework = "megatron-deepspeed";
     const bool with_experts = s.d.states("num_experts") || s.d.states("num_moe_experts") || !s.full;
     for (const auto& [theirs, ours] : direct)
-        if (const auto* v = s.d.find(theirs); v && !(of_experts(ours) && !with_experts)) s.t.set(ours, integer_in(*v), v->at);
+        if (const auto* v = s.d.find(theirs); with_experts || !of_experts(ours)) s.t.take(ours, v, integer_text);
     take_model(s);
     take_experts(s);
     take_split(s);
@@ -89,8 +76,7 @@ Translation translate_megatron(Document& document, MegatronDialect dialect, long
     take_precision(s);
     take_recompute(s);
     take_world(s);
-    name_unmodelled(s.d, s.t);
-    leave_rest(s);
+    leave_rest(s.d, s.t);
     return std::move(s.t);
 }
 

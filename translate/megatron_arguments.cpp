@@ -3,7 +3,6 @@
 #include <sstream>
 
 #include "translate/readers.h"
-#include "translate/shell.h"
 
 namespace stepcast {
 namespace {

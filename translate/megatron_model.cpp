@@ -15,40 +15,33 @@ void take_feed_forward(MegatronSource& s) {
     const auto* gate = s.d.find_any({"swiglu", "quick_geglu", "gated_linear_unit"});
     const std::string named = activation ? lower_case(activation->value) : "";
     const bool gated = (gate && flag_in(*gate)) || named.find("glu") != std::string::npos;
-    if (gate || activation)
-        s.t.set("workload.gated", gated ? "true" : "false", (gate ? gate : activation)->at);
-    else if (s.sized)
-        s.t.take_default("workload.gated", "false");
-    const auto* squared = s.d.find("squared_relu");
-    if ((squared && flag_in(*squared)) || named == "squared-relu" || named == "squared_relu")
+    s.take("workload.gated", gate ? gate : activation, [&](const NamedValue&) { return truth(gated); }, "false");
+    const auto* squared = s.d.on("squared_relu");
+    if (squared || named == "squared-relu" || named == "squared_relu")
         s.t.set("workload.activation", "relu", (squared ? squared : activation)->at);
     const long hidden = s.t.count("workload.hidden", 0);
-    if (const auto* v = s.d.find("ffn_hidden_size"))
-        s.t.set("workload.ffn", integer_in(*v), v->at);
-    else if (s.sized)
-        s.t.take_default("workload.ffn", std::to_string(gated && s.lm() ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden));
+    s.take("workload.ffn", s.d.find("ffn_hidden_size"), integer_text,
+           std::to_string(gated && s.lm() ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden));
 }
 
 void take_attention(MegatronSource& s) {
-    const bool grouped = !s.lm() || !s.d.states("num_query_groups") || s.d.flag("group_query_attention", s.full);
-    if (const auto* v = s.d.find("num_query_groups")) {
-        if (grouped)
-            s.t.set("workload.kv_heads", integer_in(*v), v->at);
-        else
-            s.t.ignored.push_back("num_query_groups (" + v->at + "): without group_query_attention");
-    }
-    if (const auto* v = s.d.find("num_key_value_heads")) s.t.set("workload.kv_heads", integer_in(*v), v->at);  // Megatron-DeepSpeed
+    const auto grouped = [&] {
+        const auto* v = s.d.find("group_query_attention");
+        return v ? flag_in(*v) : s.full;
+    };
+    if (const auto* v = s.d.find("num_query_groups"); v && s.lm() && !grouped())
+        s.t.ignored.push_back("num_query_groups (" + v->at + "): without group_query_attention");
+    else
+        s.t.take("workload.kv_heads", v, integer_text);
+    s.t.take("workload.kv_heads", s.d.find("num_key_value_heads"), integer_text);  // Megatron-DeepSpeed
     const auto* backend = s.d.find("attention_backend");  // "unfused", or "AttnBackend.unfused" in a dump
     const bool unfused = backend && (backend->value.ends_with("unfused") || backend->value.ends_with("local"));
-    if (const auto* v = s.d.find("multi_latent_attention"); v && flag_in(*v)) {
+    if (const auto* v = s.d.on("multi_latent_attention")) {
         s.t.set("workload.attention", "mla", v->at);
         for (const auto& [theirs, ours, otherwise] :
-             {std::tuple{"kv_lora_rank", "workload.mla.kv_rank", 32L}, {"qk_head_dim", "workload.mla.nope_dim", 128L},
-              {"qk_pos_emb_head_dim", "workload.mla.rope_dim", 64L}, {"v_head_dim", "workload.mla.value_dim", 128L}})
-            if (const auto* size = s.d.find(theirs))
-                s.t.set(ours, integer_in(*size), size->at);
-            else
-                s.t.take_default(ours, std::to_string(otherwise));
+             {std::tuple{"kv_lora_rank", "workload.mla.kv_rank", "32"}, {"qk_head_dim", "workload.mla.nope_dim", "128"},
+              {"qk_pos_emb_head_dim", "workload.mla.rope_dim", "64"}, {"v_head_dim", "workload.mla.value_dim", "128"}})
+            s.t.take(ours, s.d.find(theirs), integer_text, otherwise);
     } else if (unfused) {
         s.t.set("workload.attention", "plain", backend->at);
     } else if (s.sized) {
@@ -59,50 +52,37 @@ void take_attention(MegatronSource& s) {
 }
 
 void take_norms_and_positions(MegatronSource& s) {
-    if (const auto* v = s.d.find("normalization"))
-        s.t.set("workload.norm", lower_case(v->value) == "rmsnorm" ? "rmsnorm" : "layernorm", v->at);
-    else if (s.sized)
-        s.t.take_default("workload.norm", "layernorm");
-    const auto* old = s.d.find("use_rotary_position_embeddings");
-    if (const auto* v = s.d.find("position_embedding_type"); v && !(old && flag_in(*old))) {
-        const auto kind = lower_case(v->value);
-        s.t.set("workload.positions",
-                kind == "rope" || kind == "yarn" || kind == "mrope" ? "rotary"
-                : kind == "learned_absolute"                        ? "learned"
-                : kind == "relative"                                ? "relative"
-                                                                    : "none",
-                v->at);
-    } else if (old && flag_in(*old)) {
-        s.t.set("workload.positions", "rotary", old->at);
-    } else if (s.sized) {
-        s.t.take_default("workload.positions", "learned");
-    }
+    s.take("workload.norm", s.d.find("normalization"),
+           [](const NamedValue& v) { return lower_case(v.value) == "rmsnorm" ? "rmsnorm" : "layernorm"; }, "layernorm");
+    const auto *old = s.d.on("use_rotary_position_embeddings"), *kind = s.d.find("position_embedding_type");
+    s.take("workload.positions", old ? old : kind, [&](const NamedValue& v) {
+        const auto said = lower_case(v.value);
+        return old || said == "rope" || said == "yarn" || said == "mrope" ? "rotary"
+               : said == "learned_absolute"                               ? "learned"
+               : said == "relative"                                       ? "relative"
+                                                                          : "none";
+    }, "learned");
 }
 
 // The dump of a run's arguments and --yaml-cfg files name the flag's destination, the opposite of some flags.
 void take_biases_and_ends(MegatronSource& s) {
     const auto flag = [&](const char* key, const char* theirs, const char* opposite) {
-        if (opposite != nullptr && s.d.states(opposite) && !s.d.states(theirs))
-            s.set_flag(key, opposite, true, true);
-        else
-            s.set_flag(key, theirs, false, true);
+        const auto *no = s.d.find(opposite), *yes = s.d.find(theirs);
+        s.take(key, yes ? yes : no, [&](const NamedValue& v) { return truth(flag_in(v) != (yes == nullptr)); }, "true");
     };
     if (s.dialect == MegatronDialect::nemo)
-        flag("workload.linear_bias", "bias", nullptr);
+        s.take("workload.linear_bias", s.d.find("bias"), flag_text, "true");
     else
         flag("workload.linear_bias", "add_bias_linear", "disable_bias_linear");
-    if (const auto* v = s.d.find("add_qkv_bias"); v && flag_in(*v))
+    if (const auto* v = s.d.on("add_qkv_bias"))
         s.t.set("workload.qkv_bias", "true", v->at);
     else if (const auto* bias = s.t.find("workload.linear_bias"))
         s.t.set("workload.qkv_bias", bias->value, std::string(bias->at));
     flag("workload.tied", "share_embeddings_and_output_weights", "untie_embeddings_and_output_weights");
-    const auto attention = s.d.number("attention_dropout"), hidden_drop = s.d.number("hidden_dropout");
-    if (const auto* v = s.d.find_any({"hidden_dropout", "attention_dropout"}))
-        s.t.set("workload.dropout", fmt::format("{}", std::max(attention.value_or(0.1), hidden_drop.value_or(0.1))), v->at);
-    else if (s.sized)
-        s.t.take_default("workload.dropout", "0.1");
-    if (const auto* v = s.d.find("attention_dropout"); v && attention == 0 && hidden_drop.value_or(0.1) > 0)
-        s.t.set("workload.score_dropout", "false", v->at);
+    const auto *hidden = s.d.find("hidden_dropout"), *scores = s.d.find("attention_dropout");
+    const double of_scores = scores ? number_in(*scores) : 0.1, of_hidden = hidden ? number_in(*hidden) : 0.1;
+    s.take("workload.dropout", hidden ? hidden : scores, [&](const NamedValue&) { return fmt::format("{}", std::max(of_scores, of_hidden)); }, "0.1");
+    if (scores && of_scores == 0 && of_hidden > 0) s.t.set("workload.score_dropout", "false", scores->at);
     if (s.sized && !s.t.find("workload.vocab"))
         s.t.open.push_back("vocab: from the tokenizer; say it with --set vocab=N");
 }
@@ -145,8 +125,7 @@ void pad_vocabulary(MegatronSource& s) {
 
 void take_model(MegatronSource& s) {
     s.sized = s.t.find("workload.layers") && s.t.find("workload.hidden");
-    if (const auto* v = s.d.find_any({"seq_length", "encoder_seq_length", "dataset.seq_length", "data.seq_length"}))
-        s.t.set("workload.seq", integer_in(*v), v->at);
+    s.t.take("workload.seq", s.d.find_any({"seq_length", "encoder_seq_length", "dataset.seq_length", "data.seq_length"}), integer_text);
     if (!s.sized)
         s.t.open.push_back("layers and widths: the file leaves them to a recipe; name the model with --model");
     else
@@ -167,14 +146,12 @@ void take_experts(MegatronSource& s) {
     const auto* experts = s.t.find("workload.moe.experts");
     if (!experts) return;
     if (!s.t.find("workload.moe.top_k")) s.t.take_default("workload.moe.top_k", "2");
-    if (const auto* v = s.d.find_any({"moe_expert_capacity_factor"}))
-        s.t.set("workload.moe.capacity_factor", v->value, v->at);
+    s.t.take("workload.moe.capacity_factor", s.d.find("moe_expert_capacity_factor"), stated_text);
     if (const auto* all = s.t.find("workload.moe.shared_ffn")) {
         const long each = s.t.count("workload.moe.ffn", s.t.count("workload.ffn", 1));
         s.t.set("workload.moe.shared_experts", std::max(1L, std::stol(all->value) / std::max(1L, each)), std::string(all->at));
     }
-    if (const auto* v = s.d.find("moe_router_enable_expert_bias"))
-        s.t.set("workload.moe.router_bias", flag_in(*v) ? "true" : "false", v->at);
+    s.t.take("workload.moe.router_bias", s.d.find("moe_router_enable_expert_bias"), flag_text);
     if (const auto* v = s.d.find("moe_layer_freq")) {
         if (v->value.find('[') == std::string::npos) {
             s.t.set("workload.moe.interval", integer_in(*v), v->at);
@@ -186,9 +163,8 @@ void take_experts(MegatronSource& s) {
             s.t.set("workload.moe.dense_layers", zeros, v->at);
         }
     }
-    if (const auto* v = s.d.find("moe_token_dispatcher_type"))
-        s.t.set("parallelism.dispatch_once", v->value == "flex" ? "true" : "false", v->at);
-    if (const auto* v = s.d.find("moe_enable_deepep"); v && flag_in(*v)) s.t.set("parallelism.dispatch_once", "true", v->at);
+    s.t.take("parallelism.dispatch_once", s.d.find("moe_token_dispatcher_type"), [](const NamedValue& v) { return truth(v.value == "flex"); });
+    s.t.take("parallelism.dispatch_once", s.d.on("moe_enable_deepep"), flag_text);
     const long tp = s.t.count("parallelism.tp", 1);
     if (const auto* v = s.d.find("expert_tensor_parallel_size")) {
         const long etp = integer_in(*v);

@@ -16,8 +16,10 @@ struct MegatronSource {
     bool full = false;  // every argument is stated, those left at their defaults too: the dump of a run
 
     [[nodiscard]] bool lm() const { return dialect == MegatronDialect::lm; }
-    // Theirs, or where it is inverted the opposite, as ours.
-    void set_flag(const char* ours, const char* theirs, bool inverted, bool otherwise);
+    // As the file says; defaults only where it describes the model.
+    void take(const std::string& ours, const NamedValue* value, const KeyText& read, const std::string& otherwise = "") {
+        t.take(ours, value, read, sized ? otherwise : "");
+    }
 };
 
 void take_model(MegatronSource& source);

@@ -13,20 +13,19 @@ void take_split(MegatronSource& s) {
     const long tp = s.t.count("parallelism.tp", 1);
     if (const auto* v = s.d.find("sequence_parallel")) {
         if (tp > 1)
-            s.t.set("parallelism.sequence_parallel", flag_in(*v) ? "true" : "false", v->at);
+            s.t.set("parallelism.sequence_parallel", flag_text(*v), v->at);
         else if (flag_in(*v))
             s.t.ignored.push_back("sequence_parallel (" + v->at + "): no effect with tp 1");
     }
-    if (const auto* v = s.d.find_any({"tp_comm_overlap", "ub_tp_comm_overlap", "comm_overlap.tp_comm_overlap"}))
-        s.t.set("parallelism.overlap_tp", flag_in(*v) && tp > 1 ? "true" : "false", v->at);
+    s.t.take("parallelism.overlap_tp", s.d.find_any({"tp_comm_overlap", "ub_tp_comm_overlap", "comm_overlap.tp_comm_overlap"}),
+             [&](const NamedValue& v) { return truth(flag_in(v) && tp > 1); });
     if (const auto* v = s.d.find("cp_comm_type")) {
         const auto says = [&](const char* word) { return v->value.find(word) != std::string::npos; };
         s.t.set("parallelism.context_exchange", says("allgather") || says("all_gather") ? "all-gather" : "ring", v->at);
         if (says("a2a") && s.t.count("parallelism.cp", 1) > 1)
             s.t.problems.push_back("cp_comm_type (" + v->at + "): exchanges of heads (a2a) are not modelled; taken as a ring of keys and values");
     }
-    if (const auto* v = s.d.find("use_tp_pp_dp_mapping"); v && flag_in(*v))
-        s.t.set("parallelism.rank_order", "tp-cp-pp-dp", v->at);
+    s.t.take("parallelism.rank_order", s.d.on("use_tp_pp_dp_mapping"), [](const NamedValue&) { return "tp-cp-pp-dp"; });
 }
 
 namespace {
@@ -97,13 +96,12 @@ void take_layout(MegatronSource& s, const NamedValue& value) {
 
 // Layers of a pipeline whose first and last stage hold another number, or count embedding and loss as a layer.
 void take_uneven_ends(MegatronSource& s, long layers, long pp) {
-    const auto* counts_embedding = s.d.find("account_for_embedding_in_pipeline_split");
-    const auto* counts_loss = s.d.find("account_for_loss_in_pipeline_split");
-    const bool embedding = counts_embedding && flag_in(*counts_embedding), loss = counts_loss && flag_in(*counts_loss);
+    const auto* embedding = s.d.on("account_for_embedding_in_pipeline_split");
+    const auto* loss = s.d.on("account_for_loss_in_pipeline_split");
     const auto* first_at = s.d.find_any({"decoder_first_pipeline_num_layers", "num_layers_in_first_pipeline_stage"});
     const auto* last_at = s.d.find_any({"decoder_last_pipeline_num_layers", "num_layers_in_last_pipeline_stage"});
     if (!(first_at || last_at || embedding || loss) || pp < 2 || layers == 0) return;
-    const auto* at = first_at ? first_at : last_at ? last_at : embedding ? counts_embedding : counts_loss;
+    const auto* at = first_at ? first_at : last_at ? last_at : embedding ? embedding : loss;
     long first = first_at ? integer_in(*first_at) : -1, last = last_at ? integer_in(*last_at) : -1;
     if (first < 0 && last < 0) {  // of whole chunks of layers, embedding and loss among them
         const long all = layers + (embedding ? 1 : 0) + (loss ? 1 : 0);
@@ -146,8 +144,7 @@ void take_pipeline(MegatronSource& s) {
         s.t.set("parallelism.overlap_experts", "true", v->at);
     for (const auto& [name, negated] : {std::pair{"no_overlap_p2p_communication", true}, {"overlap_p2p_comm", false}})
         if (const auto* v = s.d.find(name))
-            s.t.set("parallelism.overlap_p2p", flag_in(*v) != negated && s.t.count("parallelism.vp", 1) > 1 ? "true" : "false",
-                   v->at);
+            s.t.set("parallelism.overlap_p2p", truth(flag_in(*v) != negated && s.t.count("parallelism.vp", 1) > 1), v->at);
 }
 
 }  // namespace stepcast

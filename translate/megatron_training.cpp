@@ -26,22 +26,17 @@ void take_zero(MegatronSource& s) {
             s.t.open.push_back("data_parallel_sharding_strategy: taken as the optim_grads_params of today, versions with use_custom_fsdp may differ");
     } else if (fsdp2 && flag_in(*fsdp2)) {
         s.t.set("parallelism.zero", 3, fsdp2->at);
-    } else if (distributed) {
-        s.t.set("parallelism.zero", flag_in(*distributed) ? 1L : 0L, distributed->at);
-    } else if (optim) {
-        const bool sharded = optim->value.find("distributed") != std::string::npos;
-        s.t.set("parallelism.zero", sharded ? 1L : 0L, optim->at);
-    } else if (s.dialect == MegatronDialect::bridge) {
-        s.t.take_default("parallelism.zero", "1");
     } else {
-        s.t.take_default("parallelism.zero", "0");
+        s.t.take("parallelism.zero", distributed ? distributed : optim, [&](const NamedValue& v) {
+            return (distributed ? flag_in(v) : v.value.find("distributed") != std::string::npos) ? "1" : "0";
+        }, s.dialect == MegatronDialect::bridge ? "1" : "0");
     }
 }
 
 void take_overlaps(MegatronSource& s) {
-    const bool on = s.dialect == MegatronDialect::bridge;
-    s.t.set_flag("parallelism.overlap", s.d.find_any({"overlap_grad_reduce", "optim.overlap_grad_sync"}), on);
-    s.t.set_flag("parallelism.overlap_params", s.d.find_any({"overlap_param_gather", "optim.overlap_param_sync"}), on);
+    const auto otherwise = truth(s.dialect == MegatronDialect::bridge);
+    s.t.take("parallelism.overlap", s.d.find_any({"overlap_grad_reduce", "optim.overlap_grad_sync"}), flag_text, otherwise);
+    s.t.take("parallelism.overlap_params", s.d.find_any({"overlap_param_gather", "optim.overlap_param_sync"}), flag_text, otherwise);
 }
 
 void take_gradient_type(MegatronSource& s) {
@@ -119,31 +114,22 @@ void take_precision(MegatronSource& s) {
     const auto* fp8 = fp8_switch(s);
     const auto *fp4 = s.d.find("fp4_format"), *brain = s.d.find("bf16");
     const auto* mixed = s.d.find_any({"mixed_precision", "mixed_precision.name"});
+    const auto says = [](const NamedValue* v, const char* word) { return v->value.find(word) != std::string::npos; };
     if (fp4)
         s.t.set("workload.dtype", "fp4", fp4->at);
     else if (fp8)
         s.t.set("workload.dtype", "fp8", fp8->at);
     else if (mixed)
-        s.t.set("workload.dtype",
-               mixed->value.find("nvfp4") != std::string::npos  ? "fp4"
-               : mixed->value.find("fp8") != std::string::npos  ? "fp8"
-               : mixed->value.find("fp16") != std::string::npos ? "fp16"
-                                                                : "bf16",
-               mixed->at);
-    else if (const auto* v = brain; v && flag_in(*v))
-        s.t.set("workload.dtype", "bf16", v->at);
-    else if (const auto* half = s.d.find("fp16"); half && flag_in(*half))
+        s.t.set("workload.dtype", says(mixed, "nvfp4") ? "fp4" : says(mixed, "fp8") ? "fp8" : says(mixed, "fp16") ? "fp16" : "bf16", mixed->at);
+    else if (brain && flag_in(*brain))
+        s.t.set("workload.dtype", "bf16", brain->at);
+    else if (const auto* half = s.d.on("fp16"))
         s.t.set("workload.dtype", "fp16", half->at);
-    else if (const auto* named = s.d.find_any({"precision", "trainer.precision"}))
-        s.t.set("workload.dtype",
-               named->value.find("bf16") != std::string::npos  ? "bf16"
-               : named->value.find("16") != std::string::npos ? "fp16"
-                                                              : "fp32",
-               named->at);
-    else if (s.sized)
-        s.t.take_default("workload.dtype", s.lm() ? "fp32" : "bf16");
-    if (const auto* v = s.d.find_any({"cuda_graph_impl", "enable_cuda_graph", "cuda_graphs"}))
-        s.t.set("run.cuda_graph", v->value == "none" || lower_case(v->value) == "false" ? "false" : "true", v->at);
+    else
+        s.take("workload.dtype", s.d.find_any({"precision", "trainer.precision"}),
+               [&](const NamedValue& v) { return says(&v, "bf16") ? "bf16" : says(&v, "16") ? "fp16" : "fp32"; }, s.lm() ? "fp32" : "bf16");
+    s.t.take("run.cuda_graph", s.d.find_any({"cuda_graph_impl", "enable_cuda_graph", "cuda_graphs"}),
+             [](const NamedValue& v) { return truth(v.value != "none" && lower_case(v.value) != "false"); });
 }
 
 namespace {

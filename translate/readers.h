@@ -1,10 +1,30 @@
 // One reader a framework: its configuration as keys. Internal to translate/.
 #pragma once
 
+#include <map>
+#include <utility>
+
 #include "translate/document.h"
 #include "translate/translation.h"
 
 namespace stepcast {
+
+// What a launch script would run, found by reading it: assignments, arrays, arithmetic and simple branches. Nothing is ever run.
+struct ShellArgument {
+    std::string text;
+    std::string at;  // "train.sh:14": where its text was written
+};
+struct ShellLaunch {
+    std::vector<ShellArgument> arguments;  // of the command that trains: program, its options, the script and its flags
+    std::vector<ShellArgument> documents;  // here-documents that are JSON, with the variables of their place put in
+    std::vector<std::string> unknown;      // variables that the script does not set: taken as empty
+    std::vector<std::string> notes;        // branches and loops that were passed over
+    std::map<std::string, std::string> directives;  // "#SBATCH --nodes=4": nodes -> 4
+};
+
+// `given` holds variables of the environment. Throws ConfigError when nothing is launched.
+ShellLaunch read_launch(const std::string& text, const std::string& path,
+                        const std::map<std::string, std::string>& given);
 
 // Megatron-LM's arguments and their relatives in NeMo and Megatron-Bridge: one set of names, three ways to write and to
 // default them.
@@ -22,7 +42,6 @@ void drop_bridge_sections(Document& document);
 
 // Flags of a command line: "--hidden-size 4096" -> hidden_size; a bare one is true, --no-X false; the last of several counts.
 // A beginning that only one flag has is that flag, as argparse reads it. "model.tensor_model_parallel_size=4" is a value too.
-struct ShellArgument;
 Document megatron_arguments(const std::vector<ShellArgument>& arguments, const std::string& path);
 
 // The dump of its arguments that a run prints ("  num_layers ............ 32"), with every default and the world's size.
@@ -36,11 +55,17 @@ std::string read_described(const std::string& path);
 // DeepSpeed's JSON configuration. `replicas` here and below: of the machine, where the file leaves them open; 0 = not told.
 Translation translate_deepspeed(Document& document, long replicas);
 
+// Pipeline schedules by torchtitan's names: of 1F1B the second is the one with several chunks a stage.
+inline constexpr std::pair<std::string_view, Schedule> titan_schedules[] = {{"GPipe", Schedule::gpipe}, {"1F1B", Schedule::one_f_one_b},
+    {"Interleaved1F1B", Schedule::one_f_one_b}, {"ZBVZeroBubble", Schedule::zb_v}, {"DualPipeV", Schedule::dualpipe}};
+
 // torchtitan's TOML (v0.2.2). `model` names the sizes where model.name and model.flavor do not.
 Translation translate_torchtitan(Document& document, const std::string& model, long replicas);
 
 // What a file states, changes a step and has no key, told among the problems.
 void name_unmodelled(Document& document, Translation& translation);
+// The same, and what no rule looked at: data, logs, checkpoints, learning have no effect on a step.
+void leave_rest(Document& document, Translation& translation);
 // Adam, SGD or Lamb; another is told and taken as one of them.
 void set_optimizer(Translation& translation, const NamedValue& value);
 

@@ -1,9 +1,5 @@
 // What a file of another tool is, by what it holds.
-#include <algorithm>
-#include <array>
 #include <filesystem>
-
-#include <fmt/format.h>
 
 #include "model/errors.h"
 #include "model/files/whole_files.h"
@@ -12,22 +8,6 @@
 
 namespace stepcast {
 namespace {
-
-struct FormatName {
-    ForeignFormat format;
-    std::string_view name;
-};
-constexpr std::array<FormatName, 11> names{{{ForeignFormat::megatron, "megatron"},
-                                            {ForeignFormat::nemo, "nemo"},
-                                            {ForeignFormat::megatron_bridge, "megatron-bridge"},
-                                            {ForeignFormat::torchtitan, "torchtitan"},
-                                            {ForeignFormat::deepspeed, "deepspeed-config"},
-                                            {ForeignFormat::hub_config, "config.json"},
-                                            {ForeignFormat::topology_matrix, "topo"},
-                                            {ForeignFormat::nccl_topology, "nccl-topology"},
-                                            {ForeignFormat::nccl_graph, "nccl-graph"},
-                                            {ForeignFormat::nvidia_smi, "nvidia-smi"},
-                                            {ForeignFormat::lspci, "lspci"}}};
 
 constexpr std::size_t largest = 16 << 20;  // a description; larger files are logs or traces
 
@@ -77,13 +57,10 @@ std::string read_described(const std::string& path) {
 }
 
 ForeignFormat parse_foreign_format(std::string_view text, std::span<const std::string_view> others) {
-    std::vector<std::string> valid(others.begin(), others.end());
-    for (const auto& name : names) {
-        if (name.name == text) return name.format;
-        valid.emplace_back(name.name);
-    }
-    throw ConfigError(fmt::format("--format {}: expected auto, {}{}", text,
-                                  fmt::join(valid, ", "), did_you_mean(text, valid)));
+    std::vector<std::string_view> valid{"auto"};
+    valid.insert(valid.end(), others.begin(), others.end());
+    valid.insert(valid.end(), name_list<ForeignFormat>.begin(), name_list<ForeignFormat>.end());
+    return parse_name<ForeignFormat>(valid[index_of_name(text, "a format of --format", valid)]);
 }
 
 bool is_cluster(ForeignFormat format) {

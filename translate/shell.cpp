@@ -1,4 +1,4 @@
-#include "translate/shell.h"
+#include "translate/readers.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -202,15 +202,8 @@ bool Reader::leading_word(const ShellCommand& command, std::vector<ShellWord>& w
 // One test of the condition of an `if`, joined with those before.
 void Reader::condition(const ShellCommand& command, const std::vector<ShellWord>& words) {
     const auto status = simple(words);
-    const bool either = condition_.value_or(false) || status.value_or(false);
-    const bool both = condition_.value_or(true) && status.value_or(true);
-    const bool known = condition_ && status;
-    if (joined_by_ == "||")
-        condition_ = either ? std::optional(true) : known ? std::optional(false) : std::nullopt;
-    else if (joined_by_ == "&&")
-        condition_ = !both ? std::optional(false) : known ? std::optional(true) : std::nullopt;
-    else
-        condition_ = status;
+    const bool either = joined_by_ == "||";
+    condition_ = either || joined_by_ == "&&" ? decided(condition_, either, status) : status;
     joined_by_ = command.then;
 }
 

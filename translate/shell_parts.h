@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "translate/shell.h"
+#include "translate/readers.h"
 
 namespace stepcast {
 
@@ -81,6 +81,8 @@ private:
 // texts (patterns on the right) and of numbers, joined by && and ||, with ! before. Nothing where it asks for what a reader of
 // the script cannot know, such as a file.
 std::optional<bool> shell_test(std::vector<std::string> words);
+// a || b where `either`, else a && b, as far as those that are known decide it.
+std::optional<bool> decided(std::optional<bool> a, bool either, std::optional<bool> b);
 
 // What a batch script asks Slurm for, by long name: "#SBATCH --nodes=4", "#SBATCH -N 4" at the beginning of a line; tasks of a
 // node where they follow.

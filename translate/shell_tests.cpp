@@ -4,14 +4,15 @@
 
 namespace stepcast {
 
+std::optional<bool> decided(std::optional<bool> a, bool either, std::optional<bool> b) {
+    if (a == std::optional(either) || b == std::optional(either)) return either;
+    return a && b ? std::optional(!either) : std::nullopt;
+}
+
 std::optional<bool> shell_test(std::vector<std::string> w) {
     for (const char* join : {"||", "&&"})
-        if (const auto at = std::ranges::find(w, join); at != w.end()) {
-            const auto left = shell_test({w.begin(), at}), right = shell_test({at + 1, w.end()});
-            const bool decides = join[0] == '|';
-            if (left == std::optional(decides) || right == std::optional(decides)) return decides;
-            return left && right ? std::optional(!decides) : std::nullopt;
-        }
+        if (const auto at = std::ranges::find(w, join); at != w.end())
+            return decided(shell_test({w.begin(), at}), join[0] == '|', shell_test({at + 1, w.end()}));
     bool negated = false;
     while (!w.empty() && w[0] == "!") {
         negated = !negated;

@@ -81,14 +81,8 @@ void read_pipeline(Document& d, Translation& t, long pp) {
     }
     const std::string name = schedule ? schedule->value : "1F1B";
     const std::string at = schedule ? schedule->at : "default of torchtitan";
-    if (name == "GPipe")
-        t.set("parallelism.schedule", "gpipe", at);
-    else if (name == "1F1B" || name == "Interleaved1F1B")
-        t.set("parallelism.schedule", "1f1b", at);
-    else if (name == "ZBVZeroBubble")
-        t.set("parallelism.schedule", "zb-v", at);
-    else if (name == "DualPipeV")
-        t.set("parallelism.schedule", "dualpipe", at);
+    if (const auto* known = std::ranges::find(titan_schedules, name, [](const auto& row) { return row.first; }); known != std::end(titan_schedules))
+        t.set("parallelism.schedule", std::string(to_string(known->second)), at);
     else
         t.problems.push_back(fmt::format("pipeline_parallel_schedule ({}): {} is not modelled; taken as 1F1B", at, name));
     if (name == "Interleaved1F1B") {
@@ -138,11 +132,7 @@ void read_replicas_of_shards(Translation& t, long replicate, long shards, const 
 
 void read_split(Document& d, Translation& t, long filling) {
     const auto degree = [&](const char* name, const char* key) {
-        const auto* v = d.find(std::string("parallelism.") + name);
-        if (v)
-            t.set(key, integer_in(*v), v->at);
-        else
-            t.take_default(key, "1");
+        t.take(key, d.find(std::string("parallelism.") + name), integer_text, "1");
         return t.count(key, 1);
     };
     const long tp = degree("tensor_parallel_degree", "parallelism.tp"), pp = degree("pipeline_parallel_degree", "parallelism.pp"),
@@ -162,13 +152,13 @@ void read_split(Document& d, Translation& t, long filling) {
         t.set("parallelism.zero", 2, reshard ? reshard->at : "default of torchtitan");
     if (replicate > 1) read_replicas_of_shards(t, replicate, shards * cp, at);
     if (tp > 1) t.take_default("parallelism.sequence_parallel", "true");
-    if (const auto* v = d.find("parallelism.enable_async_tensor_parallel"); v && flag_in(*v) && tp > 1)
+    if (const auto* v = d.on("parallelism.enable_async_tensor_parallel"); v && tp > 1)
         t.set("parallelism.overlap_tp", "true", v->at);
     if (cp > 1) t.take_default("parallelism.context_exchange", d.text("parallelism.context_parallel_rotate_method") == "alltoall" ? "ring" : "all-gather");
     if (const auto* v = d.find("parallelism.expert_tensor_parallel_degree"); v && tp > 1)
         t.set("parallelism.expert_tensor_parallel", integer_in(*v) == 1 ? "false" : "true", v->at);
-    if (const auto* v = d.find("parallelism.expert_parallel_comm_backend"))
-        t.set("parallelism.dispatch_once", v->value == "deepep" ? "true" : "false", v->at);
+    t.take("parallelism.dispatch_once", d.find("parallelism.expert_parallel_comm_backend"),
+           [](const NamedValue& v) { return truth(v.value == "deepep"); });
     read_pipeline(d, t, pp);
     read_batch(d, t, pp, told ? replicate * shards : filling);
     const long split = t.ranks_of_split(), ep = t.count("parallelism.ep", 1);
@@ -204,21 +194,13 @@ void read_converters(Document& d, Translation& t) {
 }
 
 void read_training(Document& d, Translation& t) {
-    if (const auto* v = d.find("training.seq_len"))
-        t.set("workload.seq", integer_in(*v), v->at);
-    else
-        t.take_default("workload.seq", "2048");
+    t.take("workload.seq", d.find("training.seq_len"), integer_text, "2048");
     read_converters(d, t);
+    const auto dtype = [](const NamedValue& v) { return std::string(v.value == "float32" ? "fp32" : "bf16"); };
     const auto* weights = d.find("training.mixed_precision_param");
-    if (t.find("workload.dtype")) {  // of the products; what mixed precision says is of the rest
-    } else if (weights)
-        t.set("workload.dtype", weights->value == "float32" ? "fp32" : "bf16", weights->at);
-    else
-        t.take_default("workload.dtype", "bf16");
-    if (const auto* v = d.find("training.mixed_precision_reduce"))
-        t.set("parallelism.gradient_dtype", v->value == "bfloat16" ? "bf16" : "fp32", v->at);
-    else
-        t.take_default("parallelism.gradient_dtype", "fp32");
+    if (!t.find("workload.dtype")) t.take("workload.dtype", weights, dtype, "bf16");  // what a converter says is of the products
+    t.take("parallelism.gradient_dtype", d.find("training.mixed_precision_reduce"),
+           [](const NamedValue& v) { return std::string(v.value == "bfloat16" ? "bf16" : "fp32"); }, "fp32");
     const auto* mode = d.find("activation_checkpoint.mode");
     const auto how = mode ? mode->value : "selective";
     const auto* option = d.find("activation_checkpoint.selective_ac_option");
@@ -254,9 +236,7 @@ Translation translate_torchtitan(Document& d, const std::string& model, long rep
         t.set("workload.preset", model, "--model");
     read_split(d, t, replicas);
     read_training(d, t);
-    name_unmodelled(d, t);
-    for (const auto& value : d.values)
-        if (!value.used) t.ignored.push_back(value.name);
+    leave_rest(d, t);
     return t;
 }
 

@@ -8,7 +8,6 @@
 #include "model/errors.h"
 #include "model/families/hub_config.h"
 #include "translate/readers.h"
-#include "translate/shell.h"
 
 namespace stepcast {
 namespace {

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "model/names.h"
 #include "translate/translation.h"
 
 namespace stepcast {
@@ -23,6 +24,14 @@ enum class ForeignFormat : std::uint8_t {
     nvidia_smi,  // nvidia-smi -q -x
     lspci,
 };
+constexpr auto names_of(ForeignFormat) {
+    using enum ForeignFormat;
+    return name_table<ForeignFormat>("a format of --format", {{megatron, "megatron"}, {nemo, "nemo"}, {megatron_bridge, "megatron-bridge"},
+                                                              {torchtitan, "torchtitan"}, {deepspeed, "deepspeed-config"},
+                                                              {hub_config, "config.json"}, {topology_matrix, "topo"},
+                                                              {nccl_topology, "nccl-topology"}, {nccl_graph, "nccl-graph"},
+                                                              {nvidia_smi, "nvidia-smi"}, {lspci, "lspci"}});
+}
 // Throws ConfigError that names these formats and `others`, which are read elsewhere.
 ForeignFormat parse_foreign_format(std::string_view text, std::span<const std::string_view> others);
 bool is_cluster(ForeignFormat format);

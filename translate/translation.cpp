@@ -64,9 +64,9 @@ void Translation::set(const std::string& key, const std::string& value, const st
         *found = {key, value, at};
 }
 
-void Translation::set_flag(const std::string& key, const NamedValue* value, bool otherwise) {
-    if (value != nullptr) set(key, flag_in(*value) ? "true" : "false", value->at);
-    else take_default(key, otherwise ? "true" : "false");
+void Translation::take(const std::string& key, const NamedValue* value, const KeyText& read, const std::string& otherwise) {
+    if (value != nullptr) set(key, read(*value), value->at);
+    else if (!otherwise.empty()) take_default(key, otherwise);
 }
 
 void Translation::take_default(const std::string& key, const std::string& value) {
@@ -109,8 +109,7 @@ std::string experiment_text(const Translation& t) {
     std::string text = fmt::format("# {}: {}, translated\n", one_line(t.path), t.format);
     for (const auto& lines : {t.problems, t.open})
         for (const std::string& line : lines) text += "# " + one_line(line) + "\n";
-    if (!t.framework.empty() && !kinds().contains("framework.preset")) text += "# framework: " + t.framework + "\n";
-    if (!t.framework.empty() && kinds().contains("framework.preset"))
+    if (!t.framework.empty())
         text += fmt::format("\n[framework]\npreset = {}\n", quoted(t.framework));
     for (const char* table : {"workload", "parallelism", "cluster", "routing", "run"}) {
         std::string lines;

@@ -1,6 +1,7 @@
 // What a file of another tool says in stepcast's terms: settings with their origin, and what could not be carried over.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct Setting {
 };
 
 struct NamedValue;
+using KeyText = std::function<std::string(const NamedValue&)>;  // a stated value in our words
 
 struct Translation {
     std::string path, format, framework;  // framework: a preset's name, "" = none
@@ -26,8 +28,8 @@ struct Translation {
 
     void set(const std::string& key, const std::string& value, const std::string& at);
     void set(const std::string& key, long value, const std::string& at) { set(key, std::to_string(value), at); }
-    // As `value` says; where it is nullptr, by default `otherwise`.
-    void set_flag(const std::string& key, const NamedValue* value, bool otherwise);
+    // As `value` says; where it is nullptr, by default `otherwise`, "" = none.
+    void take(const std::string& key, const NamedValue* value, const KeyText& read, const std::string& otherwise = "");
     // What the tool takes where the file says nothing.
     void take_default(const std::string& key, const std::string& value);
     [[nodiscard]] const Setting* find(const std::string& key) const;

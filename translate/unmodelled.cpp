@@ -69,6 +69,12 @@ void name_unmodelled(Document& d, Translation& t) {
         }
 }
 
+void leave_rest(Document& d, Translation& t) {
+    name_unmodelled(d, t);
+    for (const auto& value : d.values)
+        if (!value.used) t.ignored.push_back(value.name);
+}
+
 void set_optimizer(Translation& t, const NamedValue& value) {
     static constexpr std::array adams{"adam", "adamw", "fusedadam", "distributedfusedadam", "megatronfusedadam", "mcoredistributedoptim"};
     std::string name = lower_case(value.value);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdio>
 
 #include "calibrate/logs/dialects.h"
 #include "model/errors.h"
@@ -32,18 +33,11 @@ bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0
 
 // "[2024-02-20 09:55:01,105] ..": milliseconds since some midnight; times go on over the next.
 std::optional<double> clock_of(std::string_view line) {
-    if (line.size() < 25 || line[0] != '[' || line[5] != '-' || line[14] != ':') return std::nullopt;
-    const auto digits = [&](std::size_t at, std::size_t count) {
-        double value = 0;
-        for (std::size_t i = at; i < at + count; ++i) {
-            if (line[i] < '0' || line[i] > '9') return -1e9;
-            value = 10 * value + (line[i] - '0');
-        }
-        return value;
-    };
-    const double clock =
-        ((digits(12, 2) * 60 + digits(15, 2)) * 60 + digits(18, 2)) * 1000 + (line[20] == ',' ? digits(21, 3) : -1e9);
-    return clock >= 0 ? std::optional(clock) : std::nullopt;
+    int hour = 0, minute = 0, second = 0, millisecond = 0;
+    const std::string stamp(line.substr(0, 24));
+    const int found = std::sscanf(stamp.c_str(), "[%*4d-%*2d-%*2d %2d:%2d:%2d,%3d", &hour, &minute, &second, &millisecond);
+    const double clock = ((hour * 60.0 + minute) * 60 + second) * 1000 + millisecond;
+    return found == 4 && stamp.size() == 24 ? std::optional(clock) : std::nullopt;
 }
 constexpr int most_ranks = 30000;
 constexpr double day = 24 * 3600 * 1000.0;

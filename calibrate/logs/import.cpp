@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -17,9 +18,6 @@
 
 namespace stepcast {
 namespace {
-
-constexpr LogFormat formats[] = {LogFormat::automatic, LogFormat::moe_steps, LogFormat::moe_phases,
-                                 LogFormat::opt_prime, LogFormat::deepspeed, LogFormat::custom};
 
 std::string describe(const ImportResult& result, long runs) {
     return fmt::format("{}: {}, {} runs; lines: {} used, {} skipped, {} unknown", result.path, to_string(result.format),
@@ -52,47 +50,18 @@ std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs, con
 
 }  // namespace
 
-LogFormat parse_log_format(std::string_view text) {
-    std::vector<std::string> valid;
-    for (const LogFormat format : formats) {
-        if (text == to_string(format)) return format;
-        valid.emplace_back(to_string(format));
-    }
-    throw ConfigError(
-        fmt::format("format: \"{}\" is not one of {}{}", text, fmt::join(valid, ", "), did_you_mean(text, valid)));
-}
-
-std::string_view to_string(LogFormat format) {
-    switch (format) {
-        case LogFormat::automatic: return "auto";
-        case LogFormat::moe_steps: return "moe-steps";
-        case LogFormat::moe_phases: return "moe-phases";
-        case LogFormat::opt_prime: return "opt-prime";
-        case LogFormat::deepspeed: return "deepspeed";
-        case LogFormat::custom: return "custom";
-    }
-    return "";
-}
-
 std::string model_name(const LayerShape& shape) {
     return fmt::format("moe_layer-{}x{}-{}-{}-top{}", shape.hidden, shape.ffn, shape.dtype, shape.tokens, shape.top_k);
 }
 
 std::optional<LayerShape> parse_model_name(std::string_view text) {
-    LineCursor cursor(text);
     LayerShape shape;
-    const auto read = [&](std::string_view before, int& into) {
-        const std::optional<int> value = cursor.word(before) ? cursor.integer() : std::nullopt;
-        if (value) into = *value;
-        return value && *value > 0;
-    };
-    if (!read("moe_layer-", shape.hidden) || !read("x", shape.ffn) || !cursor.word("-")) return std::nullopt;
-    const std::size_t end = cursor.rest().find('-');
-    if (end == std::string_view::npos) return std::nullopt;
-    shape.dtype = cursor.rest().substr(0, end);
-    cursor.word(shape.dtype);
-    if (!read("-", shape.tokens) || !read("-top", shape.top_k) || !cursor.at_end()) return std::nullopt;
-    return shape;
+    char dtype[16] = "";
+    const std::string name(text);
+    const int found = std::sscanf(name.c_str(), "moe_layer-%dx%d-%15[^-]-%d-top%d", &shape.hidden, &shape.ffn, dtype, &shape.tokens, &shape.top_k);
+    shape.dtype = dtype;
+    const bool whole = found == 5 && std::min({shape.hidden, shape.ffn, shape.tokens, shape.top_k}) > 0 && model_name(shape) == name;
+    return whole ? std::optional(shape) : std::nullopt;
 }
 
 std::string run_name(const std::string& path, std::size_t number, const ImportedRun& run) {
@@ -112,19 +81,19 @@ Sample sample_like(const ImportedRun& run) {
     return sample;
 }
 
-ImportResult stream_log(const std::string& path, const ImportOptions& options, const TakeRun& take) {
-    ImportResult result{path, options.format, {}};
-    std::string pattern = options.pattern;
+ImportResult stream_log(const std::string& path, const ImportRequest& how, const TakeRun& take) {
+    ImportResult result{path, how.format, {}};
+    std::string pattern = how.pattern;
     if (result.format == LogFormat::automatic)
         result.format = pattern.empty() ? recognise(path, pattern) : LogFormat::custom;
     if ((result.format == LogFormat::custom) == pattern.empty())
         throw ConfigError(pattern.empty() ? "import: format custom needs --pattern FILE, which describes the lines"
                                           : fmt::format("import: --pattern belongs to format custom, not {}",
                                                         to_string(result.format)));
-    const StepInputs inputs(options.inputs);
+    const StepInputs inputs(how.inputs);
     const TakeRun complete = [&](ImportedRun&& run, SampleRecord& samples) {
-        if (!options.system.empty()) run.system = options.system;
-        if (!options.model.empty()) run.model = options.model;
+        if (!how.system.empty()) run.system = how.system;
+        if (!how.model.empty()) run.model = how.model;
         inputs.add_to(samples);
         take(std::move(run), samples);
     };
@@ -194,11 +163,10 @@ public:
         std::vector<std::string> notes;
         long count = 0;
         const ImportResult result =
-            stream_log(path, {request_.format, request_.pattern, request_.system, request_.model, request_.inputs},
-                       [&](ImportedRun&& run, SampleRecord& samples) {
-                           ++count;
-                           take(path, std::move(run), samples, notes);
-                       });
+            stream_log(path, request_, [&](ImportedRun&& run, SampleRecord& samples) {
+                ++count;
+                take(path, std::move(run), samples, notes);
+            });
         report_.push_back(describe(result, count));
         report_.insert(report_.end(), notes.begin(), notes.end());
     }

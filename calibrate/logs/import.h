@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "calibrate/logs/sample_record.h"
+#include "model/names.h"
 #include "model/records/measurements.h"
 #include "model/routing.h"
 
@@ -18,8 +19,11 @@ namespace stepcast {
 // the same with a trace of kernels and host phases of every rank between the steps. opt_prime: a pipeline's layer times
 // per stage and ms/batch. deepspeed: the wall-clock breakdown. custom: lines that a pattern file describes.
 enum class LogFormat { automatic, moe_steps, moe_phases, opt_prime, deepspeed, custom };
-LogFormat parse_log_format(std::string_view text);  // "auto", "moe-steps", ..; throws ConfigError
-std::string_view to_string(LogFormat format);
+constexpr auto names_of(LogFormat) {
+    using enum LogFormat;
+    return name_table<LogFormat>("a format of logs", {{automatic, "auto"}, {moe_steps, "moe-steps"}, {moe_phases, "moe-phases"},
+                                                      {opt_prime, "opt-prime"}, {deepspeed, "deepspeed"}, {custom, "custom"}});
+}
 
 // used: gave a value; skipped: known, nothing to keep; unknown: not understood.
 struct LineCounts {
@@ -56,18 +60,24 @@ struct ImportResult {
     friend bool operator==(const ImportResult&, const ImportResult&) = default;
 };
 
-// What a log does not say, or says in a way that the pattern file tells.
-struct ImportOptions {
+struct ImportRequest {
+    std::vector<std::string> logs;
     LogFormat format = LogFormat::automatic;
-    std::string pattern;  // file, for custom; with automatic it implies custom
-    std::string system, model;
-    std::vector<std::string> inputs;  // "KEY=A,B,..": a value a step, from the first step on; one value: of the run
+    std::string out;          // measurements CSV: all samples, then the medians
+    std::string routing_out;  // folder for SYSTEM_EXPERTS.csv; empty = none
+    bool medians_only = false;
+    std::vector<std::string> kept_phases = {};  // with medians_only: samples of these all the same
+    std::string steps = {};                     // "30-465": only these, of samples and medians
+    // What a log does not say, or says in a way that the pattern file tells.
+    std::string pattern = {};  // file, for custom; with automatic it implies custom
+    std::string system = {}, model = {};
+    std::vector<std::string> inputs = {};  // "KEY=A,B,..": a value a step, from the first step on; one value: of the run
 };
 
 // Run by run in bounded memory: `take` gets each run, and in a record to replay the samples of every step; several of one
 // (phase, rank -1, step) = ranks not told apart. Throws ConfigError with path:line.
 using TakeRun = std::function<void(ImportedRun&& run, SampleRecord& samples)>;
-ImportResult stream_log(const std::string& path, const ImportOptions& options, const TakeRun& take);
+ImportResult stream_log(const std::string& path, const ImportRequest& how, const TakeRun& take);
 Sample sample_like(const ImportedRun& run);  // what its samples have in common
 
 inline constexpr int fewest_steady_steps = 10;
@@ -88,17 +98,6 @@ std::string too_few_steps(const std::string& run_id, int last_step);  // why a r
 std::vector<Sample> routing_rows(const ImportedRun& run);
 std::optional<Routing> recorded_routing(const std::vector<Sample>& rows_of_one_run);
 
-struct ImportRequest {
-    std::vector<std::string> logs;
-    LogFormat format = LogFormat::automatic;
-    std::string out;          // measurements CSV: all samples, then the medians
-    std::string routing_out;  // folder for SYSTEM_EXPERTS.csv; empty = none
-    bool medians_only = false;
-    std::vector<std::string> kept_phases = {};          // with medians_only: samples of these all the same
-    std::string steps = {};                             // "30-465": only these, of samples and medians
-    std::string pattern = {}, system = {}, model = {};  // as in ImportOptions
-    std::vector<std::string> inputs = {};
-};
 // Imports all logs and writes all files, or throws and writes none. Returns what to tell the user, one line each.
 std::vector<std::string> import_to_files(const ImportRequest& request);
 

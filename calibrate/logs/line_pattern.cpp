@@ -10,7 +10,7 @@
 #include "calibrate/logs/log_lines.h"
 #include "model/errors.h"
 #include "model/files/plain_text.h"
-#include "model/keys/toml_reader.h"
+#include "model/keys/fields.h"
 #include "model/presets.h"
 
 namespace stepcast {
@@ -50,74 +50,37 @@ std::string number_text(double value) {
     return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
-std::string text_in(const TomlEntry& entry) {
-    if (const auto* text = std::get_if<std::string>(&entry.value.value)) return *text;
-    throw ConfigError(entry.value_at + ": " + entry.path + ": expected a text");
-}
-
-double number_in(const TomlEntry& entry) {
-    if (const auto* integer = std::get_if<std::int64_t>(&entry.value.value)) return static_cast<double>(*integer);
-    if (const auto* number = std::get_if<double>(&entry.value.value)) return *number;
-    throw ConfigError(entry.value_at + ": " + entry.path + ": expected a number");
-}
-
-std::vector<std::string> texts_in(const TomlEntry& entry) {
-    const std::string expected = entry.value_at + ": " + entry.path + ": expected an array of texts";
-    const auto* list = std::get_if<std::vector<ConfigValue>>(&entry.value.value);
-    if (!list) throw ConfigError(expected);
+// As they stand: what a log's lines hold may be no text for people.
+std::vector<std::string> texts_in(const ConfigValue& found) {
     std::vector<std::string> texts;
-    for (const ConfigValue& value : *list) {
+    for (const ConfigValue& value : list_in(found, "texts")) {
         const auto* text = std::get_if<std::string>(&value.value);
-        if (!text) throw ConfigError(expected);
+        if (!text) throw ConfigError("expected an array of texts");
         texts.push_back(*text);
     }
     return texts;
 }
 
-void read_lines_of(const TomlEntry& entry, LogPattern& pattern) {
-    for (const std::string& text : texts_in(entry)) try {
-            pattern.lines.emplace_back(text);
-        } catch (const ConfigError& error) {
-            throw ConfigError(entry.value_at + ": lines: \"" + text + "\": " + error.what());
-        }
-}
-
-void read_ignored(const TomlEntry& entry, LogPattern& pattern) {
-    pattern.ignore = texts_in(entry);
+bool read_entry(const TomlEntry& entry, LogPattern& pattern) {
+    if (entry.path == "lines") {
+        for (const std::string& text : texts_in(entry.value)) try {
+                pattern.lines.emplace_back(text);
+            } catch (const ConfigError& error) {
+                throw ConfigError("\"" + text + "\": " + error.what());
+            }
+        return true;
+    }
+    if (entry.path != "ignore") return read_field(entry.path, entry.value, pattern);
+    pattern.ignore = texts_in(entry.value);
     if (std::ranges::find(pattern.ignore, "") != pattern.ignore.end())
-        throw ConfigError(entry.value_at + ": ignore: an empty text stands in every line; expected what only such lines hold");
+        throw ConfigError("an empty text stands in every line; expected what only such lines hold");
+    return true;
 }
 
-void take_entry(const TomlEntry& entry, LogPattern& pattern) {
-    const std::vector<std::pair<std::string_view, std::string*>> texts{{"name", &pattern.name},
-                                                                       {"recognise", &pattern.recognise},
-                                                                       {"system", &pattern.system},
-                                                                       {"model", &pattern.model}};
-    for (const auto& [key, into] : texts)
-        if (entry.path == key) {
-            *into = text_in(entry);
-            return;
-        }
-    if (entry.path == "lines") return read_lines_of(entry, pattern);
-    if (entry.path == "ignore") return read_ignored(entry, pattern);
-    if (entry.path == "ranks") {
-        const double ranks = number_in(entry);
-        if (!(ranks >= 0 && ranks <= 1 << 20)) throw ConfigError(entry.value_at + ": ranks: expected 0 to 1048576");
-        pattern.ranks = static_cast<int>(ranks);
-        return;
-    }
-    if (entry.path == "tokens") {
-        pattern.tokens = number_in(entry);
-        return;
-    }
-    if (const auto* flag = std::get_if<bool>(&entry.value.value); flag && entry.path == "mean_since_last") {
-        pattern.mean_since_last = *flag;
-        return;
-    }
-    const std::vector<std::string> valid{"name",   "recognise", "system", "model",          "lines",
-                                         "ignore", "ranks",     "tokens", "mean_since_last"};
-    throw ConfigError(entry.key_at + ": " + entry.path + ": is no key of a pattern file" +
-                      did_you_mean(entry.path, valid));
+std::string no_such_key(const TomlEntry& entry) {
+    std::vector<std::string> valid = names_of_fields<LogPattern>();
+    valid.insert(valid.end(), {"lines", "ignore"});
+    return entry.path + ": is no key of a pattern file" + did_you_mean(entry.path, valid);
 }
 
 }  // namespace
@@ -222,11 +185,10 @@ bool LinePattern::match(std::string_view line, std::vector<double>& values) cons
 }
 
 LogPattern read_log_pattern(const std::string& path) {
-    const TomlFile file = read_toml(path);
     LogPattern pattern;
     pattern.path = path;
     pattern.name = std::filesystem::path(path).stem().string();
-    for (const TomlEntry& entry : file.entries) take_entry(entry, pattern);
+    each_entry(read_toml(path).entries, [&](const TomlEntry& entry) { return read_entry(entry, pattern); }, no_such_key);
     if (pattern.system.empty()) pattern.system = pattern.name;
     if (std::none_of(pattern.lines.begin(), pattern.lines.end(), [](auto& line) { return line.counts_steps(); }))
         throw ConfigError(path + ": no line has {#}; expected in one of `lines` the number of the step");

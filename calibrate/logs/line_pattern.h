@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "calibrate/logs/log_lines.h"
+#include "model/keys/keyed.h"
 
 namespace stepcast {
 
@@ -51,10 +52,14 @@ private:
 // `tokens` of a step for each GPU turn tokens/s into a step time; `mean_since_last`: values are means over the steps since the
 // line before.
 struct LogPattern {
-    std::string path, name, recognise, system, model;
-    int ranks = 0;
-    double tokens = 0;
-    bool mean_since_last = false;
+    std::string path;
+    KEY(std::string, name, {}, "of the format");
+    KEY(std::string, recognise, {}, "text that only such logs hold");
+    KEY(std::string, system, {}, "whose runs they are; the name, where nothing is said");
+    KEY(std::string, model, {}, "that was trained");
+    KEY(int, ranks, 0, "of the run", 0, upto::ranks);
+    KEY(double, tokens, 0, "of a step for each GPU, which turn tokens/s into a step time", atleast::any);
+    KEY(bool, mean_since_last, false, "values are means over the steps since the line before");
     std::vector<LinePattern> lines;
     std::vector<std::string> ignore = {};
 };

@@ -1,4 +1,4 @@
-#include "calibrate/profiles/call_contexts.h"
+#include "calibrate/profiles/trace_records.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,6 @@
 #include <numeric>
 #include <optional>
 #include <tuple>
-
-#include "calibrate/profiles/profiled_steps.h"
 
 namespace stepcast {
 namespace {

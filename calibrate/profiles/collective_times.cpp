@@ -108,42 +108,6 @@ private:
     Meetings& meetings_;
 };
 
-struct Kind {
-    std::string_view recorded, kind;
-};
-constexpr std::array kinds = {Kind{"allreduce", "all_reduce"},
-                              Kind{"all_reduce", "all_reduce"},
-                              Kind{"allreduce_coalesced", "all_reduce"},
-                              Kind{"_allgather_base", "all_gather"},
-                              Kind{"all_gather", "all_gather"},
-                              Kind{"_all_gather_base", "all_gather"},
-                              Kind{"all_gather_into_tensor_coalesced", "all_gather"},
-                              Kind{"allgather_into_tensor_coalesced", "all_gather"},
-                              Kind{"_reduce_scatter_base", "reduce_scatter"},
-                              Kind{"reduce_scatter", "reduce_scatter"},
-                              Kind{"reduce_scatter_tensor_coalesced", "reduce_scatter"},
-                              Kind{"all_to_all", "all_to_all"},
-                              Kind{"all_to_allv", "all_to_all"},
-                              Kind{"broadcast", "broadcast"},
-                              Kind{"_broadcast_oop", "broadcast"},
-                              Kind{"reduce", "reduce"},
-                              Kind{"all_gather_into_tensor", "all_gather"},
-                              Kind{"allgather", "all_gather"},
-                              Kind{"allgather_base", "all_gather"},
-                              Kind{"allgather_coalesced", "all_gather"},
-                              Kind{"_all_gather_into_tensor_coalesced", "all_gather"},
-                              Kind{"reduce_scatter_tensor", "reduce_scatter"},
-                              Kind{"reduce_scatter_base", "reduce_scatter"},
-                              Kind{"_reduce_scatter_tensor_coalesced", "reduce_scatter"},
-                              Kind{"all_reduce_coalesced", "all_reduce"},
-                              Kind{"all_to_all_single", "all_to_all"},
-                              Kind{"all_to_all_base", "all_to_all"},
-                              Kind{"alltoall", "all_to_all"},
-                              Kind{"alltoall_base", "all_to_all"},
-                              Kind{"send_recv", "send_recv"},
-                              Kind{"send", "send_recv"},
-                              Kind{"recv", "send_recv"}};
-
 // Of calls alike.
 struct AlikeCalls {
     CollectiveTimes times;
@@ -172,13 +136,22 @@ void add(AlikeCalls& sum, const CollectiveCall& call, const DeviceSpan& span, co
 
 }  // namespace
 
+// PyTorch has many names of one operation: "allreduce_" and "_allgather_base" of c10d, "all_gather_into_tensor_coalesced",
+// "send 0->1" of NCCL's ranges.
 std::string collective_kind(const CollectiveCall& call) {
-    std::string_view op = call.op;  // "allreduce_" of c10d, "send 0->1" of NCCL's ranges
+    using Kind = std::pair<std::string_view, std::string_view>;
+    constexpr std::array kinds{Kind{"allreduce", "all_reduce"}, Kind{"all_reduce", "all_reduce"}, Kind{"allgather", "all_gather"},
+                               Kind{"all_gather", "all_gather"}, Kind{"reduce_scatter", "reduce_scatter"}, Kind{"alltoall", "all_to_all"},
+                               Kind{"all_to_all", "all_to_all"}, Kind{"all_to_allv", "all_to_all"}, Kind{"broadcast", "broadcast"},
+                               Kind{"reduce", "reduce"}, Kind{"send_recv", "send_recv"}, Kind{"send", "send_recv"}, Kind{"recv", "send_recv"}};
+    std::string_view op = call.op;
     op = op.substr(0, op.find(' '));
-    if (op.size() > 1 && op.back() == '_') op.remove_suffix(1);
-    for (const Kind& k : kinds)
-        if (k.recorded == op) return std::string(k.kind);
-    return "";
+    if (op.starts_with('_')) op.remove_prefix(1);
+    if (op.ends_with('_')) op.remove_suffix(1);
+    for (const std::string_view form : {"_coalesced", "_into_tensor", "_tensor", "_base", "_single", "_oop"})
+        if (op.ends_with(form)) op.remove_suffix(form.size());
+    const auto* const kind = std::ranges::find(kinds, op, &Kind::first);
+    return kind == kinds.end() ? "" : std::string(kind->second);
 }
 
 Meetings meetings_of(const std::vector<Profile>& ranks) {

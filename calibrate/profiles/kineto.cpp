@@ -221,19 +221,13 @@ private:
         if (e.category == Category::module) return keep_module(e);
         if (start >= r_.window_end) return;
         r_.first = std::min(r_.first, start);
-        switch (e.category) {
-            case Category::kernel:
-            case Category::copy:
-            case Category::set: keep_device(e, start, length); break;
-            case Category::host: keep_host(e, start, length); break;
-            case Category::call:
-                r_.calls.push_back({start, e.args.correlation, length, r_.threads.add(e.thread), launches_kernel(e.name),
-                                    launches_graph(e.name), waits_for_device(e.name)});
-                break;
-            case Category::memory:
-            case Category::module:
-            case Category::other: break;
-        }
+        if (e.category == Category::host)
+            keep_host(e, start, length);
+        else if (e.category == Category::call)
+            r_.calls.push_back({start, e.args.correlation, length, r_.threads.add(e.thread), launches_kernel(e.name),
+                                launches_graph(e.name), waits_for_device(e.name)});
+        else
+            keep_device(e, start, length);
         if ((++kept_ & 0xffff) == 0) r_.keep_below(most_);
     }
 

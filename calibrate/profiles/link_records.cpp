@@ -7,9 +7,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "calibrate/profiles/call_contexts.h"
 #include "calibrate/profiles/profile_times.h"
-#include "calibrate/profiles/profiled_steps.h"
 #include "calibrate/profiles/trace_records.h"
 #include "model/errors.h"
 #include "model/records/measurements.h"
@@ -66,12 +64,8 @@ private:
             span.collective = entry(context.exchange, exchanges_, p_.collectives, collective_of);
         if (span.kind != SpanKind::compute) return;
         span.instance = context.work;
-        if (context.product) {
-            span.product = entry(context.work, products_, p_.products, product_of);
-            if (span.product < 0) ++p_.counts.products_without_shape;
-        } else if (context.work >= 0) {
-            span.pass = entry(context.work, passes_, p_.passes, pass_of);
-        }
+        if (context.work >= 0) span.sized = entry(context.work, operators_, p_.operators, sized_operator);
+        if (context.product && span.sized < 0) ++p_.counts.products_without_shape;
     }
     // Nothing told its size: named by its kernel.
     void unsized(DeviceSpan& span, std::uint32_t name) {
@@ -102,7 +96,7 @@ private:
     Profile& p_;
     std::vector<CallContext> contexts_;
     std::vector<std::uint32_t> call_of_;  // by correlation
-    std::map<OperatorKey, std::int32_t> products_, passes_, exchanges_;
+    std::map<OperatorKey, std::int32_t> operators_, exchanges_;
     std::map<std::uint32_t, std::int32_t> unsized_;
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "calibrate/profiles/trace_records.h"
 #include "model/errors.h"
@@ -78,20 +79,15 @@ std::uint64_t correlation(std::int64_t id, std::int64_t global) {
     return static_cast<std::uint64_t>(id & 0xffffffff) | static_cast<std::uint64_t>((global >> 24) & 0xffffff) << 32;
 }
 
-struct Process {
-    std::int64_t device, id;  // least CUDA ordinal of its work; globalPid
-    friend auto operator<=>(const Process&, const Process&) = default;
-};
-
 class Reader {
 public:
     Reader(const std::string& path, TraceRecords& records, int n, std::size_t most) : db_(path), r_(records), most_(most) {
         if (!db_.has("StringIds") || !(db_.has(kernels) || db_.has("TARGET_INFO_GPU")))
             throw ConfigError(path + ": is SQLite, but no Nsight Systems export (no table StringIds with " + kernels + ")");
-        const std::vector<Process> all = processes();
+        const auto all = processes();
         if (all.size() < 2) return;
         r_.processes = static_cast<int>(all.size());
-        process_ = all.at(static_cast<std::size_t>(n)).id;
+        process_ = all.at(static_cast<std::size_t>(n)).second;
     }
     void read() {
         devices();
@@ -112,8 +108,9 @@ private:
     static constexpr const char* kernels = "CUPTI_ACTIVITY_KIND_KERNEL";
     static constexpr const char* graphs = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
 
-    // Those that worked on a GPU, by device and id: CUDA_VISIBLE_DEVICES may make every rank's device 0.
-    [[nodiscard]] std::vector<Process> processes() const {
+    // Those that worked on a GPU, by the least CUDA ordinal of their work and globalPid: CUDA_VISIBLE_DEVICES may make every rank's
+    // device 0.
+    [[nodiscard]] std::vector<std::pair<std::int64_t, std::int64_t>> processes() const {
         std::map<std::int64_t, std::int64_t> device;
         for (const char* table : {kernels, graphs})
             if (db_.has(table, "globalPid"))
@@ -121,8 +118,8 @@ private:
                     const auto [at, fresh] = device.try_emplace(integer(row, 0), integer(row, 1));
                     if (!fresh) at->second = std::min(at->second, integer(row, 1));
                 });
-        std::vector<Process> all;
-        for (const auto& [id, ordinal] : device) all.push_back({ordinal, id});
+        std::vector<std::pair<std::int64_t, std::int64_t>> all;
+        for (const auto& [id, ordinal] : device) all.emplace_back(ordinal, id);
         std::ranges::sort(all);
         return all;
     }
@@ -139,42 +136,38 @@ private:
                 Bytes(static_cast<double>(integer(row, 3)))};
         });
     }
-    bool count() {
-        ++r_.events;
-        if ((r_.events & 0xffff) == 0) r_.keep_below(most_);
-        return true;
+    // Rows whose first column is their start: those of the process that is read (column `global` names their own), within the window.
+    template <typename Take>
+    void rows(const std::string& query, int global, Take take) {
+        db_.each(query, [&](sqlite3_stmt* row) {
+            if (!ours(integer(row, global))) return;
+            if ((++r_.events & 0xffff) == 0) r_.keep_below(most_);
+            if (const std::int64_t start = moment(row, 0); start < r_.window_end) take(row, start);
+        });
     }
     void device_rows(const std::string& table, const std::string& name, const std::string& bytes, SpanKind kind,
                      const std::string& all_named = "") {
         const std::string process = db_.has(table, "globalPid") ? "t.globalPid" : "0";
         const std::string named = name.empty() ? "'" + all_named + "'" : "s.value", join = name.empty() ? "" : " LEFT JOIN StringIds s ON s.id = t." + name;
-        db_.each(fmt::format("SELECT t.start, t.end, t.correlationId, {}, t.deviceId, t.streamId, {}, {} FROM {} t{}", process,
-                             named, bytes == "0" ? "0" : "t." + bytes, table, join),
-                 [&](sqlite3_stmt* row) {
-                     if (!ours(integer(row, 3))) return;
-                     count();
-                     const std::int64_t start = moment(row, 0);
-                     if (start >= r_.window_end) return;
-                     r_.first = std::min(r_.first, start);
-                     const std::string_view text = Database::text(row, 6);
-                     DeviceRecord record{.start = start, .correlation = correlation(integer(row, 2), integer(row, 3)),
-                                         .length = length_of(row, start), .name = r_.names.add(text),
-                                         .stream = static_cast<std::uint32_t>(integer(row, 5)),
-                                         .device = static_cast<std::uint32_t>(integer(row, 4)),
-                                         .bytes = static_cast<float>(integer(row, 7)), .kind = kind};
-                     if (kind == SpanKind::compute && is_communication(text)) record.kind = SpanKind::communication;
-                     r_.device.push_back(record);
-                 });
+        rows(fmt::format("SELECT t.start, t.end, t.correlationId, {}, t.deviceId, t.streamId, {}, {} FROM {} t{}", process,
+                         named, bytes == "0" ? "0" : "t." + bytes, table, join), 3,
+             [&](sqlite3_stmt* row, std::int64_t start) {
+                 r_.first = std::min(r_.first, start);
+                 const std::string_view text = Database::text(row, 6);
+                 DeviceRecord record{.start = start, .correlation = correlation(integer(row, 2), integer(row, 3)),
+                                     .length = length_of(row, start), .name = r_.names.add(text),
+                                     .stream = static_cast<std::uint32_t>(integer(row, 5)),
+                                     .device = static_cast<std::uint32_t>(integer(row, 4)),
+                                     .bytes = static_cast<float>(integer(row, 7)), .kind = kind};
+                 if (kind == SpanKind::compute && is_communication(text)) record.kind = SpanKind::communication;
+                 r_.device.push_back(record);
+             });
     }
     void calls() {
-        db_.each(
-            "SELECT t.start, t.end, t.correlationId, t.globalTid, s.value FROM CUPTI_ACTIVITY_KIND_RUNTIME t "
-            "LEFT JOIN StringIds s ON s.id = t.nameId WHERE t.correlationId IS NOT NULL",
-            [&](sqlite3_stmt* row) {
-                const std::int64_t start = moment(row, 0), global = integer(row, 3);
-                if (!ours(global)) return;
-                count();
-                if (start >= r_.window_end) return;
+        rows("SELECT t.start, t.end, t.correlationId, t.globalTid, s.value FROM CUPTI_ACTIVITY_KIND_RUNTIME t "
+             "LEFT JOIN StringIds s ON s.id = t.nameId WHERE t.correlationId IS NOT NULL", 3,
+            [&](sqlite3_stmt* row, std::int64_t start) {
+                const std::int64_t global = integer(row, 3);
                 const std::string_view name = Database::text(row, 4);
                 r_.calls.push_back({start, correlation(integer(row, 2), global), length_of(row, start),
                                     r_.threads.add(std::to_string(global)), launches_kernel(name), launches_graph(name), waits_for_device(name)});
@@ -184,27 +177,23 @@ private:
     // they are counted. PyTorch's carry sizes: "aten::mm, op_id = 12, sizes = [[8192, 4096], [4096, 4096]]".
     void ranges() {
         const bool ids = db_.has("NVTX_EVENTS", "textId"), payloads = db_.has("NVTX_EVENTS", "binaryData");
-        db_.each(fmt::format("SELECT n.start, n.end, n.globalTid, {}, {} FROM NVTX_EVENTS n{} WHERE n.end IS NOT NULL AND "
-                             "n.eventType IN (59, 60)",
-                             ids ? "COALESCE(n.text, s.value)" : "n.text", payloads ? "n.binaryData IS NOT NULL" : "0",
-                             ids ? " LEFT JOIN StringIds s ON s.id = n.textId" : ""),
-                 [&](sqlite3_stmt* row) {
-                     if (!ours(integer(row, 2))) return;
-                     count();
-                     const std::int64_t start = moment(row, 0);
-                     if (start >= r_.window_end) return;
-                     const std::string_view range = Database::text(row, 3);
-                     if (range.starts_with("nccl") && integer(row, 4) != 0) ++r_.nccl_payloads;
-                     HostSpan span{start, length_of(row, start), r_.threads.add(std::to_string(integer(row, 2))), 0, 0};
-                     const std::size_t sizes = range.find("sizes = ");
-                     span.name = r_.names.add(range.substr(0, std::min(range.find(", op_id"), range.find(", seq"))));
-                     if (sizes != std::string_view::npos) {
-                         r_.shapes = true;
-                         span.inputs = r_.add_inputs({.dims = std::string(range.substr(sizes + 8)), .types = "", .strides = ""});
-                     }
-                     if (is_step(range)) r_.steps.push_back(span);
-                     r_.host.push_back(span);
-                 });
+        rows(fmt::format("SELECT n.start, n.end, n.globalTid, {}, {} FROM NVTX_EVENTS n{} WHERE n.end IS NOT NULL AND "
+                         "n.eventType IN (59, 60)",
+                         ids ? "COALESCE(n.text, s.value)" : "n.text", payloads ? "n.binaryData IS NOT NULL" : "0",
+                         ids ? " LEFT JOIN StringIds s ON s.id = n.textId" : ""), 2,
+             [&](sqlite3_stmt* row, std::int64_t start) {
+                 const std::string_view range = Database::text(row, 3);
+                 if (range.starts_with("nccl") && integer(row, 4) != 0) ++r_.nccl_payloads;
+                 HostSpan span{start, length_of(row, start), r_.threads.add(std::to_string(integer(row, 2))), 0, 0};
+                 const std::size_t sizes = range.find("sizes = ");
+                 span.name = r_.names.add(range.substr(0, std::min(range.find(", op_id"), range.find(", seq"))));
+                 if (sizes != std::string_view::npos) {
+                     r_.shapes = true;
+                     span.inputs = r_.add_inputs({.dims = std::string(range.substr(sizes + 8)), .types = "", .strides = ""});
+                 }
+                 if (is_step(range)) r_.steps.push_back(span);
+                 r_.host.push_back(span);
+             });
     }
 
     // "ProfilerStep#6", "iteration 12", "step_7": what training loops name a step's range.

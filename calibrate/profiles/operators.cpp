@@ -139,7 +139,7 @@ constexpr PassRule one_output[] = {{"add", additions}, {"gelu", activations}, {"
 }  // namespace
 
 bool is_product(std::string_view op) {
-    return std::any_of(product_rules.begin(), product_rules.end(), [&](const ProductRule& r) { return r.op == op; });
+    return std::ranges::find(product_rules, op, &ProductRule::op) != product_rules.end();
 }
 
 bool is_attention(std::string_view op) {
@@ -157,72 +157,74 @@ double element_bytes(std::string_view type) {
     return named == nullptr ? 0 : named->bytes;
 }
 
-std::optional<ProductCall> product_of(std::string_view op, const OperatorInputs& inputs) {
-    const auto rule =
-        std::find_if(product_rules.begin(), product_rules.end(), [&](const ProductRule& r) { return r.op == op; });
-    if (rule == product_rules.end() || inputs.dims.empty()) return std::nullopt;
-    const Arguments args(inputs);
-    const auto a = args.sizes(rule->a), b = args.sizes(rule->b);
+namespace {
+
+std::optional<OperatorCall> product_of(const ProductRule& rule, const Arguments& args, OperatorCall call) {
+    const auto a = args.sizes(rule.a), b = args.sizes(rule.b);
     if (a.size() != b.size() || (a.size() != 2 && a.size() != 3)) return std::nullopt;
     const bool batched = a.size() == 3;
-    ProductCall call;
-    call.op = op;
-    call.dtype = args.type(rule->a);
+    call.dtype = args.type(rule.a);
     const auto dtype = dtype_of_torch(call.dtype);
     call.known = dtype.has_value();
-    call.gemm.dtype = dtype.value_or(Dtype::fp32);
-    call.gemm.batch = batched ? a[0] : 1;
-    call.gemm.m = a[batched ? 1 : 0];
-    call.gemm.k = a[batched ? 2 : 1];
-    call.gemm.n = b[batched ? 2 : 1];
-    if (std::min({call.gemm.m, call.gemm.n, call.gemm.k, call.gemm.batch}) < 1) return std::nullopt;
-    call.layout_known = !args.stride(rule->a).empty();
-    const bool ta = transposed(args.stride(rule->a)), tb = transposed(args.stride(rule->b));
-    call.gemm.layout = ta ? Gemm::Layout::tn : tb ? Gemm::Layout::nt : Gemm::Layout::nn;
+    Gemm gemm;
+    gemm.dtype = dtype.value_or(Dtype::fp32);
+    gemm.batch = batched ? a[0] : 1;
+    gemm.m = a[batched ? 1 : 0];
+    gemm.k = a[batched ? 2 : 1];
+    gemm.n = b[batched ? 2 : 1];
+    if (std::min({gemm.m, gemm.n, gemm.k, gemm.batch}) < 1) return std::nullopt;
+    call.layout_known = !args.stride(rule.a).empty();
+    const bool ta = transposed(args.stride(rule.a)), tb = transposed(args.stride(rule.b));
+    gemm.layout = ta ? Gemm::Layout::tn : tb ? Gemm::Layout::nt : Gemm::Layout::nn;
+    call.work = gemm;
     return call;
 }
 
-std::optional<PassCall> pass_of(std::string_view op, const OperatorInputs& inputs) {
+// Queries [batch, heads, tokens, width] (the scaled_dot_product family) or [batch, tokens, heads, width]; a backward's first argument
+// is the gradient of the output.
+std::optional<OperatorCall> attention_of(const Arguments& args, const std::string& concrete, OperatorCall call) {
+    const bool backward = call.op.find("backward") != std::string::npos;
+    const auto q = args.sizes(backward ? 1 : 0), k = args.sizes(backward ? 2 : 1);
+    const auto dtype = dtype_of_torch(call.dtype);
+    const auto causal = causal_of(call.op, concrete);  // half of the arithmetic hangs on it
+    if (q.size() != 4 || k.size() != 4 || !dtype || !causal) return std::nullopt;
+    const bool heads_first = call.op.find("scaled_dot_product") != std::string::npos;
+    const std::size_t heads = heads_first ? 1 : 2, tokens = heads_first ? 2 : 1;
+    call.work = Attention{.batch = q[0],
+                          .heads = q[heads],
+                          .seq_q = q[tokens],
+                          .seq_k = k[tokens],
+                          .head_dim = q[3],
+                          .causal = *causal,
+                          .backward = backward,
+                          .dtype = *dtype,
+                          .flash = true};
+    call.kv_heads = k[heads];
+    return call;
+}
+
+}  // namespace
+
+std::optional<OperatorCall> sized_operator(std::string_view op, const OperatorInputs& inputs) {
     if (inputs.dims.empty()) return std::nullopt;
     const Arguments args(inputs);
-    PassCall call;
-    call.op = op;
-    call.dtype = args.type(0);
-    if (is_attention(op)) {
-        // Queries [batch, heads, tokens, width] (the scaled_dot_product family) or [batch, tokens, heads, width]; a backward's
-        // first argument is the gradient of the output.
-        const bool backward = op.find("backward") != std::string_view::npos;
-        const auto q = args.sizes(backward ? 1 : 0), k = args.sizes(backward ? 2 : 1);
-        const auto dtype = dtype_of_torch(call.dtype);
-        if (q.size() != 4 || k.size() != 4 || !dtype) return std::nullopt;
-        const auto causal = causal_of(op, inputs.concrete);
-        if (!causal) return std::nullopt;  // half of the arithmetic hangs on it
-        const bool heads_first = op.find("scaled_dot_product") != std::string_view::npos;
-        const std::size_t heads = heads_first ? 1 : 2, tokens = heads_first ? 2 : 1;
-        call.attention = Attention{.batch = q[0],
-                                   .heads = q[heads],
-                                   .seq_q = q[tokens],
-                                   .seq_k = k[tokens],
-                                   .head_dim = q[3],
-                                   .causal = *causal,
-                                   .backward = backward,
-                                   .dtype = *dtype,
-                                   .flash = true};
-        call.kind = "attention";
-        call.kv_heads = k[heads];
-        return call;
-    }
+    OperatorCall call{std::string(op), args.type(0), {}};
+    if (const auto rule = std::ranges::find(product_rules, op, &ProductRule::op); rule != product_rules.end())
+        return product_of(*rule, args, call);
+    if (is_attention(op)) return attention_of(args, inputs.concrete, call);
+    double bytes = 0;
     if (op == "aten::copy_") {
         call.kind = "copy";
-        call.bytes = Bytes(bytes_of(args, 0) + bytes_of(args, 1));
+        bytes = bytes_of(args, 0) + bytes_of(args, 1);
     }
     for (const PassRule& rule : one_output)
         if (std::ranges::find(rule.ops, op) != rule.ops.end()) {
             const auto [sum, most] = tensor_bytes(args);
             call.kind = rule.kind;
-            call.bytes = Bytes(sum + most);
+            bytes = sum + most;
         }
-    if (!(call.bytes > Bytes(0))) return std::nullopt;
+    if (!(bytes > 0)) return std::nullopt;
+    call.work = MemoryPass{Bytes(bytes), Bytes(0)};
     return call;
 }
 

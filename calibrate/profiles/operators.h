@@ -19,10 +19,9 @@ struct OperatorInputs {
 
 bool is_product(std::string_view op);
 bool is_attention(std::string_view op);
-// Nothing when the sizes are missing or are no product's.
-std::optional<ProductCall> product_of(std::string_view op, const OperatorInputs& inputs);
-// Attention, or a pass over memory whose output follows from its inputs (element-wise, in place, norm, softmax).
-std::optional<PassCall> pass_of(std::string_view op, const OperatorInputs& inputs);
+// A product, attention, or a pass over memory whose output follows from its inputs (element-wise, in place, norm, softmax); nothing
+// of others, and when the sizes are missing or are none of it.
+std::optional<OperatorCall> sized_operator(std::string_view op, const OperatorInputs& inputs);
 // Elements and type of the first tensor: what a collective's operator moves.
 std::optional<CollectiveCall> collective_of(std::string_view op, const OperatorInputs& inputs);
 

@@ -42,8 +42,6 @@ bool is_kineto(const std::string& path) {
     return false;
 }
 
-Profile read_profile(const std::string& path) { return std::move(read_profiles(path).front()); }
-
 std::vector<Profile> read_profiles(const std::string& path) {
     std::vector<Profile> all;
     if (is_kineto(path)) {

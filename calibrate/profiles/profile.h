@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,29 +37,21 @@ struct DeviceSpan {
     ProfilePhase phase = ProfilePhase::unlinked;
     std::int32_t instance = -1;    // tells calls of an operator apart: kernels of one call share it; of a collective its number
                                    // among its group's calls, where recorded
-    std::int32_t product = -1;     // index into Profile::products
-    std::int32_t pass = -1;        // into Profile::passes
+    std::int32_t sized = -1;       // index into Profile::operators
     std::int32_t collective = -1;  // into Profile::collectives
     float bytes = 0;               // of a copy, where recorded; a float, as there may be millions of spans
     friend bool operator==(const DeviceSpan&, const DeviceSpan&) = default;
 };
 
-// An operator that is a matrix product, sized by its inputs. `op` as PyTorch names it.
-struct ProductCall {
+// An operator that its inputs size: a matrix product, attention, or a pass over memory. `op` as PyTorch names it.
+struct OperatorCall {
     std::string op, dtype;      // "aten::mm", "c10::BFloat16"
-    Gemm gemm;                  // its dtype where we have it, else `known` is false
+    Op work;                    // Gemm, Attention or MemoryPass; its dtype where we have it, else `known` is false
+    std::string kind = {};      // of a pass: "copy", "add", "gelu", "softmax", "layernorm"
+    long kv_heads = 0;          // of attention
     bool known = true;
-    bool layout_known = false;  // strides were recorded
-    friend bool operator==(const ProductCall&, const ProductCall&) = default;
-};
-// Attention, or a pass over memory whose bytes its inputs determine.
-struct PassCall {
-    std::string op, dtype;
-    std::string kind;  // "attention", "copy", "add", "gelu", "softmax", "layernorm"
-    std::optional<Attention> attention;
-    long kv_heads = 0;  // of attention
-    Bytes bytes;  // read and written; 0 for attention
-    friend bool operator==(const PassCall&, const PassCall&) = default;
+    bool layout_known = false;  // of a product: strides were recorded
+    friend bool operator==(const OperatorCall&, const OperatorCall&) = default;
 };
 // A collective. Elements are those on this rank; `group` names the process group ("" = not told), `members` lists its ranks as
 // recorded ("[0,1]"; cut where they are many, "" = not told).
@@ -123,8 +114,7 @@ struct Profile {
     ProfiledDevice device;
     std::vector<std::string> names;  // of kernels
     std::vector<DeviceSpan> spans;   // by start
-    std::vector<ProductCall> products;
-    std::vector<PassCall> passes;
+    std::vector<OperatorCall> operators;
     std::vector<CollectiveCall> collectives;
     std::vector<ProfiledStep> steps;
     bool steps_on_device = false;  // the host ran ahead: they are from the end of one's work on the device to the next one's; else host time
@@ -146,7 +136,6 @@ struct Profile {
 // A file of either profiler; throws ConfigError for anything else, and for a trace without work on a GPU. An Nsight export may
 // hold several processes, each a profile.
 std::vector<Profile> read_profiles(const std::string& path);
-Profile read_profile(const std::string& path);  // the first
 bool is_kineto(const std::string& path);  // by its first bytes
 bool is_nsight(const std::string& path);
 

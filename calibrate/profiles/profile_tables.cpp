@@ -14,9 +14,9 @@ namespace {
 
 double us(Seconds time) { return time.si() * 1e6; }
 
-std::string layout_text(const ProductCall& call) {
+std::string layout_text(const OperatorCall& call, Gemm::Layout layout) {
     if (!call.layout_known) return "";
-    switch (call.gemm.layout) {
+    switch (layout) {
         case Gemm::Layout::nt: return "NT";
         case Gemm::Layout::nn: return "NN";
         case Gemm::Layout::tn: return "TN";
@@ -35,36 +35,31 @@ struct Table {
     }
 };
 
-void add_products(const Profile& p, Table& gemms, Table& batches, long& unknown) {
-    const std::string gpu = csv_field(p.device.name);
-    for (const ProductTimes& t : product_times(p)) {
-        if (!t.call.known) {
-            unknown += t.kernels;
-            continue;
-        }
-        const Gemm& g = t.call.gemm;
-        const std::string times = fmt::format("{:.6g},{},{:.6g},{},{}", us(t.typical), t.calls, us(t.total), csv_field(t.call.op), p.rank);
-        if (g.batch == 1)
-            gemms.add(fmt::format("{},{},{},{},1,{},{},kernel,{}", gpu, g.m, g.n, g.k, to_string(g.dtype),
-                                  layout_text(t.call), times));
-        else
-            batches.add(fmt::format("{},{},{},{},{},{},kernel,{}", gpu, g.batch, g.m, g.n, g.k, to_string(g.dtype), times));
-    }
-}
+struct OperatorTables {
+    Table gemms{"gemms", "gpu,m,n,k,groups,dtype,layout,timer,time_us,calls,total_us,call,rank"};
+    Table batches{"batches", "gpu,batch,m,n,k,dtype,timer,time_us,calls,total_us,call,rank"};
+    Table attention{"attention", "op,batch,heads,kv_heads,head_dim,seq_q,seq_k,causal,window,gpu,dtype,kernel,pass,implementation,time_us,calls,rank"};
+    Table passes{"passes", "gpu,kind,bytes,dtype,timer,time_us,calls,total_us,call,rank"};
+    long unknown = 0;
+};
 
-void add_passes(const Profile& p, Table& passes, Table& attention) {
+void add_operators(const Profile& p, OperatorTables& to) {
     const std::string gpu = csv_field(p.device.name);
-    for (const PassTimes& t : pass_times(p)) {
-        if (t.call.attention) {
-            const Attention& a = *t.call.attention;
-            attention.add(fmt::format("attention,{},{},{},{},{},{},{},0,{},{},{},{},profile,{:.6g},{},{}", a.batch, a.heads,
-                                      t.call.kv_heads, a.head_dim, a.seq_q, a.seq_k, a.causal ? 1 : 0, gpu,
-                                      to_string(a.dtype), csv_field(t.call.op), a.backward ? "backward" : "forward",
-                                      us(t.typical), t.calls, p.rank));
-        } else {
-            passes.add(fmt::format("{},{},{:.0f},{},kernel,{:.6g},{},{:.6g},{},{}", gpu, t.call.kind, t.call.bytes.si(),
-                                   csv_field(t.call.dtype), us(t.typical), t.calls, us(t.total), csv_field(t.call.op), p.rank));
-        }
+    for (const OperatorTimes& t : operator_times(p)) {
+        const std::string op = csv_field(t.call.op), times = fmt::format("{:.6g},{},{:.6g},{},{}", us(t.typical), t.calls, us(t.total), op, p.rank);
+        if (!t.call.known)
+            to.unknown += t.kernels;
+        else if (const auto* g = std::get_if<Gemm>(&t.call.work); g && g->batch == 1)
+            to.gemms.add(fmt::format("{},{},{},{},1,{},{},kernel,{}", gpu, g->m, g->n, g->k, to_string(g->dtype), layout_text(t.call, g->layout), times));
+        else if (g)
+            to.batches.add(fmt::format("{},{},{},{},{},{},kernel,{}", gpu, g->batch, g->m, g->n, g->k, to_string(g->dtype), times));
+        else if (const auto* a = std::get_if<Attention>(&t.call.work))
+            to.attention.add(fmt::format("attention,{},{},{},{},{},{},{},0,{},{},{},{},profile,{:.6g},{},{}", a->batch, a->heads,
+                                         t.call.kv_heads, a->head_dim, a->seq_q, a->seq_k, a->causal ? 1 : 0, gpu, to_string(a->dtype), op,
+                                         a->backward ? "backward" : "forward", us(t.typical), t.calls, p.rank));
+        else
+            to.passes.add(fmt::format("{},{},{:.0f},{},kernel,{}", gpu, t.call.kind, std::get<MemoryPass>(t.call.work).read.si(),
+                                      csv_field(t.call.dtype), times));
     }
 }
 
@@ -130,7 +125,8 @@ void add_passes_by_maker(const Profile& p, Table& launches) {
     long calls[2] = {0, 0};
     Seconds times[2];
     for (const DeviceSpan& s : p.spans) {
-        if (s.kind != SpanKind::compute || s.product >= 0) continue;
+        if (s.kind != SpanKind::compute) continue;
+        if (s.sized >= 0 && std::holds_alternative<Gemm>(p.operators[static_cast<std::size_t>(s.sized)].work)) continue;
         const std::string_view name = p.names[s.name];
         const bool compiled = name.starts_with("triton_");
         if (!compiled && name.find("at::native") == std::string_view::npos) continue;
@@ -163,25 +159,18 @@ void add_launches(const Profile& p, Table& launches) {
 
 std::vector<PlannedFile> profile_tables(const std::vector<Profile>& ranks, const std::string& out, int nodes,
                                         std::vector<std::string>& notes) {
-    Table gemms("gemms", "gpu,m,n,k,groups,dtype,layout,timer,time_us,calls,total_us,call,rank");
-    Table batches("batches", "gpu,batch,m,n,k,dtype,timer,time_us,calls,total_us,call,rank");
-    Table attention("attention",
-                    "op,batch,heads,kv_heads,head_dim,seq_q,seq_k,causal,window,gpu,dtype,kernel,pass,implementation,time_us,"
-                    "calls,rank");
-    Table passes("passes", "gpu,kind,bytes,dtype,timer,time_us,calls,total_us,call,rank");
+    OperatorTables operators;
     Table collectives("collectives", "op,ranks,nodes,bytes,time_us,gpu,calls,ranks_seen,waiting_us,bound,group");
     Table launches("launches", "kind,calls,time_us_per_call,rank");
-    long unknown = 0;
     for (const Profile& p : ranks) {
-        add_products(p, gemms, batches, unknown);
-        add_passes(p, passes, attention);
+        add_operators(p, operators);
         add_launches(p, launches);
     }
     add_collectives(ranks, nodes, collectives, notes);
-    if (unknown > 0) notes.push_back(fmt::format("{} kernels of products whose type is not recorded: not in the table", unknown));
+    if (operators.unknown > 0) notes.push_back(fmt::format("{} kernels of products whose type is not recorded: not in the table", operators.unknown));
     const std::string stem = out.ends_with(".csv") ? out.substr(0, out.size() - 4) : out;
     std::vector<PlannedFile> files;
-    for (const Table* t : {&gemms, &batches, &attention, &passes, &collectives, &launches})
+    for (const Table* t : {&operators.gemms, &operators.batches, &operators.attention, &operators.passes, &collectives, &launches})
         if (t->rows > 0) {
             files.push_back({stem + "." + t->end + ".csv", t->text});
             notes.push_back(fmt::format("{}.{}.csv: {} rows", stem, t->end, t->rows));

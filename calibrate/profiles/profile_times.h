@@ -24,21 +24,13 @@ DeviceTimes device_times(const Profile& profile);
 bool tells_phases(const Profile& profile);
 
 // Calls of one operator, sizes and type. `total` is the sum over their kernels, `typical` the median of a call.
-struct ProductTimes {
-    ProductCall call;
+struct OperatorTimes {
+    OperatorCall call;
     int calls = 0, kernels = 0;
     Seconds total, typical;
-    friend bool operator==(const ProductTimes&, const ProductTimes&) = default;
+    friend bool operator==(const OperatorTimes&, const OperatorTimes&) = default;
 };
-std::vector<ProductTimes> product_times(const Profile& profile);  // longest in all first
-
-struct PassTimes {
-    PassCall call;
-    int calls = 0;
-    Seconds total, typical;
-    friend bool operator==(const PassTimes&, const PassTimes&) = default;
-};
-std::vector<PassTimes> pass_times(const Profile& profile);
+std::vector<OperatorTimes> operator_times(const Profile& profile);  // longest in all first
 
 // Which kernels of the ranks at hand are one collective: the k-th of their process group (the one of a number, where calls are
 // numbered), of sends and receives the k-th of the pair. What only one rank shows, or what cannot be told, is a meeting of one.

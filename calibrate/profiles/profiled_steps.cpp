@@ -1,4 +1,4 @@
-#include "calibrate/profiles/profiled_steps.h"
+#include "calibrate/profiles/trace_records.h"
 
 #include <fmt/format.h>
 

@@ -84,7 +84,7 @@ public:
             for (const DeviceSpan& s : p.spans)
                 if (!is_exchange(s)) kernels_[key(p, s)].push_back(seconds(s.finish - s.start).si());
         for (auto& [kernel, times] : kernels_) {
-            const bool sized = std::get<1>(kernel) >= 0 || std::get<2>(kernel) >= 0 || std::get<3>(kernel) > 0;
+            const bool sized = std::get<1>(kernel) >= 0 || std::get<2>(kernel) > 0;
             times = {sized ? median(times) : std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size())};
         }
         for (const CollectiveTimes& t : collective_times(ranks))
@@ -94,39 +94,13 @@ public:
     [[nodiscard]] Seconds collective(const CollectiveCall& c) const { return collectives_.at(key(c)); }
 
 private:
-    using Kernel = std::tuple<std::string, int, int, double>;
+    using Kernel = std::tuple<std::string, int, double>;
     using Collective = std::tuple<std::string, std::string, std::string, int, double, double>;
-    static Kernel key(const Profile& p, const DeviceSpan& s) { return {p.names[s.name], s.product, s.pass, static_cast<double>(s.bytes)}; }
+    static Kernel key(const Profile& p, const DeviceSpan& s) { return {p.names[s.name], s.sized, static_cast<double>(s.bytes)}; }
     static Collective key(const CollectiveCall& c) { return {c.group, c.op, c.dtype, c.ranks, c.in_elements, c.out_elements}; }
     std::map<Kernel, std::vector<double>> kernels_;
     std::map<Collective, Seconds> collectives_;
 };
-
-// Ops have no part in the times here; they name the kinds of work.
-Op op_of(const Profile& p, const DeviceSpan& s) {
-    if (s.product >= 0) return p.products[static_cast<std::size_t>(s.product)].gemm;
-    if (s.pass >= 0)
-        if (const auto& attention = p.passes[static_cast<std::size_t>(s.pass)].attention) return *attention;
-    if (const CollectiveCall* call = call_of(p, s)) {
-        const Bytes bytes = collective_bytes(*call);
-        const std::string kind = collective_kind(*call);
-        if (kind == "send_recv") return SendRecv{bytes};
-        return collective_op(kind, bytes, 1).value_or(AllReduce{bytes});
-    }
-    const Bytes bytes = s.pass >= 0 ? p.passes[static_cast<std::size_t>(s.pass)].bytes : Bytes(static_cast<double>(s.bytes));
-    return MemoryPass{bytes, Bytes(0)};
-}
-
-Phase phase_of(ProfilePhase phase) {
-    switch (phase) {
-        case ProfilePhase::backward:
-        case ProfilePhase::recompute: return Phase::backward;
-        case ProfilePhase::optimizer: return Phase::optimizer;
-        case ProfilePhase::unlinked: return Phase::between;
-        case ProfilePhase::forward: break;
-    }
-    return Phase::forward;
-}
 
 class Builder {
 public:
@@ -317,6 +291,29 @@ Trace with_arrivals(const TaskGraph& graph, const Timeline& timeline, const std:
 }
 
 }  // namespace
+
+// Ops have no part in the times here; they name the kinds of work.
+Op op_of(const Profile& p, const DeviceSpan& s) {
+    if (s.sized >= 0) return p.operators[static_cast<std::size_t>(s.sized)].work;
+    if (const CollectiveCall* call = call_of(p, s)) {
+        const Bytes bytes = collective_bytes(*call);
+        const std::string kind = collective_kind(*call);
+        if (kind == "send_recv") return SendRecv{bytes};
+        return collective_op(kind, bytes, 1).value_or(AllReduce{bytes});
+    }
+    return MemoryPass{Bytes(static_cast<double>(s.bytes)), Bytes(0)};
+}
+
+Phase phase_of(ProfilePhase phase) {
+    switch (phase) {
+        case ProfilePhase::backward:
+        case ProfilePhase::recompute: return Phase::backward;
+        case ProfilePhase::optimizer: return Phase::optimizer;
+        case ProfilePhase::unlinked: return Phase::between;
+        case ProfilePhase::forward: break;
+    }
+    return Phase::forward;
+}
 
 Replay replay(const std::vector<Profile>& ranks) {
     const bool any = std::ranges::any_of(ranks, [](const Profile& p) {

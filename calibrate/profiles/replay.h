@@ -26,6 +26,10 @@ struct Replay {
 // of it ended. Throws ConfigError where the ranks' collectives do not match, or no kernel has its launch in the window.
 Replay replay(const std::vector<Profile>& ranks);
 
+// What a span is in a graph: its kind of work, where an operator or a collective tells it, else a pass of its bytes; and its phase.
+Op op_of(const Profile& profile, const DeviceSpan& span);
+Phase phase_of(ProfilePhase phase);
+
 // How far a replay is from the job that was traced.
 
 // A rank's device from its first span to its last, and communication that no product, attention or pass covers; copies are neither.

@@ -15,40 +15,34 @@ namespace {
 
 bool on_device(Lane lane) { return lane != Lane::host && lane != Lane::receive_up; }
 
-using Stretch = std::pair<double, double>;
-std::vector<Stretch> joined(std::vector<Stretch> all) {
+// How long any of the stretches lasts, from beginnings to ends.
+using Stretches = std::vector<std::pair<Seconds, Seconds>>;
+Seconds covered(Stretches all) {
     std::ranges::sort(all);
-    std::vector<Stretch> out;
-    for (const Stretch& i : all)
-        if (!out.empty() && i.first <= out.back().second)
-            out.back().second = std::max(out.back().second, i.second);
-        else
-            out.push_back(i);
-    return out;
-}
-double length(const std::vector<Stretch>& all) {
-    double sum = 0;
-    for (const Stretch& i : all) sum += i.second - i.first;
+    Seconds sum(0), end(-std::numeric_limits<double>::infinity());
+    for (const auto& [from, to] : all) {
+        sum += std::max(Seconds(0), to - std::max(from, end));
+        end = std::max(end, to);
+    }
     return sum;
 }
 
 }  // namespace
 
 DeviceUse use_of(const TaskGraph& graph, const Trace& trace, int rank) {
-    std::vector<Stretch> computing, all;
-    double first = std::numeric_limits<double>::infinity(), last = 0;
+    Stretches computing, all;
+    Seconds first(std::numeric_limits<double>::infinity()), last(0);
     for (const Span& s : trace.spans) {
         if (s.place.rank() != rank || !on_device(s.place.lane())) continue;
-        first = std::min(first, s.start.si());
-        last = std::max(last, s.finish.si());
+        first = std::min(first, s.start);
+        last = std::max(last, s.finish);
         const std::string_view kind = kind_name(graph.op(s.task));
         const bool computes = kind == "gemm" || kind == "attention" || kind == "memory_pass";
-        const bool copies = graph.name(s.task).starts_with("Mem");
-        if (copies) continue;
-        if (computes) computing.emplace_back(s.start.si(), s.finish.si());
-        all.emplace_back(s.start.si(), s.finish.si());
+        if (graph.name(s.task).starts_with("Mem")) continue;  // a copy
+        if (computes) computing.emplace_back(s.start, s.finish);
+        all.emplace_back(s.start, s.finish);
     }
-    return {Seconds(std::max(0.0, last - first)), Seconds(length(joined(all)) - length(joined(computing)))};
+    return {std::max(Seconds(0), last - first), covered(all) - covered(computing)};
 }
 
 std::vector<KindError> kinds_of(const Replay& r, int rank) {

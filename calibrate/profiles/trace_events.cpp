@@ -39,12 +39,11 @@ public:
         return text_[at_];
     }
     void skip() { ++at_; }
-    std::optional<char> skip_blanks() {
-        for (;;) {
-            const auto c = peek();
-            if (!c || class_of(*c) != blank) return c;
-            ++at_;
-        }
+    // The next byte that is neither blank nor a comma, at the cursor from then on.
+    std::optional<char> next() {
+        auto c = peek();
+        for (; c && (*c == ',' || class_of(*c) == blank); c = peek()) ++at_;
+        return c;
     }
     // Reads one value and leaves the cursor behind it; nothing when it breaks off.
     std::optional<TraceText> value() {
@@ -98,24 +97,17 @@ private:
     bool scan() {
         const auto first = peek();
         if (!first) return false;
-        if (*first == '"') return scan_string();
-        if (class_of(*first) != open) return scan_scalar();
+        if (class_of(*first) != quote && class_of(*first) != open) return scan_scalar();
         int depth = 0;
-        for (;;) {
+        do {
             while (at_ < end_ && (class_of(text_[at_]) == other || class_of(text_[at_]) == blank)) ++at_;
-            if (at_ == end_) {
-                if (!fill()) return false;
-                continue;
-            }
-            const auto c = class_of(text_[at_]);
-            if (c == quote) {
-                if (!scan_string()) return false;
-                continue;
-            }
+            const auto c = peek();
+            if (!c || (class_of(*c) == quote && !scan_string())) return false;
+            if (class_of(*c) != open && class_of(*c) != close) continue;
             ++at_;
-            depth += c == open ? 1 : -1;
-            if (depth == 0) return true;
-        }
+            depth += class_of(*c) == open ? 1 : -1;
+        } while (depth > 0);
+        return true;
     }
     bool scan_scalar() {
         for (;;) {
@@ -140,7 +132,7 @@ public:
 
     TraceReading run(const std::string& path) {
         while (window_.peek() == '\xef' || window_.peek() == '\xbb' || window_.peek() == '\xbf') window_.skip();  // a byte order mark
-        const auto first = window_.skip_blanks();
+        const auto first = window_.next();
         if (!first || (*first != '{' && *first != '['))
             throw ConfigError(path + ": is no trace; expected a JSON object with \"traceEvents\" or an array of events");
         try {
@@ -162,38 +154,28 @@ private:
     // Elements between the brackets; false when they break off.
     bool events() {
         window_.skip();
-        for (;;) {
-            const auto c = window_.skip_blanks();
+        for (auto c = window_.next(); c != ']'; c = window_.next()) {
             if (!c) return stop("the trace breaks off"), false;
-            if (*c == ']') return window_.skip(), true;
-            if (*c == ',') {
-                window_.skip();
-                continue;
-            }
             const auto text = window_.value();
             if (!text || text->json.empty()) return stop("the trace breaks off inside an event"), false;
             if (text->json.front() != '{') return stop("found no event; expected an object"), false;
             ++result_.events;
             event_(*text);
         }
+        window_.skip();
+        return true;
     }
     void object() {
         window_.skip();
-        for (;;) {
-            const auto c = window_.skip_blanks();
+        for (auto c = window_.next(); c != '}'; c = window_.next()) {
             if (!c) return stop("the trace breaks off");
-            if (*c == '}') return;
-            if (*c == ',') {
-                window_.skip();
-                continue;
-            }
             if (*c != '"') return stop(fmt::format("found \"{}\"; expected a key", *c));
             const auto quoted = window_.value();
             if (!quoted) return stop("the trace breaks off inside a key");
             const std::string key(quoted->json.substr(1, quoted->json.size() - 2));
-            if (window_.skip_blanks() != ':') return stop("expected a colon behind \"" + key + "\"");
+            if (window_.next() != ':') return stop("expected a colon behind \"" + key + "\"");
             window_.skip();
-            const auto begin = window_.skip_blanks();
+            const auto begin = window_.next();
             if (key == "traceEvents" && begin == '[') {
                 if (!events()) return;
                 continue;

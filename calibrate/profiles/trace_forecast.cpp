@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <tuple>
 
 #include "calibrate/profiles/profile_times.h"
+#include "calibrate/profiles/replay.h"
 #include "model/errors.h"
 #include "model/rank_groups.h"
 #include "model/records/measurements.h"
@@ -29,13 +31,8 @@ bool names_one_of(std::string_view text, std::initializer_list<std::string_view>
 
 // The kind of op, by the operator where it is known, else by the kernel's name.
 std::string kind_of(const Profile& p, const DeviceSpan& s) {
-    if (s.kind == SpanKind::communication) {
-        const std::string kind = s.collective < 0 ? "" : collective_kind(p.collectives[static_cast<std::size_t>(s.collective)]);
-        return kind.empty() ? "all_reduce" : kind;
-    }
-    if (s.kind != SpanKind::compute) return "memory_pass";
-    if (s.product >= 0) return "gemm";
-    if (s.pass >= 0) return p.passes[static_cast<std::size_t>(s.pass)].attention ? "attention" : "memory_pass";
+    if (s.kind == SpanKind::communication && s.collective < 0) return "all_reduce";
+    if (s.kind != SpanKind::compute || s.sized >= 0) return std::string(kind_name(op_of(p, s)));
     const std::string_view name = p.names[s.name];
     if (names_one_of(name, {"flash", "fmha", "attention"})) return "attention";
     if (names_one_of(name, {"grouped_gemm", "GroupedGemm", "grouped_mm", "GroupProblemShape"})) return "grouped_gemm";
@@ -46,11 +43,6 @@ std::string kind_of(const Profile& p, const DeviceSpan& s) {
 bool is_exchange(std::string_view kind) {
     constexpr std::array collectives{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "send_recv"};
     return std::ranges::find(collectives, kind) != collectives.end();
-}
-
-Phase phase_of(ProfilePhase phase) {
-    if (phase == ProfilePhase::optimizer) return Phase::optimizer;
-    return phase == ProfilePhase::backward || phase == ProfilePhase::recompute ? Phase::backward : Phase::forward;
 }
 
 // The traced step: its kernels on one rank, and its place in the rank's time.
@@ -134,48 +126,36 @@ Phase usual_phase(const TaskGraph& graph, const Costs& costs, std::string_view k
     return static_cast<Phase>(std::ranges::max_element(times) - times.begin());
 }
 
-struct Attribution {
-    ErrorAttribution error;
-    std::vector<std::string> notes;
-};
-
 // What each kind of work took and was forecast to take, in the mean of the ranks at hand.
 std::map<Kind, KindError> sums_by_kind(const Experiment& e, const TaskGraph& graph, const Costs& costs,
                                        const std::vector<StepOfRank>& ranks, const Meetings& meetings, const Kinds& of) {
     std::map<Kind, KindError> sums;
-    const auto sum_of = [&](const Kind& kind) -> KindError& {
-        KindError& sum = sums[kind];
-        sum.kind = kind.first;
-        sum.phase = kind.second;
-        return sum;
-    };
     const double share = 1.0 / static_cast<double>(ranks.size());
     for (const StepOfRank& r : ranks) {
         for (const DeviceSpan* s : r.spans) {
             const auto meeting = meetings.of.find(s);
-            sum_of(of(kind_of(*r.profile, *s), phase_of(s->phase))).measured +=
+            sums[of(kind_of(*r.profile, *s), phase_of(s->phase))].measured +=
                 (meeting != meetings.of.end() ? meetings.all[meeting->second].least : seconds(s->finish - s->start)) * share;
         }
         const int rank = graph_rank(e, graph, r.profile->rank);
         for (TaskId t = 0; t < graph.size(); ++t)
             if (std::ranges::any_of(graph.places(t), [&](const Place& p) { return p.rank() == rank && p.lane() != Lane::host; }))
-                sum_of(of(kind_name(graph.op(t)), graph.phase(t))).predicted += costs.duration[t] * share;
+                sums[of(kind_name(graph.op(t)), graph.phase(t))].predicted += costs.duration[t] * share;
     }
+    for (auto& [kind, sum] : sums) std::tie(sum.kind, sum.phase) = kind;
     return sums;
 }
 
-Attribution attribute(const Experiment& e, const TaskGraph& graph, const std::vector<StepOfRank>& ranks, const Meetings& meetings,
-                      Seconds measured) {
+ErrorAttribution attribute(const Experiment& e, const TaskGraph& graph, const std::vector<StepOfRank>& ranks, const Meetings& meetings,
+                           Seconds measured, std::vector<std::string>& notes) {
     Kinds of;
     for (const StepOfRank& r : ranks)
         of.phases = of.phases || std::ranges::any_of(r.spans, [](const DeviceSpan* s) { return phase_of(s->phase) == Phase::backward; });
     const Costs costs = price(graph, e.cluster);
     std::map<Kind, KindError> sums = sums_by_kind(e, graph, costs, ranks, meetings, of);
-    Attribution result;
     Timeline timeline;
     run(graph, costs, e.cluster.interference, timeline);
-    result.error.predicted = timeline.end;
-    result.error.measured = measured;
+    ErrorAttribution error{timeline.end, {}, measured, {}};
     const auto scaled = [&](const Kind* but) {
         Costs replay = costs;
         for (TaskId t = 0; t < graph.size(); ++t) {
@@ -187,18 +167,18 @@ Attribution attribute(const Experiment& e, const TaskGraph& graph, const std::ve
         run_in_order(graph, replay, timeline);  // measured durations hold what tasks did to each other
         return timeline.end;
     };
-    result.error.replayed = scaled(nullptr);
+    error.replayed = scaled(nullptr);
     for (auto& [kind, sum] : sums) {
         if (kind.first == "host_work") continue;
-        sum.effect = scaled(&kind) - result.error.replayed;
+        sum.effect = scaled(&kind) - error.replayed;
         if (is_exchange(kind.first)) sum.phase = usual_phase(graph, costs, kind.first);
-        result.error.kinds.push_back(sum);
+        error.kinds.push_back(sum);
         if (!(sum.predicted > Seconds(0)))
-            result.notes.push_back(fmt::format("{} in the {}: traced, and not in the forecast", kind.first, to_string(kind.second)));
+            notes.push_back(fmt::format("{} in the {}: traced, and not in the forecast", kind.first, to_string(kind.second)));
     }
-    std::ranges::stable_sort(result.error.kinds, std::greater{}, [](const KindError& k) { return std::abs(k.effect.si()); });
-    if (!of.phases) result.notes.emplace_back("the trace tells no phases: kinds of work are whole steps'");
-    return result;
+    std::ranges::stable_sort(error.kinds, std::greater{}, [](const KindError& k) { return std::abs(k.effect.si()); });
+    if (!of.phases) notes.emplace_back("the trace tells no phases: kinds of work are whole steps'");
+    return error;
 }
 
 // The forecast's task of each traced product of a phase: the k-th where both have as many; else, where those of the ends of the
@@ -234,7 +214,8 @@ void label(std::vector<TracedSlice>& slices, const StepOfRank& r, const Predicti
         std::int32_t before = -1;
         for (std::size_t i = 0; i < slices.size(); ++i) {
             const DeviceSpan& s = *r.spans[i];
-            if (slices[i].kind != "gemm" || phase_of(s.phase) != phase) continue;
+            const Phase own = s.phase == ProfilePhase::unlinked ? Phase::forward : phase_of(s.phase);
+            if (slices[i].kind != "gemm" || own != phase) continue;
             if (s.instance < 0 || s.instance != before) calls.push_back(i);
             before = s.instance;
         }
@@ -311,8 +292,7 @@ TraceForecast forecast_of_trace(const std::vector<Profile>& job, const Experimen
         lengths.push_back(ranks.back().length.si());
     }
     if (first.steps.empty()) result.notes.emplace_back("no ProfilerStep: the whole trace is held against one step");
-    Attribution attribution = attribute(experiment, result.prediction.graph, ranks, meetings_of(job), Seconds(median(lengths)));
-    result.notes.insert(result.notes.end(), attribution.notes.begin(), attribution.notes.end());
+    result.comparison.attribution = attribute(experiment, result.prediction.graph, ranks, meetings_of(job), Seconds(median(lengths)), result.notes);
     result.traced = slices_of(experiment, ranks, result.prediction, result.notes);
     Case& what = result.comparison.what;
     what.source = first.path;
@@ -324,7 +304,6 @@ TraceForecast forecast_of_trace(const std::vector<Profile>& job, const Experimen
     for (const Profile& p : job)
         if (p.peak_allocated > Bytes(0)) what.measured_peak = std::max(what.measured_peak.value_or(Bytes(0)), p.peak_allocated);
     result.comparison.forecast = result.prediction.forecast;
-    result.comparison.attribution = std::move(attribution.error);
     return result;
 }
 

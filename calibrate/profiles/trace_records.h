@@ -130,4 +130,22 @@ TraceRecords read_nsight_records(const std::string& path, int n = 0, std::size_t
 // Joins device work to the operators that launched it. Throws ConfigError for records without device work.
 Profile link_records(TraceRecords records, const std::string& path);
 
+// What encloses a call that launched device work, as indices of host spans: the operator whose work it is (a product, else an
+// attention, else the innermost) and the collective.
+struct CallContext {
+    std::int32_t work = -1, exchange = -1;
+    bool product = false;
+    ProfilePhase phase = ProfilePhase::unlinked;
+};
+std::vector<CallContext> call_contexts(const TraceRecords& records);  // for each call, in their order
+
+inline constexpr std::int64_t rounding = 1000;  // ns: old traces state whole microseconds, as do long lengths
+
+// By start, without those that lie inside another.
+std::vector<HostSpan> outermost(std::vector<HostSpan> spans);
+
+// The steps of a profile whose spans are linked, and what is to be said of them: on the host where the device keeps up with it, else
+// on the device.
+void add_steps(const TraceRecords& records, std::int64_t origin, Profile& profile);
+
 }  // namespace stepcast

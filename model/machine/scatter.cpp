@@ -16,6 +16,8 @@ namespace {
 // What is believed before any row is seen counts as so many blocks.
 constexpr double blocks_of_belief = 2;
 
+const std::string left_out_words = "left out by ";
+
 double joined(double own, double believed, double blocks) {
     return std::sqrt((blocks * own * own + blocks_of_belief * believed * believed) / (blocks + blocks_of_belief));
 }

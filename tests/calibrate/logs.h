@@ -37,7 +37,7 @@ struct ReadRun : ImportedRun {
 struct ReadLog : ImportResult {
     std::vector<ReadRun> runs;
 };
-inline ReadLog import_log(const std::string& path, const ImportOptions& options) {
+inline ReadLog import_log(const std::string& path, const ImportRequest& options) {
     ReadLog log;
     static_cast<ImportResult&>(log) = stream_log(path, options, [&](ImportedRun&& run, SampleRecord& samples) {
         Sample sample = sample_like(run);
@@ -55,7 +55,7 @@ inline ReadLog import_log(const std::string& path, const ImportOptions& options)
     return log;
 }
 inline ReadLog import_log(const std::string& path, LogFormat format = LogFormat::automatic) {
-    ImportOptions options;
+    ImportRequest options;
     options.format = format;
     return import_log(path, options);
 }

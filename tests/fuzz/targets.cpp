@@ -98,7 +98,7 @@ void read_log(const std::string& bytes) {
     for (const LogFormat format : {LogFormat::automatic, LogFormat::moe_steps, LogFormat::moe_phases, LogFormat::opt_prime,
                                    LogFormat::deepspeed})
         try {
-            ImportOptions options;
+            ImportRequest options;
             options.format = format;
             (void)stream_log(path, options, [](ImportedRun&&, SampleRecord& samples) { samples.replay([](const auto&) {}); });
         } catch (const ConfigError&) {  // the next dialect may take it
@@ -159,13 +159,12 @@ void read_prices(const std::string& bytes) { (void)read_market(file_of("market.t
 // Of a profiler: all that is made of it without another file.
 void use(const Profile& profile) {
     (void)device_times(profile);
-    (void)product_times(profile);
-    (void)pass_times(profile);
+    (void)operator_times(profile);
     (void)collective_times({profile});
     (void)replay({profile});
 }
-void read_kineto_trace(const std::string& bytes) { use(read_profile(file_of("trace.json", bytes))); }
-void read_nsight_export(const std::string& bytes) { use(read_profile(file_of("export.sqlite", bytes))); }
+void read_kineto_trace(const std::string& bytes) { use(read_profiles(file_of("trace.json", bytes)).front()); }
+void read_nsight_export(const std::string& bytes) { use(read_profiles(file_of("export.sqlite", bytes)).front()); }
 void read_benchmark(const std::string& bytes) { (void)read_nccl_tests(file_of("all_reduce.log", bytes)); }
 
 // Of another launcher or framework, as each of them; what comes out of it is a legal file of ours.

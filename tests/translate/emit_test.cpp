@@ -159,7 +159,7 @@ TEST_CASE("a split that a framework cannot run is not emitted") {
     e.parallelism.vp = 1;
     e.parallelism.global_batch = 32;
     CHECK_THAT(refusal(EmitFormat::megatron), Contains("2 micro-batches for 4 stages"));
-    CHECK_THAT(complaint([] { parse_emit_format("megatorn"); }), Contains("did you mean \"megatron\"?"));
+    CHECK_THAT(complaint([] { parse_name<EmitFormat>("megatorn"); }), Contains("did you mean \"megatron\"?"));
 }
 
 TEST_CASE("scores that are not dropped are emitted and read so") {

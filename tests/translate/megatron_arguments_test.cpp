@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "translate/shell.h"
 
 using namespace stepcast;
 

@@ -1,4 +1,4 @@
-#include "translate/shell.h"
+#include "translate/readers.h"
 
 #include <catch2/catch.hpp>
 

@@ -40,7 +40,7 @@ TEST_CASE("a pattern refuses what it would cut") {
 
 TEST_CASE("a run reaches from its first to its last line of a step, whatever stands around them") {
     const LogFolder folder;
-    ImportOptions options;
+    ImportRequest options;
     options.pattern = folder.file("p.toml", "lines = [\"step={#} took {step:s}\"]\n");
     const auto runs = import_log(folder.file("a.log", "begin\nstep=1 took 1 s\nstep=2 took 1 s\nsaved\n\nstep=1 took 2 s\nend\n"), options).runs;
     REQUIRE(runs.size() == 2);
@@ -80,7 +80,7 @@ TEST_CASE("a pattern that cannot be matched is refused") {
 
 TEST_CASE("a home-made log is read with a pattern file; numbers that go back begin a new run") {
     const LogFolder folder;
-    ImportOptions options;
+    ImportRequest options;
     options.pattern = folder.file("mine.toml",
                                   "system = \"mine\"\nmodel = \"small\"\nranks = 2\n"
                                   "lines = [\"step={#} took {step:s}\", \"fwd={forward:ms}\"]\n");
@@ -106,7 +106,7 @@ TEST_CASE("a home-made log is read with a pattern file; numbers that go back beg
 // Steps 0, 1, 11 and 13: nine lie before the third line and one before the last, so that two of the lines are means.
 TEST_CASE("lines that are means over steps between them are counted") {
     const LogFolder folder;
-    ImportOptions options;
+    ImportRequest options;
     options.pattern = folder.file("mine.toml", "system = \"mine\"\nmean_since_last = true\nlines = [\"step={#} took {step:s}\"]\n");
     const auto notes = [&](const char* text) { return import_log(folder.file("a.log", text), options).runs.at(0).notes; };
     CHECK_THAT(notes("step=0 took 1 s\nstep=1 took 1 s\nstep=11 took 1 s\nstep=13 took 1 s\n").at(0), Contains("2 of its 4 lines are means"));
@@ -147,7 +147,7 @@ TEST_CASE("torchtitan's log gives rates, and steps where the pattern states the 
     CHECK(series(run, "tokens_per_s") == Points{{1, 8192}});
     CHECK(series(run, "memory", 3) == Points{{1, 40.0 * 1073741824}});
     CHECK(series(run, "step").empty());
-    ImportOptions options;
+    ImportRequest options;
     options.pattern = folder.file("t.toml", "tokens = 16384\nlines = [\"step: {#}{}tps: {tokens_per_s:tokens/s}\"]\n");
     CHECK(series(import_log(log, options).runs.at(0), "step").front() == std::pair{1, 2.0});
 }
@@ -165,13 +165,13 @@ TEST_CASE("lines of validation are no steps: a pattern file names what it ignore
     const ReadLog shipped = import_log(log);
     CHECK(series(shipped.runs.at(0), "tokens_per_s") == Points{{10, 8192}, {20, 8192}, {30, 8192}});
     CHECK(shipped.lines == LineCounts{3, 3, 0});
-    ImportOptions options;
+    ImportRequest options;
     options.pattern = folder.file("t.toml",
                                   "tokens = 16384\nignore = [\"no such line\", \"validate step:\"]\n"
                                   "lines = [\"step: {#}{}tps: {tokens_per_s:tokens/s}\"]\n");
     CHECK(series(import_log(log, options).runs.at(0), "step") == Points{{10, 2}, {20, 2}, {30, 2}});
     CHECK_THROWS_WITH(read_log_pattern(folder.file("p.toml", "ignore = \"x\"\nlines = [\"step {#}\"]\n")),
-                      Contains("p.toml:1:10: ignore: expected an array of texts"));
+                      Contains("p.toml:1:10: ignore: found \"x\"; expected an array of texts"));
     CHECK_THROWS_WITH(read_log_pattern(folder.file("p.toml", "ignore = [\"\"]\nlines = [\"step {#}\"]\n")),
                       Contains("p.toml:1:10: ignore: an empty text stands in every line"));
 }

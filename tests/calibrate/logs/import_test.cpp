@@ -179,11 +179,11 @@ TEST_CASE("a log that breaks off or does not fit is refused with its line") {
         const Folder folder;
         const std::string path = folder.file("a.log", wrong.text);
         INFO(wrong.message);
-        CHECK_THROWS_WITH(import_log(path, parse_log_format(wrong.format)), Contains(wrong.message));
-        CHECK_THROWS_AS(import_log(path, parse_log_format(wrong.format)), ConfigError);
+        CHECK_THROWS_WITH(import_log(path, parse_name<LogFormat>(wrong.format)), Contains(wrong.message));
+        CHECK_THROWS_AS(import_log(path, parse_name<LogFormat>(wrong.format)), ConfigError);
     }
     CHECK_THROWS_WITH(import_log("/nowhere/a.log"), Contains("/nowhere/a.log: cannot be read (No such file or directory)"));
-    CHECK_THROWS_WITH(parse_log_format("moe-step"), Contains("moe-steps"));
+    CHECK_THROWS_WITH(parse_name<LogFormat>("moe-step"), Contains("moe-steps"));
 }
 
 TEST_CASE("an import writes measurements and routing that read back, and after a refusal nothing") {

@@ -171,7 +171,7 @@ TEST_CASE("a pipeline's lines that are cut or strange are not taken") {
 // Numbers with a step: ranks above 0 are kept, a step or rank that is no count is refused.
 TEST_CASE("a pattern's ranks and steps are counts, its rates steps where tokens are stated") {
     const LogFolder folder;
-    ImportOptions options;
+    ImportRequest options;
     options.pattern = folder.file("p.toml", "system = \"mine\"\nmodel = \"m\"\nranks = 3\ntokens = 300\nmean_since_last = true\nlines = [\"r {rank:1} s {#} tps {rate:tokens/s} mem {memory:KiB} x {x:1}\", \"t {t:us}\"]\n");
     const auto run = [&](const std::string& text) { return import_log(folder.file("a.log", text), options); };
     const ReadLog result = run("t 5\nr 0 s 7 tps 100 mem 2 x -3\nt 5\nr 2 s 7 tps 150 mem 3 x 4\nr 0 s 9 tps 0 mem 2 x 1\nr 0 s 10 tps 600 mem 2 x 1\nr 0 s 10 tps 600 mem 2 x 1\n");
@@ -227,16 +227,16 @@ TEST_CASE("a pattern file's entries have their kinds") {
     const LogFolder folder;
     const auto wrong = [&](const std::string& text) { return complaint([&] { read_log_pattern(folder.file("p.toml", "lines = [\"a {#}\"]\n" + text)); }, folder.path.string()); };
     CHECK(wrong("ranks = 1048576\n").empty());
-    CHECK(wrong("ranks = 1048577\n") == "p.toml:2:9: ranks: expected 0 to 1048576");
-    CHECK(wrong("ranks = -1\n") == "p.toml:2:9: ranks: expected 0 to 1048576");
-    CHECK(wrong("ranks = \"two\"\n") == "p.toml:2:9: ranks: expected a number");
-    CHECK(wrong("system = 3\n") == "p.toml:2:10: system: expected a text");
+    CHECK(wrong("ranks = 1048577\n") == "p.toml:2:9: ranks: 1048577 is out of range; expected 0 to 1048576");
+    CHECK(wrong("ranks = -1\n") == "p.toml:2:9: ranks: -1 is out of range; expected 0 to 1048576");
+    CHECK(wrong("ranks = \"two\"\n") == "p.toml:2:9: ranks: \"two\" is not a number; expected a number without unit, for example 0.85");
+    CHECK(wrong("system = 3\n") == "p.toml:2:10: system: 3 is not text; expected text in quotes");
     CHECK(wrong("tokens = 2.5\n").empty());
     CHECK_FALSE(wrong("mean_since_last = 3\n").empty());
     const LogPattern p = read_log_pattern(folder.file("mine.toml", "lines = [\"a {#}\"]\nname = \"n\"\nrecognise = \"r\"\nmodel = \"m\"\nranks = 7\ntokens = 2.5\nmean_since_last = true\n"));
     CHECK((p.name == "n" && p.recognise == "r" && p.system == "n" && p.model == "m" && p.ranks == 7 && p.tokens == 2.5 && p.mean_since_last));
     CHECK(read_log_pattern(folder.file("mine.toml", "lines = [\"a {#}\"]\n")).system == "mine");
-    CHECK_THAT(complaint([&] { read_log_pattern(folder.file("p.toml", "lines = \"a {#}\"\n")); }), Contains("lines: expected an array of texts"));
+    CHECK_THAT(complaint([&] { read_log_pattern(folder.file("p.toml", "lines = \"a {#}\"\n")); }), Contains("lines: found \"a {#}\"; expected an array of texts"));
     CHECK_THAT(complaint([&] { read_log_pattern(folder.file("p.toml", "lines = [3]\n")); }), Contains("lines: expected an array of texts"));
 }
 

@@ -120,7 +120,7 @@ TEST_CASE("a pipeline's log that breaks off inside a step says which stage is in
 TEST_CASE("inputs that a log does not print are given a step each, or to the run") {
     const LogFolder folder;
     const std::string path = folder.file("a.log", pipeline_head + stages(1) + stages(2));
-    ImportOptions options;
+    ImportRequest options;
     options.inputs = {"workload.seq=88,109", "parallelism.micro_batch=1"};
     const ReadRun run = import_log(path, options).runs.at(0);
     CHECK(series(run, "workload.seq") == Points{{1, 88}, {2, 109}});

@@ -79,16 +79,16 @@ TEST_CASE("device work belongs to the product, the attention or the innermost op
     struct Expected {
         ProfilePhase phase;
         std::int64_t start, launched;
-        int instance, product, pass, collective;
+        int instance, sized, collective;
     };
     using enum ProfilePhase;
-    const Expected expected[] = {{forward, 0, 221 - 2100, 1, 0, -1, -1},    {forward, 100, 376 - 2100, 1, 0, -1, -1},
-                                 {forward, 200, 431 - 2100, 2, -1, 0, -1},  {forward, 300, 481 - 2100, 0, -1, -1, -1},
-                                 {backward, 400, 791 - 2100, 5, -1, 1, -1}, {recompute, 600, 1421 - 2100, 3, -1, -1, -1},
-                                 {optimizer, 700, 2121 - 2100, 8, -1, -1, -1}, {forward, 800, 2621 - 2100, -1, -1, -1, -1},
-                                 {forward, 900, 2721 - 2100, -1, -1, -1, -1}, {recompute, 6901, 1171 - 2100, 5, -1, -1, 0},
-                                 {unlinked, 7001, not_launched, -1, -1, -1, -1}, {unlinked, 7101, not_launched, -1, -1, -1, 1},
-                                 {unlinked, 7201, not_launched, -1, -1, -1, 1}, {unlinked, 7301, not_launched, -1, -1, -1, -1}};
+    const Expected expected[] = {{forward, 0, 221 - 2100, 1, 0, -1},    {forward, 100, 376 - 2100, 1, 0, -1},
+                                 {forward, 200, 431 - 2100, 2, 1, -1},  {forward, 300, 481 - 2100, 0, -1, -1},
+                                 {backward, 400, 791 - 2100, 5, 2, -1}, {recompute, 600, 1421 - 2100, 3, -1, -1},
+                                 {optimizer, 700, 2121 - 2100, 8, -1, -1}, {forward, 800, 2621 - 2100, -1, -1, -1},
+                                 {forward, 900, 2721 - 2100, -1, -1, -1}, {recompute, 6901, 1171 - 2100, 5, -1, 0},
+                                 {unlinked, 7001, not_launched, -1, -1, -1}, {unlinked, 7101, not_launched, -1, -1, 1},
+                                 {unlinked, 7201, not_launched, -1, -1, 1}, {unlinked, 7301, not_launched, -1, -1, -1}};
     REQUIRE(p.spans.size() == std::size(expected));
     for (std::size_t i = 0; i < p.spans.size(); ++i) {
         const DeviceSpan& s = p.spans[i];
@@ -97,17 +97,15 @@ TEST_CASE("device work belongs to the product, the attention or the innermost op
         CHECK(s.start == expected[i].start);
         CHECK(s.launched == expected[i].launched);
         CHECK(s.instance == expected[i].instance);
-        CHECK(s.product == expected[i].product);
-        CHECK(s.pass == expected[i].pass);
+        CHECK(s.sized == expected[i].sized);
         CHECK(s.collective == expected[i].collective);
     }
     CHECK(p.spans[0].finish == 7);
     CHECK(p.spans[13].bytes == 12);
-    REQUIRE(p.products.size() == 1);
-    CHECK(p.products[0].gemm == Gemm{8, 32, 16, 1, Dtype::fp16, false, false, Gemm::Layout::nn});
-    REQUIRE(p.passes.size() == 2);
-    CHECK(p.passes[0].bytes == Bytes(768));
-    CHECK(p.passes[1].kind == "attention");
+    REQUIRE(p.operators.size() == 3);
+    CHECK(p.operators[0].work == Op(Gemm{8, 32, 16, 1, Dtype::fp16, false, false, Gemm::Layout::nn}));
+    CHECK(p.operators[1].work == Op(MemoryPass{Bytes(768), Bytes(0)}));
+    CHECK(kind_name(p.operators[2].work) == "attention");
     REQUIRE(p.collectives.size() == 2);
     CHECK(p.collectives[0].op == "allreduce_");
     CHECK(p.collectives[0].in_elements == 64);
@@ -179,16 +177,16 @@ TEST_CASE("whole microseconds are taken to be rounded, finer times are not") {
     CHECK(p.spans[0].phase == ProfilePhase::forward);
     CHECK(p.spans[0].instance == 1);
     CHECK(p.spans[1].phase == ProfilePhase::forward);
-    CHECK(p.spans[2].product == 0);
-    CHECK(p.spans[3].product == -1);
-    CHECK(p.spans[4].product == 0);
+    CHECK(p.spans[2].sized == 0);
+    CHECK(p.spans[3].sized == -1);
+    CHECK(p.spans[4].sized == 0);
     CHECK(p.counts.products_without_shape == 0);
     RecordedWork first;  // the product is the file's first record
     first.host("aten::mm", 1, 1001, 100, first.inputs(two_matrices));
     first.host("aten::copy_", 1, 1011, 50);
     first.call(1, 1, 1021);
     first.work(1, 2000, 1);
-    CHECK(first.profile().spans[0].product == 0);
+    CHECK(first.profile().spans[0].sized == 0);
     CHECK(first.profile().spans[0].instance == 0);
     RecordedWork shapeless;
     shapeless.host("aten::mm", 1, 1001, 100);
@@ -197,7 +195,7 @@ TEST_CASE("whole microseconds are taken to be rounded, finer times are not") {
     shapeless.work(1, 2000, 1);
     shapeless.work(2, 2010, 1);
     CHECK(shapeless.profile().counts.products_without_shape == 2);
-    CHECK(shapeless.profile().products.empty());
+    CHECK(shapeless.profile().operators.empty());
 }
 
 // Device 3 works 5 + 5 ns in two kernels, device 2 eleven in one: with one more a kernel, 12 each; the lower number is taken.
@@ -342,21 +340,21 @@ TEST_CASE("everything that a trace leaves open is said") {
 
 // Which arguments are multiplied, where it says whether a mask is causal, and where heads stand.
 TEST_CASE("operators of PyTorch by their inputs") {
-    const auto product = [](const char* op, const char* dims, const char* strides = "") { return product_of(op, {dims, R"(["c10::Half","float","double"])", strides, ""}); };
+    const auto product = [](const char* op, const char* dims, const char* strides = "") { return sized_operator(op, {dims, R"(["c10::Half","float","double"])", strides, ""}); };
     for (const char* op : {"aten::mm", "aten::bmm", "aten::_scaled_mm"}) {
         const auto found = product(op, "[[3,5,7],[3,7,11],[1]]", "[[35,1,5],[77,11,1],[1]]");
         REQUIRE(found);
-        CHECK(found->gemm == Gemm{5, 11, 7, 3, Dtype::fp16, false, false, Gemm::Layout::tn});
+        CHECK(found->work == Op(Gemm{5, 11, 7, 3, Dtype::fp16, false, false, Gemm::Layout::tn}));
         CHECK(found->layout_known);
     }
     for (const char* op : {"aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::baddbmm_"}) {
         const auto found = product(op, "[[1],[5,7],[7,11]]", "[[1],[7,1],[1,7]]");
         REQUIRE(found);
-        CHECK(found->gemm == Gemm{5, 11, 7, 1, Dtype::fp32, false, false, Gemm::Layout::nt});
+        CHECK(found->work == Op(Gemm{5, 11, 7, 1, Dtype::fp32, false, false, Gemm::Layout::nt}));
         CHECK(is_product(op));
     }
     CHECK_FALSE(product("aten::mm", "[[5,7],[7,11]]", "")->layout_known);
-    CHECK(product("aten::mm", "[[5,1],[1,11]]", "[[1,1],[11,1]]")->gemm.layout == Gemm::Layout::nn);  // both strides 1: no transpose
+    CHECK(product("aten::mm", "[[5,1],[1,11]]", "[[1,1],[11,1]]")->work == Op(Gemm{5, 11, 1, 1, Dtype::fp16, false, false, Gemm::Layout::nn}));  // both strides 1: no transpose
     CHECK_FALSE(product("aten::mm", "[[5,7],[7]]"));
     CHECK_FALSE(product("aten::mm", "[[5],[7]]"));
     CHECK_FALSE(product("aten::mm", "[[5,0],[0,7]]"));
@@ -364,13 +362,13 @@ TEST_CASE("operators of PyTorch by their inputs") {
     CHECK_FALSE(product("aten::mm", "[[5,1.5],[7,11]]"));
     CHECK_FALSE(product("aten::mm", "torn"));
     CHECK_FALSE(product("aten::conv", "[[5,7],[7,11]]"));
-    CHECK_FALSE(product_of("aten::mm", {"[[5,7],[7,11]]", R"(["double","double"])", "", ""})->known);
+    CHECK_FALSE(sized_operator("aten::mm", {"[[5,7],[7,11]]", R"(["double","double"])", "", ""})->known);
 
     // Forward: queries first; the scaled_dot_product family has heads before tokens. Twenty arguments, True at one place.
     const auto attends = [](const char* op, int place, bool causal) {
         std::string concrete = "[";
         for (int i = 0; i < 20; ++i) concrete += fmt::format("{}\"{}\"", i > 0 ? "," : "", i == place ? (causal ? "True" : "False") : i == place - 1 ? "maybe" : "");
-        return pass_of(op, {"[[1,2,3,4],[5,6,7,8],[9,10,11,12]]", R"(["c10::Half"])", "", concrete + "]"});
+        return sized_operator(op, {"[[1,2,3,4],[5,6,7,8],[9,10,11,12]]", R"(["c10::Half"])", "", concrete + "]"});
     };
     struct Rule {
         const char* op;
@@ -391,7 +389,7 @@ TEST_CASE("operators of PyTorch by their inputs") {
             const long* of_k = rule.backward ? k : q;
             const int heads = rule.heads_first ? 1 : 2, tokens = 3 - heads;
             Attention a{.batch = of_q[0], .heads = of_q[heads], .seq_q = of_q[tokens], .seq_k = of_k[tokens], .head_dim = of_q[3], .causal = causal, .backward = rule.backward, .dtype = Dtype::fp16, .flash = true};
-            CHECK(*found->attention == a);
+            CHECK(found->work == Op(a));
             CHECK(found->kv_heads == of_k[heads]);
             CHECK(found->op == rule.op);
             CHECK(found->dtype == "c10::Half");
@@ -400,16 +398,16 @@ TEST_CASE("operators of PyTorch by their inputs") {
     }
     CHECK(is_attention("aten::_efficient_attention_forward"));
     CHECK(is_attention("aten::_efficient_attention_backward"));
-    CHECK_FALSE(pass_of("aten::_flash_attention_forward", {"[[1,2,3],[5,6,7,8]]", R"(["c10::Half"])", "", R"(["","","","","","","","","True"])"}));
-    CHECK_FALSE(pass_of("aten::_flash_attention_forward", {"[[1,2,3,4],[5,6,7]]", R"(["c10::Half"])", "", R"(["","","","","","","","","True"])"}));
-    CHECK_FALSE(pass_of("aten::_flash_attention_forward", {"[[1,2,3,4],[5,6,7,8]]", R"(["double"])", "", R"(["","","","","","","","","True"])"}));
+    CHECK_FALSE(sized_operator("aten::_flash_attention_forward", {"[[1,2,3],[5,6,7,8]]", R"(["c10::Half"])", "", R"(["","","","","","","","","True"])"}));
+    CHECK_FALSE(sized_operator("aten::_flash_attention_forward", {"[[1,2,3,4],[5,6,7]]", R"(["c10::Half"])", "", R"(["","","","","","","","","True"])"}));
+    CHECK_FALSE(sized_operator("aten::_flash_attention_forward", {"[[1,2,3,4],[5,6,7,8]]", R"(["double"])", "", R"(["","","","","","","","","True"])"}));
 
     // A copy reads one and writes the other; others read all and write the largest.
-    CHECK(pass_of("aten::copy_", {"[[3,5],[3,5],[]]", R"(["c10::Half","float","bool"])", "", ""})->bytes == Bytes(30 + 60));
-    CHECK(pass_of("aten::mul", {"[[3,5],[5]]", R"(["c10::Half","float"])", "", ""})->bytes == Bytes(30 + 20 + 30));
-    CHECK(pass_of("aten::mul", {"[[3,5],[5]]", R"(["c10::Half","float"])", "", ""})->kind == "add");
-    CHECK_FALSE(pass_of("aten::mul", {"[[],[]]", R"(["Scalar","Scalar"])", "", ""}));
-    CHECK_FALSE(pass_of("aten::unknown", {"[[3,5]]", R"(["float"])", "", ""}));
+    CHECK(sized_operator("aten::copy_", {"[[3,5],[3,5],[]]", R"(["c10::Half","float","bool"])", "", ""})->work == Op(MemoryPass{Bytes(30 + 60), Bytes(0)}));
+    CHECK(sized_operator("aten::mul", {"[[3,5],[5]]", R"(["c10::Half","float"])", "", ""})->work == Op(MemoryPass{Bytes(30 + 20 + 30), Bytes(0)}));
+    CHECK(sized_operator("aten::mul", {"[[3,5],[5]]", R"(["c10::Half","float"])", "", ""})->kind == "add");
+    CHECK_FALSE(sized_operator("aten::mul", {"[[],[]]", R"(["Scalar","Scalar"])", "", ""}));
+    CHECK_FALSE(sized_operator("aten::unknown", {"[[3,5]]", R"(["float"])", "", ""}));
 
     const std::pair<const char*, double> sizes[] = {{"float", 4}, {"double", 8}, {"c10::BFloat16", 2}, {"Half", 2}, {"c10::Float8_e4m3fn", 1}, {"Float8_e5m2", 1}, {"int", 4}, {"long int", 8}, {"short", 2}, {"bool", 1}, {"Byte", 1}, {"Char", 1}, {"Scalar", 0}};
     for (const auto& [type, bytes] : sizes) CHECK(element_bytes(type) == bytes);

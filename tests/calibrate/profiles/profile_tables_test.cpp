@@ -15,40 +15,40 @@ Profile written_down() {
     p.ranks = 4;
     p.device.name = "H100, SXM";
     p.names = {"void at::native::add", "triton_poi", "other"};
-    const auto span = [&](std::int64_t start, std::int64_t length, std::int32_t instance, std::int32_t DeviceSpan::*of, std::int32_t id, std::uint32_t name = 2) {
+    const auto span = [&](std::int64_t start, std::int64_t length, std::int32_t instance, std::int32_t sized, std::uint32_t name = 2) {
         DeviceSpan s;
         s.start = start;
         s.finish = start + length;
         s.instance = instance;
-        if (of) s.*of = id;
+        s.sized = sized;
         s.name = name;
         s.phase = ProfilePhase::forward;
         s.launched = start - 1;
         p.spans.push_back(s);
     };
-    p.products = {{"aten::mm", "c10::Half", {8, 16, 32, 1, Dtype::fp16, false, false, Gemm::Layout::tn}, true, true},
-                  {"aten::bmm", "c10::Half", {8, 16, 32, 5, Dtype::fp16}, true, false},
-                  {"aten::mm", "double", {8, 16, 32, 1, Dtype::fp32}, false, false},
-                  {"aten::mm", "c10::Half", {8, 16, 64, 1, Dtype::fp16, false, false, Gemm::Layout::nn}, true, true},
-                  {"aten::mm", "c10::Half", {8, 16, 128, 1, Dtype::fp16, false, false, Gemm::Layout::nt}, true, true},
-                  {"aten::mm", "c10::Half", {8, 16, 256, 1, Dtype::fp16}, true, false}};
+    p.operators = {{"aten::mm", "c10::Half", Gemm{8, 16, 32, 1, Dtype::fp16, false, false, Gemm::Layout::tn}, "", 0, true, true},
+                   {"aten::bmm", "c10::Half", Gemm{8, 16, 32, 5, Dtype::fp16}, "", 0, true, false},
+                   {"aten::mm", "double", Gemm{8, 16, 32, 1, Dtype::fp32}, "", 0, false, false},
+                   {"aten::mm", "c10::Half", Gemm{8, 16, 64, 1, Dtype::fp16, false, false, Gemm::Layout::nn}, "", 0, true, true},
+                   {"aten::mm", "c10::Half", Gemm{8, 16, 128, 1, Dtype::fp16, false, false, Gemm::Layout::nt}, "", 0, true, true},
+                   {"aten::mm", "c10::Half", Gemm{8, 16, 256, 1, Dtype::fp16}, "", 0, true, false},
+                   {"aten::copy_", "float", MemoryPass{Bytes(3000), Bytes(0)}, "copy"},
+                   {"aten::_flash", "c10::Half", Attention{2, 4, 128, 256, 64, true, true, Dtype::fp16, true}, "", 1}};
     // Three calls of the first: 1 + 2, 4 and 8 us; one each of the others.
-    span(0, 1000, 10, &DeviceSpan::product, 0);
-    span(1000, 2000, 10, &DeviceSpan::product, 0);
-    span(3000, 4000, 11, &DeviceSpan::product, 0);
-    span(7000, 8000, 12, &DeviceSpan::product, 0);
-    span(15000, 13000, 13, &DeviceSpan::product, 1);
-    span(28000, 100, 14, &DeviceSpan::product, 2);
-    span(28100, 100, 14, &DeviceSpan::product, 2);
-    span(28200, 3000, 15, &DeviceSpan::product, 3);
-    span(31200, 2500, 16, &DeviceSpan::product, 4);
-    span(33700, 2000, 17, &DeviceSpan::product, 5);
-    PassCall copy{"aten::copy_", "float", "copy", std::nullopt, 0, Bytes(3000)}, attention{"aten::_flash", "c10::Half", "attention", Attention{2, 4, 128, 256, 64, true, true, Dtype::fp16, true}, 1, Bytes(0)};
-    p.passes = {copy, attention};
-    span(36000, 500, 18, &DeviceSpan::pass, 0, 0);
-    span(36500, 700, 19, &DeviceSpan::pass, 0, 1);
-    span(37200, 900, 20, &DeviceSpan::pass, 1);
-    span(38100, 300, 21, nullptr, 0, 1);
+    span(0, 1000, 10, 0);
+    span(1000, 2000, 10, 0);
+    span(3000, 4000, 11, 0);
+    span(7000, 8000, 12, 0);
+    span(15000, 13000, 13, 1);
+    span(28000, 100, 14, 2);
+    span(28100, 100, 14, 2);
+    span(28200, 3000, 15, 3);
+    span(31200, 2500, 16, 4);
+    span(33700, 2000, 17, 5);
+    span(36000, 500, 18, 6, 0);
+    span(36500, 700, 19, 6, 1);
+    span(37200, 900, 20, 7);
+    span(38100, 300, 21, -1, 1);
     // Two launches of 4 and 6 us: 5 in the median. A layer takes 90 us for two calls of which each has 14/2 launches.
     p.launches = {Seconds(4e-6), Seconds(6e-6)};
     p.layer = {"Block", 2, 2, Seconds(90e-6)};

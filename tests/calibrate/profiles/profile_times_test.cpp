@@ -177,16 +177,16 @@ TEST_CASE("attention with and without a mask are a row each") {
     Profile p;
     p.path = "p";
     for (const auto& [causal, kv_heads] : {std::pair(true, 16), std::pair(false, 16), std::pair(true, 4)})
-        p.passes.push_back({"aten::sdpa", "Half", "attention", Attention{.batch = 2, .heads = 16, .seq_q = 1024, .seq_k = 1024, .head_dim = 64, .causal = causal}, kv_heads, {}});
+        p.operators.push_back({"aten::sdpa", "Half", Attention{.batch = 2, .heads = 16, .seq_q = 1024, .seq_k = 1024, .head_dim = 64, .causal = causal}, "", kv_heads});
     for (int i = 0; i < 30; ++i) {
         DeviceSpan s;
-        s.pass = i / 10;
+        s.sized = i / 10;
         s.instance = i;
         s.start = 1'000'000 * i;
-        s.finish = s.start + (s.pass == 1 ? 190'000 : 100'000);
+        s.finish = s.start + (s.sized == 1 ? 190'000 : 100'000);
         p.spans.push_back(s);
     }
-    const std::vector<PassTimes> all = pass_times(p);
+    const std::vector<OperatorTimes> all = operator_times(p);
     REQUIRE(all.size() == 3);
-    for (const PassTimes& t : all) CHECK(t.calls == 10);
+    for (const OperatorTimes& t : all) CHECK(t.calls == 10);
 }

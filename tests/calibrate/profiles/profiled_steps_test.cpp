@@ -1,5 +1,5 @@
 // Which marks are steps, whose clock times them, and which phases are told: from records written down as values.
-#include "calibrate/profiles/profiled_steps.h"
+#include "calibrate/profiles/trace_records.h"
 
 #include <catch2/catch.hpp>
 

@@ -50,7 +50,7 @@ const char* const small_trace = R"json({"schemaVersion": 1,
 ], "traceName": "x"})json";
 
 Profile read(const TestFolder& folder, const std::string& text, const std::string& name = "rank1.json") {
-    return read_profile(folder.write(name, text));
+    return read_profiles(folder.write(name, text)).front();
 }
 
 }  // namespace
@@ -76,14 +76,14 @@ TEST_CASE("a trace splits its device's time into computing, communicating and id
 
 TEST_CASE("products have the sizes, type and layout of the innermost operator, and the median of their calls") {
     const TestFolder folder;
-    const auto products = product_times(read(folder, small_trace));
+    const auto products = operator_times(read(folder, small_trace));
     REQUIRE(products.size() == 2);
     // Two calls of 20 and 15 us; one of 30.
-    REQUIRE(products[0].call.gemm == Gemm{64, 256, 128, 1, Dtype::bf16, false, false, Gemm::Layout::nt});
+    REQUIRE(products[0].call.work == Op(Gemm{64, 256, 128, 1, Dtype::bf16, false, false, Gemm::Layout::nt}));
     REQUIRE(products[0].calls == 2);
     REQUIRE(us(products[0].total) == Approx(35));
     REQUIRE(us(products[0].typical) == Approx(17.5));
-    REQUIRE(products[1].call.gemm == Gemm{256, 128, 64, 1, Dtype::bf16, false, false, Gemm::Layout::tn});
+    REQUIRE(products[1].call.work == Op(Gemm{256, 128, 64, 1, Dtype::bf16, false, false, Gemm::Layout::tn}));
 }
 
 TEST_CASE("a collective's transfer is its shortest duration over the ranks, the rest is waiting") {
@@ -127,11 +127,11 @@ TEST_CASE("gzip is read by its bytes, and a torn stream is said") {
     gzFile file = gzopen(path.c_str(), "wb");
     gzwrite(file, small_trace, static_cast<unsigned>(std::strlen(small_trace)));
     gzclose(file);
-    REQUIRE(device_times(read_profile(path)).busy.si() == Approx(95e-6));
+    REQUIRE(device_times(read_profiles(path).front()).busy.si() == Approx(95e-6));
     std::ifstream in(path, std::ios::binary);
     std::string bytes((std::istreambuf_iterator<char>(in)), {});
     const std::string torn = folder.write("torn.json.gz", bytes.substr(0, bytes.size() - 60));
-    REQUIRE_THAT(read_profile(torn).broken, Contains("gzip stream breaks off"));
+    REQUIRE_THAT(read_profiles(torn).front().broken, Contains("gzip stream breaks off"));
 }
 
 TEST_CASE("an old trace, whose external ids are correlations, links by the call and its time") {
@@ -157,7 +157,7 @@ TEST_CASE("kernels of a graph launch and kernels from before the window are coun
     REQUIRE(p.counts.graph_kernels == 2);
     CHECK(std::ranges::find(p.notes, "2 kernels come from CUDA or HIP graphs: no operator, no shapes") != p.notes.end());
     REQUIRE(p.counts.unlinked == 1);
-    REQUIRE(product_times(p).empty());
+    REQUIRE(operator_times(p).empty());
 }
 
 TEST_CASE("memory stays bounded: the later half of a trace that is too long is let go, and said") {
@@ -193,10 +193,10 @@ TEST_CASE("times beyond all clocks do not overflow") {
 
 TEST_CASE("what is no profile is refused, and pipes and devices are") {
     const TestFolder folder;
-    REQUIRE_THROWS_WITH(read_profile(folder.write("a.txt", "hello")), Contains("nsys export"));
-    REQUIRE_THROWS_WITH(read_profile("/dev/zero"), Contains("no regular file"));
+    REQUIRE_THROWS_WITH(read_profiles(folder.write("a.txt", "hello")).front(), Contains("nsys export"));
+    REQUIRE_THROWS_WITH(read_profiles("/dev/zero").front(), Contains("no regular file"));
     REQUIRE_THROWS_WITH(read(folder, R"({"traceEvents":[]})"), Contains("none of them work on a GPU"));
-    REQUIRE_THROWS_WITH(read_profile(folder.write("b.sqlite", std::string("SQLite format 3\0", 16) + "damaged")), Contains("SQLite"));
+    REQUIRE_THROWS_WITH(read_profiles(folder.write("b.sqlite", std::string("SQLite format 3\0", 16) + "damaged")).front(), Contains("SQLite"));
 }
 
 TEST_CASE("import writes the tables that have rows, and refuses a rank twice") {
@@ -227,18 +227,18 @@ TEST_CASE("import writes the tables that have rows, and refuses a rank twice") {
 }
 
 TEST_CASE("operators: products, passes and what attention leaves unsaid") {
-    const auto bmm = product_of("aten::baddbmm", {"[[4,8,16],[4,8,32],[4,32,16]]", R"(["float","c10::Half","c10::Half"])", "", ""});
+    const auto bmm = sized_operator("aten::baddbmm", {"[[4,8,16],[4,8,32],[4,32,16]]", R"(["float","c10::Half","c10::Half"])", "", ""});
     REQUIRE(bmm);
-    REQUIRE(bmm->gemm == Gemm{8, 16, 32, 4, Dtype::fp16, false, false, Gemm::Layout::nn});
-    REQUIRE_FALSE(product_of("aten::mm", {"[[],[]]", "[]", "", ""}));
+    REQUIRE(bmm->work == Op(Gemm{8, 16, 32, 4, Dtype::fp16, false, false, Gemm::Layout::nn}));
+    REQUIRE_FALSE(sized_operator("aten::mm", {"[[],[]]", "[]", "", ""}));
     // Two tensors of 64 floats read, one written.
-    REQUIRE(pass_of("aten::add", {"[[64],[64],[]]", R"(["float","float","Scalar"])", "", ""})->bytes == Bytes(768));
+    REQUIRE(sized_operator("aten::add", {"[[64],[64],[]]", R"(["float","float","Scalar"])", "", ""})->work == Op(MemoryPass{Bytes(768), Bytes(0)}));
     const OperatorInputs sdpa{"[[2,4,128,64],[2,1,128,64],[2,1,128,64]]", R"(["c10::BFloat16"])", "", R"(["","","","0.","True"])"};
-    const auto attention = pass_of("aten::_scaled_dot_product_flash_attention", sdpa);
+    const auto attention = sized_operator("aten::_scaled_dot_product_flash_attention", sdpa);
     REQUIRE(attention);
-    REQUIRE(attention->attention->causal);
+    REQUIRE(std::get<Attention>(attention->work).causal);
     REQUIRE(attention->kv_heads == 1);
-    REQUIRE_FALSE(pass_of("aten::_scaled_dot_product_flash_attention", {sdpa.dims, sdpa.types, "", ""}));
+    REQUIRE_FALSE(sized_operator("aten::_scaled_dot_product_flash_attention", {sdpa.dims, sdpa.types, "", ""}));
 }
 
 namespace {
@@ -330,11 +330,11 @@ TEST_CASE("the first argument of an attention's backward is a gradient, not the 
     const OperatorInputs inputs{"[[2,4,128,64],[2,4,128,64],[2,2,256,64],[2,2,256,64]]",
                                 R"(["c10::BFloat16","c10::BFloat16","c10::BFloat16","c10::BFloat16"])", "",
                                 R"(["","","","","","","","","","","0.","False"])"};
-    const auto attention = pass_of("aten::_scaled_dot_product_flash_attention_backward", inputs);
+    const auto attention = sized_operator("aten::_scaled_dot_product_flash_attention_backward", inputs);
     REQUIRE(attention);
     REQUIRE(attention->kv_heads == 2);
-    REQUIRE(attention->attention->seq_k == 256);
-    REQUIRE(attention->attention->seq_q == 128);
+    REQUIRE(std::get<Attention>(attention->work).seq_k == 256);
+    REQUIRE(std::get<Attention>(attention->work).seq_q == 128);
 }
 
 // Every name another: the table of names ends at 8 MiB and says so; every kernel is still counted.

@@ -37,7 +37,7 @@ double us(Seconds time) { return time.si() * 1e6; }
 const Profile& profile(const std::string& file) {
     static std::map<std::string, Profile> read;
     const auto at = read.find(file);
-    return at != read.end() ? at->second : read.emplace(file, read_profile(traces() + "/" + file)).first->second;
+    return at != read.end() ? at->second : read.emplace(file, read_profiles(traces() + "/" + file).front()).first->second;
 }
 
 }  // namespace
@@ -75,8 +75,9 @@ TEST_CASE("real traces: every product's sizes, calls and time", "[shared]") {
     const auto rows = table("gemm.csv");
     for (const Row& row : rows) files.insert(row.at("file"));
     for (const std::string& file : files)
-        for (const ProductTimes& t : product_times(profile(file))) {
-            const Gemm& g = t.call.gemm;
+        for (const OperatorTimes& t : operator_times(profile(file))) {
+            if (!std::holds_alternative<Gemm>(t.call.work)) continue;
+            const Gemm& g = std::get<Gemm>(t.call.work);
             auto& sum = ours[{file, t.call.op, g.batch, g.m, g.n, g.k, t.call.dtype}];  // the table knows no layouts
             sum.first += t.calls;
             sum.second += us(t.total);

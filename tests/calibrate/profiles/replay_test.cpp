@@ -157,27 +157,25 @@ TEST_CASE("streams have lanes by what they do most") {
 TEST_CASE("work of a trace is of the kind that its operator tells, from the first on") {
     const Gemm gemm{2, 3, 4, 1, Dtype::bf16};
     const Attention attention{1, 2, 8, 8, 4, true, false, Dtype::bf16, true};
-    const auto op_of = [&](int product, int pass, const char* collective) {
+    const auto op_of = [&](int sized, const char* collective) {
         const bool exchanges = *collective != 0;
         DeviceSpan span = exchanges ? exchange(100, 1000, 2000) : kernel(100, 1000, 2000);
-        span.product = product;
-        span.pass = pass;
+        span.sized = sized;
         span.bytes = 96;
         Profile p = profile_of({span});
-        p.products = {{"aten::mm", "", gemm}};
-        p.passes = {{"sdpa", "", "attention", attention, 2, {}}, {"add", "", "add", {}, 0, Bytes(60)}};
+        p.operators = {{"aten::mm", "", gemm}, {"sdpa", "", attention, "", 2}, {"add", "", MemoryPass{Bytes(60), Bytes(0)}, "add"}};
         if (exchanges) p.collectives[0].op = collective;
         const Replay r = replay({p});
         return r.graph.op(last_on(r, exchanges ? Lane::collective : Lane::compute));
     };
-    CHECK(op_of(0, -1, "") == Op(gemm));
-    CHECK(op_of(-1, 0, "") == Op(attention));
-    CHECK(op_of(-1, 1, "") == Op(MemoryPass{Bytes(60), Bytes(0)}));
-    CHECK(op_of(-1, -1, "") == Op(MemoryPass{Bytes(96), Bytes(0)}));
-    CHECK(op_of(-1, -1, "allreduce") == Op(AllReduce{Bytes(1000)}));
-    CHECK(op_of(-1, -1, "broadcast") == Op(Broadcast{Bytes(1000), 0}));
-    CHECK(op_of(-1, -1, "reduce") == Op(Reduce{Bytes(1000), 0}));
-    CHECK(op_of(-1, -1, "send") == Op(SendRecv{Bytes(1000)}));
+    CHECK(op_of(0, "") == Op(gemm));
+    CHECK(op_of(1, "") == Op(attention));
+    CHECK(op_of(2, "") == Op(MemoryPass{Bytes(60), Bytes(0)}));
+    CHECK(op_of(-1, "") == Op(MemoryPass{Bytes(96), Bytes(0)}));
+    CHECK(op_of(-1, "allreduce") == Op(AllReduce{Bytes(1000)}));
+    CHECK(op_of(-1, "broadcast") == Op(Broadcast{Bytes(1000), 0}));
+    CHECK(op_of(-1, "reduce") == Op(Reduce{Bytes(1000), 0}));
+    CHECK(op_of(-1, "send") == Op(SendRecv{Bytes(1000)}));
 }
 
 // Copies and sets are no computing, whatever their names.

@@ -53,9 +53,7 @@ Profile traced(const Prediction& p, int rank, int of_graph, double slower, std::
     profile.rank = rank;
     profile.origin = origin;
     profile.names = {"kernel", "other"};
-    profile.products.resize(1);
-    profile.passes.resize(2);
-    profile.passes[0].attention.emplace();
+    profile.operators = {{"", "", Gemm{}}, {"", "", Attention{}}, {"", "", MemoryPass{}}};
     const std::int64_t length = ns(1.1 * slower * p.timeline.end), from = 2 * length;
     const auto other = [&](std::int64_t at, std::int64_t launched) {
         DeviceSpan span;
@@ -63,7 +61,7 @@ Profile traced(const Prediction& p, int rank, int of_graph, double slower, std::
         span.start = at;
         span.finish = at + 7;
         span.launched = launched;
-        span.product = 0;
+        span.sized = 0;
         profile.spans.push_back(span);
     };
     other(from + 1, from - 1);  // launched in the step before
@@ -76,9 +74,9 @@ Profile traced(const Prediction& p, int rank, int of_graph, double slower, std::
         span.stream = 20;
         span.phase = traced_phase(p.graph.phase(t));
         span.instance = static_cast<std::int32_t>(t);
-        if (kind == "gemm") span.product = 0;
-        else if (kind == "attention") span.pass = 0;
-        else if (kind == "memory_pass") span.pass = 1;
+        if (kind == "gemm") span.sized = 0;
+        else if (kind == "attention") span.sized = 1;
+        else if (kind == "memory_pass") span.sized = 2;
         else {
             span.kind = SpanKind::communication;
             span.instance = -1;
@@ -205,7 +203,7 @@ namespace {
 Profile without(Profile profile, const StepLabels& labels, std::size_t nth, int most) {
     std::map<std::pair<int, int>, std::size_t> seen;
     std::erase_if(profile.spans, [&](const DeviceSpan& s) {
-        if (s.product < 0 || s.phase != ProfilePhase::forward || s.instance < 0) return false;
+        if (s.sized != 0 || s.phase != ProfilePhase::forward || s.instance < 0) return false;
         const auto t = static_cast<TaskId>(s.instance);
         return labels.layer[t] >= 0 && seen[{labels.layer[t], labels.micro_batch[t]}]++ == nth && most-- > 0;
     });
@@ -238,12 +236,12 @@ TEST_CASE("products that fall evenly on the layers tell theirs, others are said"
         if (s.phase == "forward") CHECK((s.layer == -1 && s.micro_batch == -1));
     // A phase without products has none to tell.
     Profile no_forward = whole;
-    std::erase_if(no_forward.spans, [](const DeviceSpan& s) { return s.product == 0 && s.instance >= 0 && s.phase == ProfilePhase::forward; });
+    std::erase_if(no_forward.spans, [](const DeviceSpan& s) { return s.sized == 0 && s.instance >= 0 && s.phase == ProfilePhase::forward; });
     CHECK(forecast_of_trace({no_forward}, e).notes.empty());
     // Kernels of one call of an operator are one product.
     Profile split = whole;
     for (const DeviceSpan& s : whole.spans)
-        if (s.product == 0 && s.instance >= 0) {
+        if (s.sized == 0 && s.instance >= 0) {
             split.spans.push_back(s);
             split.spans.back().start += 1;
         }
@@ -356,7 +354,7 @@ TEST_CASE("the kind of a kernel") {
     Names expected;
     for (const auto& [name, kind] : names) {
         DeviceSpan s = any;
-        s.product = s.pass = -1;
+        s.sized = -1;
         s.kind = SpanKind::compute;
         s.name = static_cast<std::uint32_t>(trace.names.size());
         s.start += static_cast<std::int64_t>(++i);

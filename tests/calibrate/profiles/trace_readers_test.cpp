@@ -271,15 +271,15 @@ TEST_CASE("a replay keeps what waits for what, task by task") {
         CHECK(replay({other}).graph.op(7) == op);
     }
     Profile sized = p;
-    sized.products = {{"aten::mm", "c10::Half", {8, 16, 32, 1, Dtype::fp16}, true, true}};
-    sized.passes = {{"aten::copy_", "float", "copy", std::nullopt, 0, Bytes(3000)}, {"aten::x", "c10::Half", "attention", Attention{.batch = 2, .heads = 4}, 1, Bytes(0)}};
-    sized.spans[0].product = 0;
-    sized.spans[1].pass = 0;
-    sized.spans[4].pass = 1;
+    sized.operators = {{"aten::mm", "c10::Half", Gemm{8, 16, 32, 1, Dtype::fp16}, "", 0, true, true}, {"aten::copy_", "float", MemoryPass{Bytes(3000), Bytes(0)}, "copy"},
+                       {"aten::x", "c10::Half", Attention{.batch = 2, .heads = 4}, "", 1}};
+    sized.spans[0].sized = 0;
+    sized.spans[1].sized = 1;
+    sized.spans[4].sized = 2;
     const Replay of_sizes = replay({sized});
-    CHECK(of_sizes.graph.op(1) == Op(sized.products[0].gemm));
+    CHECK(of_sizes.graph.op(1) == sized.operators[0].work);
     CHECK(of_sizes.graph.op(5) == Op(MemoryPass{Bytes(3000), Bytes(0)}));
-    CHECK(of_sizes.graph.op(9) == Op(*sized.passes[1].attention));
+    CHECK(of_sizes.graph.op(9) == sized.operators[2].work);
     // Of kernels of one name without sizes the mean counts: k1 and k3 as 59.5 each.
     p.names[3] = "k1";
     const Replay alike = replay({p});
