@@ -34,11 +34,12 @@ inline constexpr int tenths = 10;
 int tenth_of(const FitCase& c);  // 0 is the one held out
 
 // One fit after another: what it may move, and the cases of one or few kinds that tell. Without parameters it judges only.
-// `beside`: cases of sisters (FitCase::machine), `own` the keys that are each machine's own.
+// `beside`: cases of sisters (FitCase::machine), `own` the keys that are each machine's own. `outliers`: many where a library chooses among kernels.
 struct FitPart {
     std::vector<FitParameter> parameters;
     std::vector<FitCase> cases, beside = {};
     std::vector<std::string> own = {};
+    Outliers outliers = Outliers::few;
 };
 
 struct TablesHow {
