@@ -17,9 +17,15 @@ namespace stepcast {
 namespace {
 
 constexpr double largest_determined_error = 0.5;  // of a logarithm: beyond, not even the order of magnitude is known
-constexpr double huber_limit = 2;                 // residuals beyond so many sigmas count linearly
 constexpr double first_noise = 0.05, least_noise = 1e-4;
 constexpr int reweightings = 12, reweightings_without_a_group = 3;
+
+// Huber's: residuals beyond `limit` sigmas count linearly. `counted`: what the squares of normal residuals, cut there, are in the mean,
+// 0.185 = 1 - P - 2 L phi(L) + L^2 P with L = 0.5, P = P(|z| > L) = 0.617 and phi(L) = 0.352; at 2 sigmas the 0.92 is left out.
+struct Loss {
+    double limit, counted;
+};
+constexpr Loss few_outliers{2, 1}, many_outliers{0.5, 0.185};
 
 // What is being solved: x[j] = log(value / prior) of every parameter; those not free stay at 0.
 struct Problem {
@@ -29,6 +35,7 @@ struct Problem {
     const std::vector<FitCase>& cases;
     std::vector<bool> in_data;  // per case: false = held out
     std::vector<bool> free;     // per parameter
+    Loss loss = few_outliers;
     double noise = first_noise;
     Vector weights;  // per case: Huber's, of the last iteration
 };
@@ -88,13 +95,13 @@ Vector put(const std::vector<std::size_t>& ids, const Vector& some, Vector all) 
 void reweigh(Problem& p, const Vector& residuals, double unknowns) {
     double squares = 0;
     for (std::size_t i = 0; i < residuals.size(); ++i) {
-        const double counted = std::min(std::abs(residuals[i]), huber_limit * p.noise);
+        const double counted = std::min(std::abs(residuals[i]), p.loss.limit * p.noise);
         squares += counted * counted;
     }
     const double freedom = static_cast<double>(residuals.size()) - unknowns;
-    if (freedom >= 0.5) p.noise = std::max(least_noise, std::sqrt(squares / freedom));
+    if (freedom >= 0.5) p.noise = std::max(least_noise, std::sqrt(squares / (p.loss.counted * freedom)));
     for (std::size_t i = 0; i < residuals.size(); ++i)
-        p.weights[i] = std::min(1.0, huber_limit * p.noise / std::max(1e-300, std::abs(residuals[i])));
+        p.weights[i] = std::min(1.0, p.loss.limit * p.noise / std::max(1e-300, std::abs(residuals[i])));
 }
 
 // Iteratively reweighted: inner solve with weights and noise held, then both from the new residuals.
@@ -283,12 +290,12 @@ std::vector<HeldOutError> errors_on(const std::vector<FitCase>& cases, const Clu
 }
 
 FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
-              const std::function<void(std::string_view)>& progress, Undetermined undetermined, const std::vector<Cluster>& sisters) {
+              const std::function<void(std::string_view)>& progress, Undetermined undetermined, const std::vector<Cluster>& sisters, Outliers outliers) {
     check(parameters, cases);
     std::vector<ScaledParameter> scaled;
     for (const FitParameter& parameter : parameters) scaled.push_back(scale(parameter));
     Problem p{{start}, scaled, parameters, cases, std::vector<bool>(cases.size(), true), std::vector<bool>(parameters.size(), true),
-              first_noise, {}};
+              outliers == Outliers::many ? many_outliers : few_outliers, first_noise, {}};
     p.starts.insert(p.starts.end(), sisters.begin(), sisters.end());
     for (Cluster& machine : p.starts) machine.fitted.reset();
     FitResult result;

@@ -64,8 +64,12 @@ struct FitResult {
 // What becomes of parameters that the data do not determine.
 enum class Undetermined : std::uint8_t { give_back, keep };
 
+// Whether cases lie about the law as errors do, or a part of them far to one side: a library keeps a slow kernel for one shape of ten, and
+// a mean that gives way to those is slow for all others.
+enum class Outliers : std::uint8_t { few, many };
+
 // Minimises sum of rho(log(predicted / measured) / (spread noise)) + sum of (log(value / prior) / prior_sigma)^2 within the
-// bounds; rho is Huber's. Noise is estimated from the residuals.
+// bounds; rho is Huber's, linear beyond two sigmas, with many outliers beyond half a one. Noise is estimated from the residuals.
 //
 // A parameter is determined when its data_error is below min(0.5, prior_sigma). Others are given back to their priors,
 // those with the tightest priors and the least determined first, and the rest is fitted anew; the uncertainty of what was given back stays in
@@ -75,7 +79,8 @@ enum class Undetermined : std::uint8_t { give_back, keep };
 // `sisters` are the machines of cases whose `machine` is above 0: `start` on other chips. The result is of `start` alone.
 FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
               const std::function<void(std::string_view)>& progress = {},
-              Undetermined undetermined = Undetermined::give_back, const std::vector<Cluster>& sisters = {});
+              Undetermined undetermined = Undetermined::give_back, const std::vector<Cluster>& sisters = {},
+              Outliers outliers = Outliers::few);
 
 // Errors of exp(log_errors), all of one kind.
 HeldOutError summary_of(const std::vector<double>& log_errors, const std::string& method, const std::string& kind = "step");

@@ -60,6 +60,7 @@ std::vector<FitCase> of_kind(const std::vector<FitCase>& cases, const std::strin
 struct Split {
     std::vector<FitCase> fitted, held_out, beside = {};  // of sisters: fitted, too
     std::vector<std::string> own = {};
+    Outliers outliers = Outliers::few;
 };
 
 Split split_of(const FitPart& part, HeldOutShare share) {
@@ -68,6 +69,7 @@ Split split_of(const FitPart& part, HeldOutShare share) {
     for (const FitCase& c : part.beside)
         if (!is_held_out(c, share)) split.beside.push_back(c);
     split.own = part.own;
+    split.outliers = part.outliers;
     return split;
 }
 
@@ -77,12 +79,12 @@ FitResult fit_part(const Cluster& start, const std::vector<FitParameter>& parame
                    const std::function<void(std::string_view)>& progress, Undetermined undetermined = Undetermined::give_back,
                    const std::vector<Sister>& all = {}) {
     if (progress) progress(fmt::format("fit {} {} cases", split.fitted.size(), split.fitted.front().kind));
-    if (split.beside.empty()) return fit(start, parameters, split.fitted, progress, undetermined);
+    if (split.beside.empty()) return fit(start, parameters, split.fitted, progress, undetermined, {}, split.outliers);
     std::vector<FitCase> cases = split.fitted;
     cases.insert(cases.end(), split.beside.begin(), split.beside.end());
     std::vector<Cluster> sisters;
     for (const Sister& sister : all) sisters.push_back(seen_as(start, sister));
-    return fit(start, with_own(parameters, split.own, sisters.size()), cases, progress, undetermined, sisters);
+    return fit(start, with_own(parameters, split.own, sisters.size()), cases, progress, undetermined, sisters, split.outliers);
 }
 
 // Errors of the final cluster on both parts.
@@ -360,6 +362,9 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
         refuse_nothing(start, blocks);
     // The fastest tile and protocol count. One that no row takes is not determined, but back at its prior it could be the fastest.
     const auto undetermined = how.keep_launch ? Undetermined::give_back : Undetermined::keep;
+    // Of published tables; a script's own are few shapes.
+    const bool published = !how.keep_launch && blocks.launches.empty() && blocks.kernels.empty();
+    const Outliers outliers = published ? Outliers::many : Outliers::few;
     Parts parts(start, how.sisters, progress);
     const auto casts_of = [&](const BuildingBlocks& b) { return cast_cases(not_beside_held_out(b, how.share)); };
     parts.add_short(how.before);
@@ -367,7 +372,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
     const std::vector<FitPart> kernels = kernel_fits(blocks);
     parts.add_short(std::span(kernels).first(1));  // what events add and what a launch costs, which GEMMs cannot tell apart
     parts.add({gemm_parameters_for(start, blocks, how), gemms,
-               of_sisters(how.sisters, [](const Sister& s) { return product_cases(s.blocks, false); }), {"kernel.gemm_efficiency", "power.flop_pj"}},
+               of_sisters(how.sisters, [](const Sister& s) { return product_cases(s.blocks, false); }), {"kernel.gemm_efficiency", "power.flop_pj"}, outliers},
               how.share, undetermined);
     parts.add_short(std::span(kernels).subspan(1));
     parts.add({cast_parameters(), casts_of(blocks), of_sisters(how.sisters, [&](const Sister& s) { return casts_of(s.blocks); }),
@@ -379,7 +384,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
             const bool alike = format != "fp8_blocks" && alike_in(dtype, start.gpu, s.gpu);
             return alike ? of_kind(product_cases(s.blocks, true), "gemm_" + format) : std::vector<FitCase>{};
         });
-        parts.add({narrow_parameters(format), of_kind(narrow, "gemm_" + format), beside, {"kernel." + format + ".efficiency"}},
+        parts.add({narrow_parameters(format), of_kind(narrow, "gemm_" + format), beside, {"kernel." + format + ".efficiency"}, outliers},
                   how.share, undetermined);
     }
     parts.add_attention_kernels(blocks.attentions, how.share);

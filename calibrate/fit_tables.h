@@ -30,13 +30,16 @@ FitCase collective_case(const CollectiveRow& row, const Cluster& cluster);  // o
 // depend on their order.
 enum class HeldOutShare : std::uint8_t { none, tenth, fifth };
 bool is_held_out(const FitCase& c, HeldOutShare share = HeldOutShare::tenth);
+inline constexpr int tenths = 10;
+int tenth_of(const FitCase& c);  // 0 is the one held out
 
 // One fit after another: what it may move, and the cases of one or few kinds that tell. Without parameters it judges only.
-// `beside`: cases of sisters (FitCase::machine), `own` the keys that are each machine's own.
+// `beside`: cases of sisters (FitCase::machine), `own` the keys that are each machine's own. `outliers`: many where a library chooses among kernels.
 struct FitPart {
     std::vector<FitParameter> parameters;
     std::vector<FitCase> cases, beside = {};
     std::vector<std::string> own = {};
+    Outliers outliers = Outliers::few;
 };
 
 struct TablesHow {

@@ -1,12 +1,14 @@
 #include "calibrate/leave_out_blocks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "calibrate/building_blocks.h"
 #include "calibrate/fit_tables.h"
+#include "calibrate/table_readers.h"
 #include "model/experiment.h"
 #include "model/errors.h"
 #include "model/machine/priors.h"
@@ -48,6 +50,27 @@ Halves by_experts(const BuildingBlocks& all) {
     Halves h;
     divide(all.moe_layers, h.left_out.moe_layers, h.fitted.moe_layers,
            [](const MoeLayerRow& row) { return row.experts >= many_experts; });
+    return h;
+}
+
+// By a hash of the shape, as the tenth that every fit holds out: 0 is that one.
+Halves by_tenth(const BuildingBlocks& all, int tenth, const Cluster& cluster) {
+    const auto inside = [tenth](const FitCase& c) { return tenth_of(c) == tenth; };
+    Halves h = by_products(all, [&](const GemmRow& row) { return inside(gemm_case(row)); });
+    const std::vector<CastRow> casts = std::move(h.fitted.casts);
+    h.fitted.casts.clear();
+    divide(casts, h.left_out.casts, h.fitted.casts,
+           [&](const CastRow& row) { return !row.of_product && inside(cast_cases({row}).front()); });
+    divide(all.attentions, h.left_out.attentions, h.fitted.attentions,
+           [&](const AttentionRow& row) { return inside(attention_by_name(row)); });
+    divide(all.moe_layers, h.left_out.moe_layers, h.fitted.moe_layers,
+           [&](const MoeLayerRow& row) { return inside(expert_by_name(row)); });
+    std::vector<CollectiveRow> collectives = all.collectives;
+    std::erase_if(collectives, [&](const CollectiveRow& row) { return !inside_one_node(row, cluster); });
+    divide(collectives, h.left_out.collectives, h.fitted.collectives,
+           [&](const CollectiveRow& row) { return inside(collective_case(row, cluster)); });
+    divide(all.exchanges, h.left_out.exchanges, h.fitted.exchanges,
+           [&](const ExchangeRow& row) { return inside(exchange_case(row)); });
     return h;
 }
 
@@ -94,6 +117,9 @@ std::vector<FitCase> cases_of(const BuildingBlocks& blocks, const Cluster& clust
     for (const MoeLayerRow& row : blocks.moe_layers) cases.push_back(expert_by_name(row));
     for (const CollectiveRow& row : blocks.collectives)
         if (row.ranks <= cluster.gpus_per_node) cases.push_back(collective_case(row, cluster));
+    for (const FitPart& part : exchange_fits(blocks)) cases.insert(cases.end(), part.cases.begin(), part.cases.end());
+    const std::vector<FitCase> casts = cast_cases(blocks.casts);
+    cases.insert(cases.end(), casts.begin(), casts.end());
     return cases;
 }
 
@@ -110,28 +136,78 @@ int rows_of(const BuildingBlocks& b) {
     return static_cast<int>(b.gemms.size() + b.attentions.size() + b.moe_layers.size() + b.collectives.size());
 }
 
+int all_rows_of(const BuildingBlocks& b) { return rows_of(b) + static_cast<int>(b.exchanges.size() + b.casts.size()); }
+
+// A shipped machine with its rows of the tables, and its sisters with theirs.
+struct Machine {
+    Cluster shipped;
+    BuildingBlocks rows;
+    std::vector<Sister> sisters;
+};
+
+std::vector<Machine> machines_of(const std::vector<std::string>& tables, const std::string& cluster) {
+    std::vector<Machine> machines;
+    for (const std::string& name : cluster.empty() ? measured_machines() : std::vector<std::string>{cluster}) {
+        Machine m{read_cluster(name), {}, {}};
+        for (const std::string& path : tables) read_building_blocks(path, m.shipped.gpu, m.rows);
+        m.sisters = read_sisters(tables, m.shipped);
+        machines.push_back(std::move(m));
+    }
+    return machines;
+}
+
+// From the nameplate: the shipped fit has read what is left out.
+Cluster fitted_anew(const Cluster& shipped, const BuildingBlocks& rows, const TablesHow& how) {
+    Cluster start = shipped;
+    start.fitted.reset();
+    return fit_tables(start, rows, {}, how).cluster;
+}
+
+// What is left out is judged together, each row by the constants that have not seen it.
+BlockLeftOut tenths_of(const Machine& m, const std::function<void(std::string_view)>& progress) {
+    std::vector<FitCase> cases;
+    std::vector<double> log_errors;
+    for (int tenth = 0; tenth < tenths; ++tenth) {
+        Halves halves = by_tenth(m.rows, tenth, m.shipped);
+        drop_unseen_names(halves);
+        if (all_rows_of(halves.fitted) == 0 || all_rows_of(halves.left_out) == 0) continue;
+        if (progress) progress(fmt::format("{}: tenth {} of {}", m.shipped.name, tenth + 1, tenths));
+        std::vector<Sister> sisters = m.sisters;
+        for (Sister& sister : sisters) sister.blocks = by_tenth(sister.blocks, tenth, m.shipped).fitted;
+        const Cluster fitted = fitted_anew(m.shipped, halves.fitted, {.share = HeldOutShare::none, .sisters = std::move(sisters)});
+        for (FitCase& c : cases_of(halves.left_out, m.shipped)) {
+            log_errors.push_back(std::log(c.predict(fitted) / c.measured));
+            cases.push_back(std::move(c));
+        }
+    }
+    const std::string name = "each tenth in its turn";
+    return {m.shipped.name, name, all_rows_of(m.rows) * (tenths - 1) / tenths, errors_by_kind(cases, log_errors, name)};
+}
+
 }  // namespace
 
 std::vector<BlockLeftOut> leave_out_blocks(const std::vector<std::string>& tables, const std::string& cluster,
                                            const std::function<void(std::string_view)>& progress) {
     std::vector<BlockLeftOut> all;
-    for (const std::string& name : cluster.empty() ? measured_machines() : std::vector<std::string>{cluster}) {
-        const Cluster shipped = read_cluster(name);
-        BuildingBlocks rows;
-        for (const std::string& path : tables) read_building_blocks(path, shipped.gpu, rows);
-        const std::vector<Sister> sisters = read_sisters(tables, shipped);
-        for (Block& block : blocks_of(rows)) {
+    for (const Machine& m : machines_of(tables, cluster))
+        for (Block& block : blocks_of(m.rows)) {
             drop_unseen_names(block.halves);
             if (rows_of(block.halves.fitted) == 0 || rows_of(block.halves.left_out) == 0) continue;
-            if (progress) progress(fmt::format("{}: {}", name, block.name));
-            Cluster start = shipped;
-            start.fitted.reset();  // which has read what is left out
-            const Cluster fitted = fit_tables(start, block.halves.fitted, {}, {.sisters = without(block.name, sisters)}).cluster;
-            const std::vector<FitCase> cases = cases_of(block.halves.left_out, shipped);
-            all.push_back({name, block.name, rows_of(block.halves.fitted), errors_on(cases, fitted, block.name)});
+            if (progress) progress(fmt::format("{}: {}", m.shipped.name, block.name));
+            const Cluster fitted = fitted_anew(m.shipped, block.halves.fitted, {.sisters = without(block.name, m.sisters)});
+            const std::vector<FitCase> cases = cases_of(block.halves.left_out, m.shipped);
+            all.push_back({m.shipped.name, block.name, rows_of(block.halves.fitted), errors_on(cases, fitted, block.name)});
         }
-    }
     if (all.empty()) throw ConfigError("--cross-validate block: no row of a measured machine in these tables");
+    return all;
+}
+
+std::vector<BlockLeftOut> leave_out_tenths(const std::vector<std::string>& tables, const std::string& cluster,
+                                           const std::function<void(std::string_view)>& progress) {
+    std::vector<BlockLeftOut> all;
+    for (const Machine& m : machines_of(tables, cluster))
+        if (BlockLeftOut found = tenths_of(m, progress); !found.errors.empty()) all.push_back(std::move(found));
+    if (all.empty()) throw ConfigError("--cross-validate fold: no row of a measured machine in these tables");
     return all;
 }
 

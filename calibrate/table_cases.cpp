@@ -10,6 +10,12 @@ namespace stepcast {
 namespace {
 
 constexpr const char* of_tables = "tables";  // one group, nothing is left out in turn: the held-out tenth judges
+constexpr int fifths = 5;
+
+int part_of(const FitCase& c, std::uint64_t parts) {
+    const std::uint64_t hash = fnv1a(c.name);
+    return static_cast<int>((hash ^ (hash >> 32)) % parts);
+}
 
 }  // namespace
 
@@ -55,8 +61,9 @@ FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
 
 bool is_held_out(const FitCase& c, HeldOutShare share) {
     if (share == HeldOutShare::none) return false;
-    const std::uint64_t hash = fnv1a(c.name);
-    return (hash ^ (hash >> 32)) % (share == HeldOutShare::fifth ? 5 : 10) == 0;
+    return part_of(c, share == HeldOutShare::fifth ? fifths : tenths) == 0;
 }
+
+int tenth_of(const FitCase& c) { return part_of(c, tenths); }
 
 }  // namespace stepcast

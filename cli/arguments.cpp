@@ -132,7 +132,7 @@ void add_calibrate(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("--fit", options.fit, "what measured steps move; scatter: the widths of intervals")
         ->type_name("framework|hardware|both|scatter");
     verb->add_option("--cross-validate", options.cross_validate,
-                     "errors of blocks left out; device --out FILE: spreads of machines without measurements")->type_name("model|ranks|framework|device|block");
+                     "errors of blocks left out; device --out FILE: spreads of machines without measurements")->type_name("model|ranks|framework|device|block|fold");
     verb->add_option("--out", options.out, "CLUSTER.toml; of --fit framework FRAMEWORK.toml")->type_name("FILE.toml");
     verb->add_option("--steps", options.steps, "of --device: repetitions of each sweep (11)")->check(count_from(1));
 }

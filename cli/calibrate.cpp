@@ -73,16 +73,23 @@ std::string page_of(const Options& options) {
     return "page of plots: " + folder + "/report.html\n";
 }
 
-std::string blocks_left_out(const Options& options, const std::function<void(std::string_view)>& progress) {
+std::string left_out_text(const std::vector<BlockLeftOut>& blocks) {
     Table table{"", {{"machine", 0, true}, {"left out", 0, true}, {"kind", 0, true}, {"fitted on"}, {"rows"}, {"median"}, {"mean"},
                      {"bias"}, {"worst"}}, {}};
-    for (const BlockLeftOut& block : leave_out_blocks(options.measurements, options.cluster, progress))
+    for (const BlockLeftOut& block : blocks)
         for (const HeldOutError& e : block.errors)
             table.rows.push_back({{block.cluster}, {block.block}, {e.kind}, count_cell(block.fitted_rows), count_cell(e.samples),
                                   percent_cell(e.median), percent_cell(e.mape), signed_percent_cell(e.bias),
                                   signed_percent_cell(e.worst)});
+    return text_of(table);
+}
+
+std::string parts_left_out(const Options& options, const std::function<void(std::string_view)>& progress) {
+    const bool folds = options.cross_validate == "fold";
+    const std::string table = left_out_text((folds ? leave_out_tenths : leave_out_blocks)(options.measurements, options.cluster, progress));
     progress("");
-    return "every block of sizes from constants that were fitted without it\n" + text_of(table);
+    return (folds ? "every shape from constants that were fitted without its tenth\n"
+                  : "every block of sizes from constants that were fitted without it\n") + table;
 }
 
 // Sisters are fitted with the rows of all of them: left out, such a machine is not unseen.
@@ -95,10 +102,11 @@ std::string sisters_text() {
 
 // Every device from its nameplate and the other machines' constants.
 std::string cross_validate_kernels(const Options& options, const std::function<void(std::string_view)>& progress) {
-    if (options.cross_validate == "block") return blocks_left_out(options, progress);
+    if (options.cross_validate == "block" || options.cross_validate == "fold") return parts_left_out(options, progress);
     if (options.cross_validate != "device")
         throw ConfigError("--cross-validate " + options.cross_validate +
-                          ": of tables of kernels a device or a block of sizes can be left out; expected device or block");
+                          ": of tables of kernels a device, a block of sizes or a tenth of the shapes can be left out; expected "
+                          "device, block or fold");
     KernelComparisons kernels;
     for (const std::string& path : options.measurements) add(kernels, read_transferred_kernels(path));
     if (!options.out.empty()) write_whole({{options.out, write_transfer_spreads(transfer_spreads(kernels), current_date())}});

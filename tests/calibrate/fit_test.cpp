@@ -52,6 +52,18 @@ TEST_CASE("known parameters are recovered from exact times") {
     CHECK(result.held_out_errors.at(0).mape < 1e-3);
 }
 
+// Seven cases of 80 us a call and three of 1.3 times that. Three of ten beyond half a sigma count 0.3 * 0.25 / 0.185 < 1 of a variance: the noise falls until
+// the seven alone hold. Beyond two sigmas they count 0.3 * 4 > 1: the noise grows until all ten lie inside, and their mean is 1.3^0.3 = 1.08 times 80 us.
+TEST_CASE("of many outliers on one side the others decide") {
+    std::vector<FitCase> cases;
+    for (int i = 1; i <= 10; ++i) cases.push_back(affine(std::to_string(i), 10 * i, 0, Seconds((i > 7 ? 1.3 : 1) * 10 * i * 80e-6), "one"));
+    const auto found = [&](Outliers outliers) {
+        return fit({}, {framework()}, cases, {}, Undetermined::keep, {}, outliers).cluster.host.framework.si();
+    };
+    CHECK(found(Outliers::many) == Approx(80e-6).epsilon(5e-3));  // after twelve reweightings
+    CHECK(found(Outliers::few) == Approx(80e-6 * std::pow(1.3, 0.3)).epsilon(0.01));
+}
+
 // framework 80 us on both machines; module_forward 0.7 ms on the one that is fitted, whose single case cannot tell the two apart, and 1.4 ms
 // on its sister, whose cases do: 10 * 80 us + 0.7 ms = 1.5 ms; 0.8 + 1.4 = 2.2 ms, 8 + 1.4 = 9.4 ms, 4 + 1.4 = 5.4 ms, 16 + 1.4 = 17.4 ms.
 TEST_CASE("a sister's cases tell what is common, and each machine keeps its own") {
