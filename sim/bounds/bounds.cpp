@@ -169,7 +169,7 @@ void StepBounds::Tables::bind(const Parallelism& p) {
                        (ranks && p.rank_order != default_order);  // as shape_key()
     if (ranks) bind_groups();
     if (shape) bind_shape();
-    if (ranks || shape) context_.emplace(LayerContext{now_, shape_->shape.shape, groups_, shape_->routing});
+    if (ranks || shape) context_.emplace(LayerContext{now_, shape_->shape, groups_, shape_->routing});
     const bool pipeline = ranks || micro_batches(p) != micro_batches(last) || pipeline_of(p) != pipeline_of(last);
     if (pipeline) bind_pipeline();
     const bool times = pipeline || shape || sends_of(p) != sends_of(last);
@@ -193,12 +193,8 @@ void StepBounds::Tables::bind_groups() {
 
 void StepBounds::Tables::bind_shape() {
     const auto [known, is_new] = shapes_.try_emplace(shape_key(now_.parallelism));
-    ShapeEntry& entry = known->second;
-    if (is_new) {
-        entry.routing = routing_of(now_, draw_);
-        entry.shape = bound_shape(now_, entry.routing, prices_);
-    }
-    shape_ = &entry;
+    if (is_new) known->second = bound_shape(now_, routing_of(now_, draw_), prices_);
+    shape_ = &known->second;
 }
 
 void StepBounds::Tables::bind_pipeline() {

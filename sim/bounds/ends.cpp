@@ -43,7 +43,7 @@ void StepBounds::Tables::bind_slots() {
             path.estimate = settled(path.meets, estimate_);
         }
         end.slots = latest(end.paths, end.group->paths.size(), estimate_);
-        end.slowdown = slowdown_of(estimate_, shape_->shape.computing, end.group->most, slowdown);
+        end.slowdown = slowdown_of(estimate_, shape_->computing, end.group->most, slowdown);
     }
     least_collectives_.reset();
     if (!shape_->routing.counts.empty() || p.dp * p.cp == 1) return;
@@ -105,7 +105,7 @@ void StepBounds::Tables::bind_ends() {
             finish(estimate_, end.slots);
             continue;
         }
-        const Features times = with_sharding(estimate_, shape_->shape.computing, p, end.most, group.most,
+        const Features times = with_sharding(estimate_, shape_->computing, p, end.most, group.most,
                                              base_.cluster.interference.compute_slowdown * (1 - sending_));
         finish(times, latest(end.paths, end.paths.size(), times));
     }

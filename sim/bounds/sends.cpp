@@ -9,7 +9,7 @@ namespace stepcast {
 double StepBounds::Tables::send_time(int a, int b) {
     const Parallelism& p = now_.parallelism;
     const bool scattered = p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
-    const Bytes bytes = shape_->shape.shape.outer() / (scattered ? static_cast<double>(p.tp) : 1.0);
+    const Bytes bytes = shape_->shape.outer() / (scattered ? static_cast<double>(p.tp) : 1.0);
     return prices_.collective(SendRecv{bytes, p.messages_per_tensor}, between_stages(*context_, a, b)).si();
 }
 
@@ -20,7 +20,7 @@ double StepBounds::Tables::send_time(int a, int b) {
 void StepBounds::Tables::bind_entry(double gather, double send) {
     const bool waits = !now_.parallelism.overlap_p2p;
     const double s = base_.cluster.interference.compute_slowdown;
-    const BoundShape& shape = shape_->shape;
+    const BoundShape& shape = *shape_;
     const UnitCounts& units = pipeline_->groups.back().most;
     if (all_layers(units) == 0) {
         estimate_[feature::entry] = gather;
@@ -55,9 +55,9 @@ void StepBounds::Tables::bind_entry(double gather, double send) {
 
 void StepBounds::Tables::bind_sends() {
     const Parallelism& p = now_.parallelism;
-    lower_ = shape_->shape.lower;
-    alone_ = shape_->shape.alone;
-    estimate_ = shape_->shape.estimate;
+    lower_ = shape_->lower;
+    alone_ = shape_->alone;
+    estimate_ = shape_->estimate;
     sending_ = 0;
     if (!recomputes_layers(p))
         for (Features* f : {&lower_, &alone_, &estimate_})
@@ -77,14 +77,14 @@ void StepBounds::Tables::bind_sends() {
             (*f)[feature::send_wrap] = around;
         }
         const bool scattered = p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
-        lower_[feature::arrival] = scattered ? shape_->shape.gather.si() : 0;
+        lower_[feature::arrival] = scattered ? shape_->gather.si() : 0;
         bind_entry(lower_[feature::arrival], std::max(close, distant));
     }
-    units_ = shape_->shape.units;
+    units_ = shape_->units;
     const bool apart = p.pp > 1 && !traits(p.schedule).ends_meet();
-    if (apart) units_.weights[at(UnitKind::head)] = shape_->shape.copied_head;
+    if (apart) units_.weights[at(UnitKind::head)] = shape_->copied_head;
     const bool joins = base_.workload.tied && p.join_tied && apart;
-    const RankShape& s = shape_->shape.shape;
+    const RankShape& s = shape_->shape;
     embedding_all_reduce_ =
         joins ? all_reduce(static_cast<double>(s.vocab) * static_cast<double>(s.hidden) * size_of(p.gradient_dtype),
                            groups_.embedding)

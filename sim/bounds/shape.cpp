@@ -173,6 +173,7 @@ BoundShape bound_shape(const Experiment& experiment, const Routing& routing, OpP
     Experiment e = experiment;
     e.parallelism.schedule = Schedule::zb_h1;  // plans of split backwards too
     BoundShape s;
+    s.routing = routing;
     s.shape = rank_shape(e);
     const RankGroups groups = rank_groups(e.parallelism);
     const LayerContext context{e, s.shape, groups, routing};

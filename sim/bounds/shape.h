@@ -55,6 +55,7 @@ private:
 // both; a layer in which the host waits for the device as one of many. Sends are left out; layers computed again are
 // filled in whether or not they are.
 struct BoundShape {
+    Routing routing;
     RankShape shape;
     UnitMemory units;         // on a stage with both ends
     RankWeights copied_head;  // head when it is on another stage than the embedding

@@ -42,10 +42,6 @@ public:
     StepBound bound(const Parallelism& p);
 
 private:
-    struct ShapeEntry {
-        Routing routing;
-        BoundShape shape;
-    };
     using ShapeKey = std::pair<std::array<int, 20>, std::string>;  // shape_of() and two sizes; rank_order
     // A path for the micro-batches of this call: how often it meets each feature, and what those take of it that data
     // parallelism leaves alone.
@@ -96,12 +92,12 @@ private:
     OpPrices prices_;
     DataPrices data_;
     Features reference_{};  // of one layer on one rank
-    std::map<ShapeKey, ShapeEntry> shapes_;
+    std::map<ShapeKey, BoundShape> shapes_;
     std::shared_ptr<FoundPipelines> pipelines_;
     std::map<PipelineKey, const Pipeline*> met_;  // of them: found without a lock
 
     // Of the last call.
-    const ShapeEntry* shape_ = nullptr;
+    const BoundShape* shape_ = nullptr;
     const Pipeline* pipeline_ = nullptr;
     PipelineKey key_;
     Rounds rounds_;

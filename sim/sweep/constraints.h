@@ -26,7 +26,7 @@ struct Constraint {
     std::string text;
     Measure measure = Measure::memory_peak;
     std::size_t split_key = 0;
-    Relation relation;
+    Relation relation = {};
     double value = 0;
     friend bool operator==(const Constraint&, const Constraint&) = default;
 };
