@@ -292,7 +292,7 @@ struct Link {
     friend bool operator==(const Link&, const Link&) = default;
 };
 
-// What one call of the host costs.
+// What one call of the host costs: HostWork::Kind (model/graph/op.h) says of which.
 struct HostCosts {
     KEY(Seconds, call, Seconds(5e-6), "issue one kernel", 0, upto::seconds);
     KEY(Seconds, framework, Seconds(50e-6), "one framework operation", 0, upto::seconds);

@@ -57,7 +57,7 @@ struct Framework {
     KEY(std::optional<Recompute>, recompute, {}, "recompute of a case that does not state it; empty: the least that fits");
     KEY(std::optional<GradientType>, gradients, {}, "element type of gradients; training: the 16-bit type of training");
     KEY(std::optional<double>, bucket_weights, {}, "weights in a gradient bucket; 0 = one bucket for all", 0, 1e15);
-    KEY(std::optional<bool>, overlap, {}, "gradient collectives overlap the backward");  // ZeRO 3 does, as do parameters
+    KEY(std::optional<bool>, overlap, {}, "gradient collectives overlap the backward");  // ZeRO 3 always does, and gathers its parameters ahead
     KEY(std::optional<bool>, overlap_params, {}, "zero 1, 2: parameters are gathered during the next forward");
     KEY(std::optional<bool>, overlap_tp, {}, "tensor-parallel collectives overlap GEMMs, where the sequence is split too");
     KEY(std::optional<bool>, overlap_p2p, {}, "sends between stages overlap other tasks");

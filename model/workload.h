@@ -64,7 +64,7 @@ struct Moe {
     KEY(int, shared_experts, 0, "experts that every token goes to", 0, 1024);
     KEY(int, ffn, 0, "inner width of one expert; 0 = workload.ffn", 0, upto::width);
     KEY(int, shared_ffn, 0, "inner width of all shared experts; 0 = shared_experts x ffn", 0, upto::width);
-    KEY(int, dense_layers, 0, "first layers without experts", 0, 10000);
+    KEY(int, dense_layers, 0, "first layers without experts", 0, 10000);  // of width workload.ffn
     KEY(int, interval, 1, "every how many layers experts occur", 1, 10000);
     KEY(int, groups, 1, "groups of experts", 1, upto::width);
     KEY(int, top_groups, 1, "groups that the experts of a token are in", 1, upto::width);  // DeepSeek's node-limited routing

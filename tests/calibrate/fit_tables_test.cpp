@@ -255,8 +255,8 @@ TEST_CASE("a table without a row of the device is refused and says which devices
 }
 
 TEST_CASE("a later fit replaces what it determines anew and keeps the rest") {
-    Fitted earlier{"d1", {"a"}, 10, 5, {{"x", "1", "2"}, {"y", "1", "2"}}, {{"gemm", "fitted", 3}}, {}, {}, {}, {}, {}};
-    Fitted later{"d2", {"a", "b"}, 4, 7, {{"y", "9", "2"}}, {{"step", "fitted", 4}}, {{"gemm.m", 1, 2}}, {}, {}, {}, {}};
+    Fitted earlier{"d1", {"a"}, 10, 5, {}, {}, {{"x", "1", "2"}, {"y", "1", "2"}}, {{"gemm", "fitted", 3}}, {}, {}, {}};
+    Fitted later{"d2", {"a", "b"}, 4, 7, {}, {}, {{"y", "9", "2"}}, {{"step", "fitted", 4}}, {{"gemm.m", 1, 2}}, {}, {}};
     const Fitted all = merged(earlier, later);
     CHECK(all.date == "d2");
     CHECK(all.sources == std::vector<std::string>{"a", "b"});
