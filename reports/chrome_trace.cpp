@@ -22,11 +22,6 @@ constexpr auto names_of(HostWork::Kind) {
         {read, "read"}, {flatten, "flatten"}, {update, "update"}, {gather, "gather"}, {input, "input"},
         {micro_batch, "micro_batch"}, {exchange, "exchange"}});
 }
-constexpr auto names_of(Trace::Origin) {
-    using enum Trace::Origin;
-    return name_table<Trace::Origin>("an origin", {{simulated, "simulated"}, {executed, "executed"}, {imported, "imported"}});
-}
-
 namespace {
 
 std::string quoted(std::string_view text) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <map>
 
 #include "model/keys/key_values.h"
 #include "model/machine/nearest.h"
@@ -68,14 +69,23 @@ double median_of(const Key& key, std::vector<Experiment>& from) {
     return median(fitted.empty() ? all : fitted);
 }
 
+std::vector<Experiment> holders_of(const Machines& machines) {
+    std::vector<Experiment> holders(machines.size());
+    for (std::size_t i = 0; i < machines.size(); ++i) holders[i].cluster = machines[i];
+    return holders;
+}
+
 void lay_medians(Layers& layers, const Sources& sources) {
+    std::map<const Machines*, std::vector<Experiment>> holders;  // of each list once
     for (const auto& key : cluster_keys()) {
         const std::string path(key.path);
         if (is_nameplate(path) || std::ranges::none_of(tables, [&](const char* t) { return path.starts_with(t); }))
             continue;
         const Machines& from = sources.of(path);
+        std::vector<Experiment>& holding = holders[&from];
+        if (holding.empty()) holding = holders_of(from);
         use_field<double, Seconds, Bytes, BytesPerSecond>(key, layers.experiment, [&]<class T>(T& value) {
-            value = T(median_of<T>(key, from));
+            value = T(median_of<T>(key, holding));
             layers.said[path] = {Origin::prior, "median of " + names_of(from)};
         });
     }
