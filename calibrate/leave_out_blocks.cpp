@@ -17,7 +17,7 @@ namespace stepcast {
 namespace {
 
 constexpr long many_rows = 8192, wide = 16384, long_sequence = 8192;
-constexpr int many_experts = 256;
+constexpr int many_experts = 256, thirds = 3;
 
 struct Halves {
     BuildingBlocks fitted, left_out;
@@ -50,6 +50,15 @@ Halves by_experts(const BuildingBlocks& all) {
     Halves h;
     divide(all.moe_layers, h.left_out.moe_layers, h.fitted.moe_layers,
            [](const MoeLayerRow& row) { return row.experts >= many_experts; });
+    return h;
+}
+
+// A model's layers are alike but for their tokens: a third of the models, told by their sizes.
+Halves by_models(const BuildingBlocks& all, long third) {
+    Halves h;
+    divide(all.moe_layers, h.left_out.moe_layers, h.fitted.moe_layers, [third](const MoeLayerRow& row) {
+        return (31 * (row.hidden / 64) + 7 * (row.ffn / 16) + row.experts) % thirds == third;
+    });
     return h;
 }
 
@@ -93,13 +102,17 @@ struct Block {
 };
 
 std::vector<Block> blocks_of(const BuildingBlocks& all) {
-    return {{fmt::format("products of {} rows and more", many_rows),
-             by_products(all, [](const GemmRow& row) { return row.gemm.m >= many_rows; })},
-            {fmt::format("products with n or k from {} on", wide),
-             by_products(all, [](const GemmRow& row) { return std::max(row.gemm.n, row.gemm.k) >= wide; })},
-            {fmt::format("attention from {} tokens on", long_sequence), by_sequence(all)},
-            {fmt::format("expert layers with {} experts and more", many_experts), by_experts(all)},
-            {"collectives of the largest group", by_ranks(all)}};
+    std::vector<Block> blocks{
+        {fmt::format("products of {} rows and more", many_rows),
+         by_products(all, [](const GemmRow& row) { return row.gemm.m >= many_rows; })},
+        {fmt::format("products with n or k from {} on", wide),
+         by_products(all, [](const GemmRow& row) { return std::max(row.gemm.n, row.gemm.k) >= wide; })},
+        {fmt::format("attention from {} tokens on", long_sequence), by_sequence(all)},
+        {fmt::format("expert layers with {} experts and more", many_experts), by_experts(all)},
+        {"collectives of the largest group", by_ranks(all)}};
+    for (int third = 0; third < thirds; ++third)
+        blocks.push_back({fmt::format("expert layers of a third of the models ({})", third + 1), by_models(all, third)});
+    return blocks;
 }
 
 // The same block is left out of all.

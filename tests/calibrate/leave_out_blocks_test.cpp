@@ -99,7 +99,8 @@ TEST_CASE("the largest group of ranks and the widest products are blocks of thei
         }
 }
 
-// Kernels by name: "a" has rows on both sides, "b" only of long sequences, which says nothing of its law.
+// Kernels by name: "a" has rows on both sides, "b" only of long sequences, which says nothing of its law. Thirds: 31 x 16 + 7 x 64 = 944 and the
+// experts, modulo 3: 64 and 256 are of the first, 8 and the other kernel's 512 of the second, 255 of the third.
 TEST_CASE("long sequences and many experts are left out of the kernels that the rest shows") {
     std::string attention = "op,batch,heads,kv_heads,seq_q,seq_k,head_dim,causal,kernel,dtype,gpu,time_us\n";
     for (const long seq : {512L, 2048L, 8191L, 8192L, 16384L}) attention += fmt::format("attention,1,16,16,{0},{0},128,1,a,bf16,A100-SXM4-80GB,{1}\n", seq, 5 + 4e-6 * static_cast<double>(seq * seq));
@@ -109,7 +110,9 @@ TEST_CASE("long sequences and many experts are left out of the kernels that the 
     layers += "64,1024,1024,1,512,1,1,bf16,other,A100-SXM4-80GB,700\n";
     const TestFolder folder;
     const auto blocks = leave_out_blocks({folder.write("a.csv", attention), folder.write("m.csv", layers)}, "dgx-a100", {});
-    CHECK(blocks_told(blocks) == std::vector<std::string>{"3 attention from 8192 tokens on: 2 attention", "3 expert layers with 256 experts and more: 1 moe_layer"});
+    CHECK(blocks_told(blocks) == std::vector<std::string>{"3 attention from 8192 tokens on: 2 attention", "3 expert layers with 256 experts and more: 1 moe_layer",
+                                                          "3 expert layers of a third of the models (1): 2 moe_layer", "3 expert layers of a third of the models (2): 1 moe_layer",
+                                                          "4 expert layers of a third of the models (3): 1 moe_layer"});
 }
 
 // 27 rows that the law itself makes, and one whose time the rest contradicts: each is judged once, by constants that have not seen it. A kernel of one

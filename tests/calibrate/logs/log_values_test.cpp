@@ -229,7 +229,7 @@ TEST_CASE("a pattern file's entries have their kinds") {
     CHECK(wrong("ranks = 1048576\n").empty());
     CHECK(wrong("ranks = 1048577\n") == "p.toml:2:9: ranks: 1048577 is out of range; expected 0 to 1048576");
     CHECK(wrong("ranks = -1\n") == "p.toml:2:9: ranks: -1 is out of range; expected 0 to 1048576");
-    CHECK(wrong("ranks = \"two\"\n") == "p.toml:2:9: ranks: \"two\" is not a number; expected a number without unit, for example 0.85");
+    CHECK(wrong("ranks = \"two\"\n") == "p.toml:2:9: ranks: \"two\" is not an integer; expected an integer, for example 4");
     CHECK(wrong("system = 3\n") == "p.toml:2:10: system: 3 is not text; expected text in quotes");
     CHECK(wrong("tokens = 2.5\n").empty());
     CHECK_FALSE(wrong("mean_since_last = 3\n").empty());
