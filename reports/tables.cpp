@@ -103,8 +103,10 @@ std::string every_note(const std::vector<std::string>& notes) {
 
 std::string brief_notes(const std::vector<std::string>& notes) {
     const auto [beyond, undetermined, others] = sorted_notes(notes);
-    std::string known;
-    for (const std::string& law : beyond) known += (known.empty() ? "extrapolated: " : ", ") + law.substr(0, law.find(' '));
+    std::vector<std::string> laws;  // once each, though a step may lie below and above what was fitted
+    for (const std::string& law : beyond) laws.push_back(law.substr(0, law.find(' ')));
+    laws.erase(std::unique(laws.begin(), laws.end()), laws.end());
+    std::string known = laws.empty() ? "" : fmt::format("extrapolated: {}", fmt::join(laws, ", "));
     if (!undetermined.empty()) known += fmt::format("{}{} parameters kept their prior", known.empty() ? "" : "; ", undetermined.size());
     const bool all_said = known.empty() && others.size() == 1;
     const std::string why = all_said ? "" : " (--explain says more)";

@@ -35,7 +35,9 @@ template <int line>
 struct KeyLine {};
 inline constexpr int most_lines = 500;
 
-#define KEY_AT_LINE static constexpr auto key_at(KeyLine<__LINE__>, auto* of, [[maybe_unused]] std::string_view table)
+#define KEY_AT_LINE                                                                                                    \
+    static_assert(__LINE__ < most_lines, "a key beyond the last line that is looked at");                              \
+    static constexpr auto key_at(KeyLine<__LINE__>, auto* of, [[maybe_unused]] std::string_view table)
 #define KEY_NAMED(type, field, value, ...)                                                                             \
     KEY_AT_LINE { return Keyed<&std::remove_pointer_t<decltype(of)>::field>{__VA_ARGS__}; }                             \
     type field = value
