@@ -230,12 +230,10 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 // "step", or "step,cost" for a Pareto front.
 void read_objectives(SweepQuestion& question, const Options& options) {
     const auto comma = options.objective.find(',');
-    try {
+    at_place("--objective " + options.objective, [&] {
         question.objective = parse_name<Objective>(options.objective.substr(0, comma));
         if (comma != std::string::npos) question.second = parse_name<Objective>(options.objective.substr(comma + 1));
-    } catch (const ConfigError& error) {
-        throw ConfigError("--objective " + options.objective + ": " + error.what());
-    }
+    });
     if (options.pareto && !question.second) question.second = Objective::memory;
     if (question.second == question.objective)
         throw ConfigError("--objective " + options.objective + ": twice the same; expected two different ones");

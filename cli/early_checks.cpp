@@ -74,9 +74,7 @@ void check_files_of_sweep(const Options& options) {
 void check_files_of_execute(const Options& options) {
     Paths outputs = named({}, {options.trace});
     const Paths inputs = of_experiment(options);
-    add_in(outputs, options.out,
-           {"experiment.toml", "cluster.toml", "framework.toml", "routing.csv", "run.toml", "run.csv", "estimates.csv", "report.html"},
-           inputs);
+    add_in(outputs, options.out, {"experiment.toml", "cluster.toml", "framework.toml", "routing.csv", "run.toml", "run.csv", "report.html"}, inputs);
     check(outputs, inputs);
 }
 

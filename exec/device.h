@@ -57,9 +57,6 @@ public:
     // What the device noticed while it ran ("the clock was held down"); asked once, after the last step.
     virtual std::vector<std::string> doubts() { return {}; }
 
-    // What the communication library itself expects a task to take, where it says; asked after the last step.
-    virtual std::vector<TaskEstimate> estimates() { return {}; }
-
     // Outside the measured part, called by all ranks together: rank 0 gets everybody's values, the others none;
     // everybody gets rank 0's value.
     virtual std::vector<std::vector<double>> gather(int rank, std::vector<double> values) = 0;

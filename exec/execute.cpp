@@ -218,7 +218,6 @@ ExecuteOptions sweep_options(int steps) {
     options.check_idle = false;
     options.retry = {5, Seconds(2)};
     options.median_width = 1;
-    options.ask_estimates = false;
     return options;
 }
 
@@ -248,7 +247,6 @@ Measurement execute(const TaskGraph& graph, Device& device, const ExecuteOptions
     }
     add_doubts(measurement);
     for (std::string& doubt : device.doubts()) measurement.warnings.push_back(std::move(doubt));
-    if (options.ask_estimates) measurement.estimates = device.estimates();
     return std::move(run.measurement);
 }
 

@@ -15,8 +15,7 @@ struct ExecuteOptions {
     int steps = 20;  // accepted samples wanted; a busy machine costs up to `retries` more
     int warmup = 3;
     Seconds timeout = Seconds(60);  // of every wait for another rank
-    bool ask_estimates = true;      // of the communication library, once after the run
-    bool check_idle = true;         // spend a second on looking whether the machine is idle
+    bool check_idle = true;  // spend a second on looking whether the machine is idle
     RetryLimits retry;
     double median_width = 0.02;  // samples go on, within `retry`, until the median is known to this share of itself
     std::function<void(const Measurement&)> on_step;  // after each sample, in the process of rank 0

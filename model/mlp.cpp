@@ -33,7 +33,7 @@ TaskGraph build_mlp_step(const Experiment& e) {
     const auto add_layer = [&](const std::vector<NamedOp>& kernels, Phase phase) {
         for (const NamedOp& kernel : kernels) program.on_each(kernel.name, phase, kernel.op);
     };
-    std::optional<TaskId> reduced;
+    TaskId reduced = no_task;
     const auto reduce = [&](Bytes bucket) {  // what comes next does not wait for it
         if (p.dp > 1) reduced = Program(program).on_all("gradient_all_reduce", Phase::gradient_sync, AllReduce{bucket});
     };
@@ -51,7 +51,7 @@ TaskGraph build_mlp_step(const Experiment& e) {
         }
     }
     for (std::size_t i = 0; i < buckets.size() && !p.overlap; ++i) reduce(buckets[i]);
-    if (reduced) program.follow_all(*reduced);
+    if (reduced != no_task) program.follow_all(reduced);
     if (w.optimizer != Optimizer::none)
         program.on_each("optimizer", Phase::optimizer, optimizer_pass(w, 2.0 * w.hidden * w.ffn * w.layers));
     return graph;

@@ -15,13 +15,6 @@
 
 namespace stepcast {
 
-constexpr auto names_of(HostWork::Kind) {
-    using enum HostWork::Kind;
-    return name_table<HostWork::Kind>("a kind of host work", {{framework, "framework"}, {module, "module"}, {layer, "layer"},
-        {exchange_setup, "exchange_setup"}, {experts, "expert_layer"}, {schedule, "schedule"}, {assignment, "assignment"},
-        {read, "read"}, {flatten, "flatten"}, {update, "update"}, {gather, "gather"}, {input, "input"},
-        {micro_batch, "micro_batch"}, {exchange, "exchange"}});
-}
 namespace {
 
 std::string quoted(std::string_view text) {

@@ -63,11 +63,7 @@ std::vector<std::string> texts_in(const ConfigValue& found) {
 
 bool read_entry(const TomlEntry& entry, LogPattern& pattern) {
     if (entry.path == "lines") {
-        for (const std::string& text : texts_in(entry.value)) try {
-                pattern.lines.emplace_back(text);
-            } catch (const ConfigError& error) {
-                throw ConfigError("\"" + text + "\": " + error.what());
-            }
+        for (const std::string& text : texts_in(entry.value)) at_place("\"" + text + "\"", [&] { pattern.lines.emplace_back(text); });
         return true;
     }
     if (entry.path != "ignore") return read_field(entry.path, entry.value, pattern);

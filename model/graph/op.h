@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/dtype.h"
+#include "model/names.h"
 #include "model/units.h"
 
 namespace stepcast {
@@ -158,6 +159,14 @@ struct HostWork {
     double calls = 1;
     friend bool operator==(const HostWork&, const HostWork&) = default;
 };
+// As the keys of their costs (HostCosts) are named; a module has two, of forward and backward.
+constexpr auto names_of(HostWork::Kind) {
+    using enum HostWork::Kind;
+    return name_table<HostWork::Kind>("a kind of host work", {{framework, "framework"}, {module, "module"}, {layer, "layer"},
+        {exchange_setup, "exchange_setup"}, {experts, "expert_layer"}, {schedule, "schedule"}, {assignment, "assignment"},
+        {read, "read"}, {flatten, "flatten"}, {update, "update"}, {gather, "gather"}, {input, "input"},
+        {micro_batch, "micro_batch"}, {exchange, "exchange"}});
+}
 
 using Op = std::variant<Gemm, GroupedGemm, FusedGemm, Attention, MemoryPass, AllReduce, AllGather, ReduceScatter,
                         AllToAll, Broadcast, Reduce, SendRecv, Barrier, HostWork>;

@@ -28,6 +28,8 @@
 namespace stepcast {
 
 using TaskId = std::uint32_t;
+inline constexpr TaskId no_task = ~TaskId{0};
+using TasksByRank = std::vector<TaskId>;  // one for each rank that is written; no_task where there is none
 
 // `collective` carries what a layer waits for (tensor, context and expert parallel), `data` gradients and parameters.
 enum class Lane : std::uint8_t { compute, collective, data, send_up, receive_up, send_down, receive_down, host };

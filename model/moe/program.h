@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -13,9 +12,9 @@ namespace stepcast {
 
 class Program {
 public:
-    explicit Program(TaskGraph& graph) : graph_(graph), last_(static_cast<std::size_t>(graph.rank_count())) {}
-    // Goes on after `last`, one task a rank; nothing where there is none.
-    Program(TaskGraph& graph, std::vector<std::optional<TaskId>> last) : graph_(graph), last_(std::move(last)) {}
+    explicit Program(TaskGraph& graph) : Program(graph, TasksByRank(static_cast<std::size_t>(graph.rank_count()), no_task)) {}
+    // Goes on after the last task of each rank.
+    Program(TaskGraph& graph, TasksByRank last) : graph_(graph), last_(std::move(last)) {}
 
     // One task on one rank's lane, or on the same lane of all ranks.
     TaskId on_rank(int rank, std::string_view name, Phase phase, Op op, Lane lane = Lane::compute) {
@@ -47,14 +46,14 @@ public:
     // What comes next on every rank follows `task`, which another program of this graph has added.
     void follow_all(TaskId task) { std::ranges::fill(last_, task); }
 
-    [[nodiscard]] const std::vector<std::optional<TaskId>>& last() const { return last_; }
+    [[nodiscard]] const TasksByRank& last() const { return last_; }
 
 private:
     TaskId append(std::string_view name, Phase phase, Op op, std::span<const Place> places) {
         std::vector<TaskId> after;
         for (const Place& place : places) {
-            const auto& last = last_[static_cast<std::size_t>(place.rank())];
-            if (last && std::ranges::find(after, *last) == after.end()) after.push_back(*last);
+            const TaskId last = last_[static_cast<std::size_t>(place.rank())];
+            if (last != no_task && std::ranges::find(after, last) == after.end()) after.push_back(last);
         }
         const bool on_host = places.front().lane() == Lane::host;
         const TaskId task = graph_.add(name, phase, std::move(op), places, after, on_host ? 0.0F : 1.0F);
@@ -63,7 +62,7 @@ private:
     }
 
     TaskGraph& graph_;
-    std::vector<std::optional<TaskId>> last_;
+    TasksByRank last_;
 };
 
 }  // namespace stepcast

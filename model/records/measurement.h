@@ -17,23 +17,15 @@ struct MeasuredStep {
     friend bool operator==(const MeasuredStep&, const MeasuredStep&) = default;
 };
 
-// What a communication library expects a task to take.
-struct TaskEstimate {
-    TaskId task = 0;
-    Seconds time;
-    friend bool operator==(const TaskEstimate&, const TaskEstimate&) = default;
-};
-
 struct Measurement {
     KEY(std::string, device, {}, "\"host, 2 ranks as threads, AMD EPYC .., OpenBLAS 0.3.21\"");
     KEY(std::string, date, {}, "of the run");
     KEY(std::vector<std::string>, versions, {}, "of libraries");
     KEY(int, warmup, 0, "steps before the samples");
-    std::vector<MeasuredStep> steps;      // all samples after warm-up, accepted or not
-    std::vector<Trace> traces;            // one a step, same order
+    std::vector<MeasuredStep> steps;  // all samples after warm-up, accepted or not
+    std::vector<Trace> traces;        // one a step, same order
     KEY(bool, quiet, true, "the quiet check before and the share of rejected samples both passed");
     KEY(double, idle_share, 1, "idle ticks over the second before the run");
-    std::vector<TaskEstimate> estimates;  // by task, where the library gives any
     KEY(std::vector<std::string>, warnings, {}, "busy, noisy, too few, throttled");
     friend bool operator==(const Measurement&, const Measurement&) = default;
 };

@@ -42,8 +42,8 @@ std::string not_free(const std::string& folder) {
     const fs::path root(folder);
     if (fs::exists(root / "run.toml")) return "holds a run already";
     if (fs::exists(root / begun_file)) return "";
-    for (const char* name : {"experiment.toml", "cluster.toml", "framework.toml", "routing.csv", "run.csv", "estimates.csv",
-                             "trace_0000.csv", "report.html"})
+    for (const char* name : {"experiment.toml", "cluster.toml", "framework.toml", "routing.csv", "run.csv", "trace_0000.csv",
+                             "report.html"})
         if (fs::exists(root / name)) return std::string("holds a ") + name + " that is of no run and would be overwritten";
     return "";
 }
@@ -252,11 +252,6 @@ void RunFolder::add(const Measurement& sofar) {
 
 void RunFolder::finish(const Measurement& measured) {
     add(measured);
-    if (!measured.estimates.empty()) {
-        std::string text = "task,estimate_s\n";
-        for (const TaskEstimate& one : measured.estimates) text += fmt::format("{},{:.9g}\n", one.task, one.time.si());
-        write_whole({{path("estimates.csv"), text}});
-    }
     if (written_ > 0) write_head(measured);
 }
 

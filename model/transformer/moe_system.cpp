@@ -20,15 +20,11 @@ void add_weight_casts(Program& program, const LayerContext& c, Phase phase) {
 }  // namespace
 
 void add_system_experts(TaskGraph& graph, Stage& stage, const LayerContext& c, int index, Phase phase) {
-    std::vector<std::optional<TaskId>> before;
-    for (const TaskId t : stage.last()) before.push_back(t == no_task ? std::nullopt : std::optional(t));
-    Program program(graph, std::move(before));
+    Program program(graph, stage.last());
     add_weight_casts(program, c, phase);
     const Routing routing = routing_of_layer(c.routing, static_cast<std::size_t>(index));
     traits(c.experiment.parallelism.moe_system).add(program, moe_layer_of(c.experiment), routing, phase);
-    TasksByRank last;
-    for (const auto& t : program.last()) last.push_back(t.value_or(no_task));
-    stage.resume(std::move(last));
+    stage.resume(program.last());
 }
 
 }  // namespace stepcast

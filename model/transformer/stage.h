@@ -9,9 +9,6 @@
 
 namespace stepcast {
 
-inline constexpr TaskId no_task = ~TaskId{0};
-using TasksByRank = std::vector<TaskId>;  // one for each rank of a stage; no_task where there is none
-
 class Stage {
 public:
     // The stage's ranks, ascending; folded, the one that stands for them. `expert_index` says which expert-parallel rank

@@ -33,20 +33,20 @@ std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const Laye
     const Parallelism& p = c.experiment.parallelism;
     std::vector<Unit> units;
     int system_layers = 0;
-    if (chunk.embedding) units.push_back({.plans = &plans.embedding, .weights = embedding_weights(c), .frozen = frozen_embedding(c)});
-    if (chunk.begins_inside) units.push_back({.plans = &plans.rest, .weights = rest_weights(c), .layer = chunk.first - 1});
+    if (chunk.embedding) units.push_back({.plans = &plans.embedding, .weights = embedding_weights(c)});
+    if (chunk.begins_inside) units.push_back({.plans = &plans.rest, .weights = {rest_weights(c), {}}, .layer = chunk.first - 1});
     for (int l = chunk.first; l < chunk.last; ++l, ++layers) {
         if (chunk.ends_inside && l + 1 == chunk.last) {
-            units.push_back({.plans = &plans.opened, .weights = opened_weights(c, l), .layer = l});
+            units.push_back({.plans = &plans.opened, .weights = {opened_weights(c, l), {}}, .layer = l});
             break;
         }
         const bool recomputed =
             recomputes_layers(p) && (p.recompute_layers == 0 || layers < p.recompute_layers);
         const bool experts = has_experts(c.experiment.workload, l);
-        units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l), frozen_layer(c, l), recomputed, l});
+        units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l), recomputed, l});
         if (experts && p.moe_system != MoeSystem::alltoall) units.back().system_layer = system_layers++;
     }
-    if (chunk.head) units.push_back({.plans = &plans.head, .weights = head_weights(c), .frozen = frozen_head(c)});
+    if (chunk.head) units.push_back({.plans = &plans.head, .weights = head_weights(c)});
     return units;
 }
 
@@ -58,7 +58,7 @@ void fill(StageState& state, const LayerContext& c, const LayerPlans& plans, con
             const auto index = static_cast<std::size_t>(chunk.index);
             if (state.chunks.size() <= index) state.chunks.resize(index + 1);
             state.chunks[index] = units_of(chunk, c, plans, layers);
-            for (const Unit& unit : state.chunks[index]) state.data.count(unit.weights);
+            for (const Unit& unit : state.chunks[index]) state.data.count(unit.weights.trained);
         }
     }
     state.backwards_left.assign(state.chunks.size(), 0);

@@ -12,14 +12,14 @@ namespace stepcast {
 // A unit of a chunk: an end of the model or a layer.
 struct Unit {
     const PassPlans* plans;
-    RankWeights weights, frozen{};
+    UnitWeights weights;
     bool recomputed = false;
     int layer = -1;         // of the model; -1: one of its ends
     int system_layer = -1;  // index among the layers whose experts a MoE system writes; -1: not one of them
     // What zero 3 gathers before the unit runs.
     [[nodiscard]] RankWeights gathered() const {
-        RankWeights all = weights;
-        return all += frozen;
+        RankWeights all = weights.trained;
+        return all += weights.frozen;
     }
 };
 

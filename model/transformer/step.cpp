@@ -57,7 +57,7 @@ private:
         if (!(p_.zero == 1 || p_.zero == 2) || !p_.overlap_params) return;
         for (auto& state : stages_)
             for (const auto& units : state->chunks)
-                for (const Unit& unit : units) fetched_[&unit] = state->data.fetch_updated(unit.weights);
+                for (const Unit& unit : units) fetched_[&unit] = state->data.fetch_updated(unit.weights.trained);
     }
 
     void run(const std::vector<Order>& orders, const std::vector<std::size_t>& before_pairs) {
@@ -139,7 +139,7 @@ private:
         mark(first, unit);
         pieces_.push_back({static_cast<int>(s), turns.slot, first, next_task()});
         if (++turns.part < known->second.size()) return;
-        if (back) state.data.add_gradients(unit.weights, turns.last);
+        if (back) state.data.add_gradients(unit.weights.trained, turns.last);
         turns.part = 0;
         ++turns.unit;
     }
@@ -211,7 +211,7 @@ private:
             if (sharded && i + 1 < units.size()) gathered = state.data.gather(unit(i + 1).gathered(), phase, state.stage.last());
             const TaskId first = next_task();
             write_unit(state, unit(i), slot.pass);
-            if (makes_gradients) state.data.add_gradients(unit(i).weights, last);
+            if (makes_gradients) state.data.add_gradients(unit(i).weights.trained, last);
             mark(first, unit(i));
         }
         if (last) state.data.flush();

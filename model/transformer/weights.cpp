@@ -6,7 +6,9 @@ namespace stepcast {
 
 namespace {
 
-bool frozen(const LayerContext& c) { return c.experiment.workload.adapter_rank > 0; }
+UnitWeights unit_weights(const LayerContext& c, const RankWeights& all, double adapters) {
+    return c.experiment.workload.adapter_rank > 0 ? UnitWeights{{adapters, 0}, all} : UnitWeights{all, {}};
+}
 
 // Norms, the router and projections to latents are not split over the tensor-parallel ranks.
 RankWeights all_weights(const LayerContext& c, int layer) {
@@ -14,12 +16,18 @@ RankWeights all_weights(const LayerContext& c, int layer) {
     return {rank.dense(), rank.experts / c.experiment.parallelism.ep};
 }
 
-RankWeights all_embedding(const LayerContext& c) {
-    const Workload& w = c.experiment.workload;
-    return {embedding_parameters(w) / c.experiment.parallelism.tp + position_parameters(w), 0};
+}  // namespace
+
+UnitWeights layer_weights(const LayerContext& c, int layer) {
+    return unit_weights(c, all_weights(c, layer), adapter_parameters(c.experiment.workload) / c.experiment.parallelism.tp);
 }
 
-RankWeights all_head(const LayerContext& c) {
+UnitWeights embedding_weights(const LayerContext& c) {
+    const Workload& w = c.experiment.workload;
+    return unit_weights(c, {embedding_parameters(w) / c.experiment.parallelism.tp + position_parameters(w), 0}, 0);
+}
+
+UnitWeights head_weights(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const Parallelism& p = c.experiment.parallelism;
     const bool apart = p.pp > 1 && !traits(p.schedule).ends_meet();  // from the table
@@ -29,21 +37,8 @@ RankWeights all_head(const LayerContext& c) {
         weights += all_weights(c, w.layers - 1);
         weights.dense += prediction_parameters(w);
     }
-    return weights;
+    return unit_weights(c, weights, 0);
 }
-
-}  // namespace
-
-RankWeights layer_weights(const LayerContext& c, int layer) {
-    if (!frozen(c)) return all_weights(c, layer);
-    return {adapter_parameters(c.experiment.workload) / c.experiment.parallelism.tp, 0};
-}
-RankWeights embedding_weights(const LayerContext& c) { return frozen(c) ? RankWeights{} : all_embedding(c); }
-RankWeights head_weights(const LayerContext& c) { return frozen(c) ? RankWeights{} : all_head(c); }
-
-RankWeights frozen_layer(const LayerContext& c, int layer) { return frozen(c) ? all_weights(c, layer) : RankWeights{}; }
-RankWeights frozen_embedding(const LayerContext& c) { return frozen(c) ? all_embedding(c) : RankWeights{}; }
-RankWeights frozen_head(const LayerContext& c) { return frozen(c) ? all_head(c) : RankWeights{}; }
 
 RankWeights rest_weights(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
@@ -51,7 +46,7 @@ RankWeights rest_weights(const LayerContext& c) {
 }
 
 RankWeights opened_weights(const LayerContext& c, int layer) {
-    RankWeights weights = layer_weights(c, layer);
+    RankWeights weights = layer_weights(c, layer).trained;
     weights.dense -= rest_weights(c).dense;
     return weights;
 }

@@ -17,17 +17,17 @@ struct RankWeights {
     friend bool operator==(const RankWeights&, const RankWeights&) = default;
 };
 
-// What is trained; with adapters those alone.
-RankWeights layer_weights(const LayerContext& context, int layer);
-// Of a layer that a cut by modules opens: its down projection, and what comes before.
+// Of a unit of the model. With adapters those alone are trained: all else goes without gradients and updates, but under zero 3 is
+// sharded and gathered as what is trained is.
+struct UnitWeights {
+    RankWeights trained, frozen;
+};
+UnitWeights layer_weights(const LayerContext& context, int layer);
+UnitWeights embedding_weights(const LayerContext& context);
+// Final norm, and the logits' weights unless they are the embedding's on the same stage.
+UnitWeights head_weights(const LayerContext& context);
+// What is trained of a layer that a cut by modules opens: its down projection, and what comes before.
 RankWeights rest_weights(const LayerContext& context);
 RankWeights opened_weights(const LayerContext& context, int layer);
-RankWeights embedding_weights(const LayerContext& context);
-// Final norm, and the logits' weights unless they are the embedding's on the same stage.
-RankWeights head_weights(const LayerContext& context);
-// With adapters all else: without gradients and updates, but sharded and gathered as what is trained is under zero 3.
-RankWeights frozen_layer(const LayerContext& context, int layer);
-RankWeights frozen_embedding(const LayerContext& context);
-RankWeights frozen_head(const LayerContext& context);
 
 }  // namespace stepcast

@@ -13,7 +13,7 @@ bool scatters(const Parallelism& p) { return p.zero >= 1; }
 
 RankWeights total(const DataInputs& in, const UnitCounts& units) {
     RankWeights sum;
-    for (std::size_t k = 0; k < unit_kinds; ++k) sum += units[k] * in.weights[k];
+    for (std::size_t k = 0; k < unit_kinds; ++k) sum += units[k] * in.weights[k].trained;
     return sum;
 }
 
@@ -70,8 +70,8 @@ void DataPrices::add_buckets(const DataInputs& in, const UnitCounts& units, Data
     const int of_chunk = std::max(1, (layers + in.chunks - 1) / in.chunks);
     RankWeights layer;
     for (std::size_t k = 0; k < 2 && layers > 0; ++k) {
-        layer.dense += units[k] * in.weights[k].dense / layers;
-        layer.experts += units[k] * in.weights[k].experts / layers;
+        layer.dense += units[k] * in.weights[k].trained.dense / layers;
+        layer.experts += units[k] * in.weights[k].trained.experts / layers;
     }
     times.first_layers = 1;
     for (const bool dense : {true, false}) {
@@ -88,7 +88,7 @@ void DataPrices::add_buckets(const DataInputs& in, const UnitCounts& units, Data
         if (dense) times.first_layers = fill;
     }
     for (const UnitKind end : {UnitKind::embedding, UnitKind::head}) {
-        const double once = gradients(in, in.weights[at(end)].dense, 0);
+        const double once = gradients(in, in.weights[at(end)].trained.dense, 0);
         times.gradients += units[at(end)] * once;
         if (end == UnitKind::embedding && units[at(UnitKind::embedding)] > 0) times.last_bucket = once;
     }
@@ -117,7 +117,7 @@ void DataPrices::add_least(const DataInputs& in, const UnitCounts& units, DataTi
     const double bucket = p.bucket / size_of(p.gradient_dtype);
     double least = all.dense, one_by_one = 0, gathered = 0;
     for (std::size_t k = 0; k < unit_kinds; ++k) {
-        const RankWeights& unit = in.weights[k];
+        const RankWeights& unit = in.weights[k].trained;
         times.flushed[k] = gradients(in, unit.dense, 0);
         times.filled[k] = (unit.dense >= bucket ? times.flushed[k] : 0) +
                           (unit.experts >= bucket ? gradients(in, 0, unit.experts) : 0);
@@ -136,8 +136,8 @@ DataTimes DataPrices::times(const DataInputs& in, const UnitCounts& units) {
     const Parallelism& p = in.context.experiment.parallelism;
     DataTimes times;
     for (std::size_t k = 0; k < unit_kinds; ++k) {
-        times.exchanged[k] = gradients(in, in.weights[k].dense, in.weights[k].experts);
-        if (p.zero >= 1) times.gathered[k] = gathers(in, in.weights[k]);
+        times.exchanged[k] = gradients(in, in.weights[k].trained.dense, in.weights[k].trained.experts);
+        if (p.zero >= 1) times.gathered[k] = gathers(in, in.weights[k].trained);
         times.parameters += units[k] * times.gathered[k];
     }
     if (p.zero == 3) {

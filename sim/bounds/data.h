@@ -12,7 +12,7 @@ namespace stepcast {
 // How a stage takes part; of the whole step.
 struct DataInputs {
     const LayerContext& context;
-    const std::array<RankWeights, unit_kinds>& weights;
+    const std::array<UnitWeights, unit_kinds>& weights;
     int chunks = 1;
 };
 

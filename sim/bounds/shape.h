@@ -58,7 +58,7 @@ struct BoundShape {
     Routing routing;
     RankShape shape;
     UnitMemory units;         // on a stage with both ends
-    RankWeights copied_head;  // head when it is on another stage than the embedding
+    UnitWeights copied_head;  // head when it is on another stage than the embedding
     Features lower{}, estimate{};
     Features computing{};     // part of `estimate` in which kernels overlap no collective of their own plan
     Features alone{};         // the same of `lower`

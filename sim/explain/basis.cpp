@@ -49,23 +49,8 @@ struct LeadingConstant {
     }
     std::string operator()(const Barrier&) const { return link("latency"); }
     std::string operator()(const HostWork& op) const {
-        switch (op.kind) {
-            case HostWork::Kind::framework: return "host.framework";
-            case HostWork::Kind::module: return "host.module_forward";
-            case HostWork::Kind::layer: return "host.layer";
-            case HostWork::Kind::exchange_setup: return "host.exchange_setup";
-            case HostWork::Kind::schedule: return "host.schedule";
-            case HostWork::Kind::assignment: return "host.assignment";
-            case HostWork::Kind::read: return "host.read";
-            case HostWork::Kind::flatten: return "host.flatten";
-            case HostWork::Kind::update: return "host.update";
-            case HostWork::Kind::gather: return "host.gather";
-            case HostWork::Kind::input: return "host.input";
-            case HostWork::Kind::experts: return "host.expert_layer";
-            case HostWork::Kind::micro_batch: return "host.micro_batch";
-            case HostWork::Kind::exchange: return "host.exchange";
-        }
-        return "";
+        if (op.kind == HostWork::Kind::module) return "host.module_forward";  // of its two keys
+        return "host." + std::string(to_string(op.kind));
     }
 };
 

@@ -95,19 +95,17 @@ double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
     return weights.dense / ranks.dense + weights.experts / ranks.experts;
 }
 
-void add_units(StageWeights& stage, const LayerContext& c, int count, const RankWeights& unit, const RankWeights& frozen) {
+void add_units(StageWeights& stage, const LayerContext& c, int count, const UnitWeights& unit) {
     if (count == 0) return;
-    stage.all += count * unit;
-    stage.frozen += count * frozen;
-    stage.largest_unit = std::max(stage.largest_unit, in_common(c, unit));
-    stage.largest_gathered = std::max(stage.largest_gathered, in_common(c, unit) + in_common(c, frozen));
+    stage.all += count * unit.trained;
+    stage.frozen += count * unit.frozen;
+    stage.largest_unit = std::max(stage.largest_unit, in_common(c, unit.trained));
+    stage.largest_gathered = std::max(stage.largest_gathered, in_common(c, unit.trained) + in_common(c, unit.frozen));
 }
 
 UnitMemory unit_memory(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
-    UnitMemory units{{}, embedding_memory(c), head_memory(c), {}, {}, {}};
-    units.weights = {RankWeights{}, {}, embedding_weights(c), head_weights(c)};
-    units.frozen = {RankWeights{}, {}, frozen_embedding(c), frozen_head(c)};
+    UnitMemory units{{}, embedding_memory(c), head_memory(c), {UnitWeights{}, {}, embedding_weights(c), head_weights(c)}, {}};
     std::array<std::set<Matrix>, 4> matrices;
     std::array<bool, 2> met{};
     for (int l = 0; l < w.layers; ++l) {
@@ -115,7 +113,6 @@ UnitMemory unit_memory(const LayerContext& c) {
         if (std::exchange(met[kind], true)) continue;
         units.layers[kind] = layer_memory(c, l);
         units.weights[kind] = layer_weights(c, l);
-        units.frozen[kind] = frozen_layer(c, l);
         for (const Matrix& matrix : layer_matrices(c, l))
             for (std::size_t there = 1; there < 4; ++there)
                 if (there >> kind & 1) matrices[there].insert(matrix);
@@ -150,8 +147,8 @@ StageWeights weights_of(const LayerContext& c, const UnitMemory& units, const Un
     const bool adapted = c.experiment.workload.adapter_rank > 0;
     StageWeights stage;
     for (std::size_t k = 0; k < unit_kinds; ++k) {
-        add_units(stage, c, counts[k], units.weights[k], units.frozen[k]);
-        if (k < 2) stage.layers += counts[k] * (adapted ? units.frozen : units.weights)[k];
+        add_units(stage, c, counts[k], units.weights[k]);
+        if (k < 2) stage.layers += counts[k] * (adapted ? units.weights[k].frozen : units.weights[k].trained);
     }
     stage.matrices = units.matrices[(counts[0] > 0 ? 1 : 0) + (counts[1] > 0 ? 2 : 0)];
     return stage;

@@ -22,7 +22,7 @@ using UnitCounts = std::array<int, unit_kinds>;  // by kind
 struct UnitMemory {
     std::array<LayerMemory, 2> layers;
     BlockMemory embedding, head;
-    std::array<RankWeights, unit_kinds> weights, frozen;
+    std::array<UnitWeights, unit_kinds> weights;
     // Of the distinct shapes of matrices.
     struct Matrices {
         double sum = 0, largest = 0;
@@ -63,8 +63,7 @@ struct StageWeights {
 };
 
 // That the stage holds so many of a unit.
-void add_units(StageWeights& stage, const LayerContext& context, int count, const RankWeights& unit,
-               const RankWeights& frozen = {});
+void add_units(StageWeights& stage, const LayerContext& context, int count, const UnitWeights& unit);
 StageWeights weights_of(const LayerContext& context, const UnitMemory& units, const UnitCounts& counts);
 
 // Elements that are left of a state that is sharded from ZeRO stage `from` on.

@@ -20,10 +20,10 @@ StageMemory stage_memory(const LayerContext& c, const UnitMemory& units, const s
     for (const Chunk& chunk : chunks) {
         memory.chunks.push_back(chunk_memory(units, e, chunk, layers));
         layers += chunk.last - chunk.first;
-        if (chunk.begins_inside) add_units(memory.weights, c, 1, rest_weights(c));
+        if (chunk.begins_inside) add_units(memory.weights, c, 1, {rest_weights(c), {}});
         if (!chunk.ends_inside) continue;
-        add_units(memory.weights, c, 1, opened_weights(c, chunk.last - 1));  // a dense one
-        memory.weights.layers += units.weights[0];
+        add_units(memory.weights, c, 1, {opened_weights(c, chunk.last - 1), {}});  // a dense one
+        memory.weights.layers += units.weights[0].trained;
         memory.weights.matrices = units.matrices[1];
     }
     return memory;

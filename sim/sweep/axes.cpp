@@ -140,16 +140,14 @@ Axis parse_axis(const std::string& text) {
     if (equals == std::string::npos || equals == 0)
         throw ConfigError("--vary " + text + ": expected KEY=A,B,C, a range as in KEY=1..64*2, or parallelism=all");
     Axis axis;
-    try {
+    at_place("--vary " + text, [&] {
         axis.key = whole_key(text.substr(0, equals));
         axis.values = values_of(std::string_view(text).substr(equals + 1));
         if (const auto twice = doubled(axis.values); !twice.empty())
             throw ConfigError(twice + " is there twice; expected every value once");
         if (is_every_split(axis) && axis.values != std::vector<std::string>{"all"})
             throw ConfigError("expected parallelism=all, or a key such as parallelism.tp");
-    } catch (const ConfigError& error) {
-        throw ConfigError("--vary " + text + ": " + error.what());
-    }
+    });
     return axis;
 }
 

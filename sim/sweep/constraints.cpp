@@ -145,11 +145,7 @@ std::vector<Constraint> parse_constraints(std::span<const std::string> texts) {
         std::string_view left = text;
         while (true) {
             const auto join = left.find(" and ");
-            try {
-                constraints.push_back(parse_one(trimmed(left.substr(0, join), " ")));
-            } catch (const ConfigError& error) {
-                throw ConfigError("--where \"" + text + "\": " + error.what());
-            }
+            constraints.push_back(at_place("--where \"" + text + "\"", [&] { return parse_one(trimmed(left.substr(0, join), " ")); }));
             if (join == std::string_view::npos) break;
             left.remove_prefix(join + 5);
         }

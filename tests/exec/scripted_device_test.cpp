@@ -45,7 +45,6 @@ public:
     [[nodiscard]] Seconds clock_error(int) const override { return Seconds(0.001); }
     [[nodiscard]] double cpu_share(int) const override { return 0.99; }
     std::vector<std::string> doubts() override { return {"a doubt"}; }
-    std::vector<TaskEstimate> estimates() override { return {{2, 7_s}}; }
     std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override {
         call("gather", rank);
         const ScriptedSample& s = now();
@@ -121,7 +120,6 @@ TEST_CASE("a sample's trace counts from the earliest begin, and exchanges from t
     CHECK(m.warmup == 2);
     CHECK(m.date.size() == 20);
     CHECK(m.idle_share == 1);
-    CHECK(m.estimates == std::vector<TaskEstimate>{{2, 7_s}});
     CHECK(m.warnings == std::vector<std::string>{"prepared for 17 s", "too few: 1 undisturbed steps", "a doubt"});
     CHECK(m.quiet);
     CHECK(seen == std::vector<std::size_t>{1});
@@ -133,8 +131,6 @@ TEST_CASE("a sample's trace counts from the earliest begin, and exchanges from t
             calls.push_back(std::string(one) + " on 0");
     calls.emplace_back("gather on 0");
     CHECK(device.calls == calls);
-    options.ask_estimates = false;
-    CHECK(execute(graph, device, options).estimates.empty());
     options.steps = 0;
     CHECK(execute(graph, device, options).steps.empty());
 }
@@ -242,7 +238,6 @@ TEST_CASE("a run's options are the experiment's, and a captured step wants two t
     CHECK(sweep_options(3).steps == 3);
     CHECK(sweep_options().warmup == 1);
     CHECK_FALSE(sweep_options().check_idle);
-    CHECK_FALSE(sweep_options().ask_estimates);
     CHECK(sweep_options().retry.extra_steps == 5);
     CHECK(sweep_options().retry.wall_time == 2_s);
     CHECK(sweep_options().median_width == 1);

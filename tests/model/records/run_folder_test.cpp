@@ -94,17 +94,6 @@ TEST_CASE("a run reads back as it was written") {
     CHECK(accepted == std::vector<double>{1, 0});
 }
 
-TEST_CASE("a device that estimates nothing leaves no table of estimates") {
-    const Folder folder;
-    Measurement estimated = two_samples();
-    for (const bool estimates : {false, true}) {
-        if (estimates) estimated.estimates = {{1, Seconds(7)}};
-        fs::remove_all(folder.path);
-        write(folder, estimated);
-        CHECK(fs::exists(folder.path / "estimates.csv") == estimates);
-    }
-}
-
 TEST_CASE("a run that is written sample by sample can be read after each") {
     const Folder folder;
     RunFolder run(folder.path.string(), small_moe(), {}, two_tasks());

@@ -11,12 +11,12 @@ using namespace stepcast;
 namespace {
 
 template <class Of>
-double dense(const Experiment& e, Of of) {
+UnitWeights weights(const Experiment& e, Of of) {
     const Routing balanced;
-    return of(LayerContext{e, rank_shape(e), rank_groups(e.parallelism), balanced}).dense;
+    return of(LayerContext{e, rank_shape(e), rank_groups(e.parallelism), balanced});
 }
 double of_layer(const Experiment& e) {
-    return dense(e, [](const LayerContext& c) { return layer_weights(c, 0); });
+    return weights(e, [](const LayerContext& c) { return layer_weights(c, 0); }).trained.dense;
 }
 
 // small_gpt() without biases: 2 norms of 2 x 64.
@@ -64,16 +64,16 @@ TEST_CASE("biases behind a sum over the ranks are on each of them") {
 TEST_CASE("frozen ends are those of a model that is trained, and nothing of them is trained") {
     Experiment e = small_gpt();
     e.workload.adapter_rank = 2;
-    const auto embedding = [&] { return dense(e, frozen_embedding); };
-    const auto head = [&] { return dense(e, frozen_head); };
+    const auto embedding = [&] { return weights(e, embedding_weights).frozen.dense; };
+    const auto head = [&] { return weights(e, head_weights).frozen.dense; };
     CHECK(embedding() == 64000 + 128 * 64);
     CHECK(head() == 64000 + 128);
     e.workload.tied = true;
     CHECK(head() == 128);
     e.parallelism.pp = 2;
     CHECK(head() == 64000 + 128);
-    CHECK(dense(e, embedding_weights) + dense(e, head_weights) == 0);
+    CHECK(weights(e, embedding_weights).trained.dense + weights(e, head_weights).trained.dense == 0);
     e.workload.adapter_rank = 0;
     CHECK(embedding() + head() == 0);
-    CHECK(dense(e, embedding_weights) == 64000 + 128 * 64);
+    CHECK(weights(e, embedding_weights).trained.dense == 64000 + 128 * 64);
 }

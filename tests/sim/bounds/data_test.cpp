@@ -15,7 +15,7 @@ struct DataStage {
     RankGroups groups;
     Routing routing;
     std::optional<LayerContext> context;
-    std::array<RankWeights, unit_kinds> weights{RankWeights{1e6, 0}, {0.7e6, 3e6}, {5e6, 0}, {4e6, 0}};
+    std::array<UnitWeights, unit_kinds> weights{UnitWeights{{1e6, 0}, {}}, {{0.7e6, 3e6}, {}}, {{5e6, 0}, {}}, {{4e6, 0}, {}}};
     UnitCounts units{2, 3, 1, 1};
     int chunks = 2;
     std::optional<OpPrices> prices;
@@ -105,7 +105,7 @@ TEST_CASE("gradients take no less than joined, nor than those that fill buckets 
     CHECK(t.least_waited == Approx(2 * flushed[0] + 3 * (flushed[1] + filled[1]) + flushed[2] + flushed[3]));
     stage.units[1] = 0;
     CHECK(stage().least_last == Approx(flushed[0]));
-    stage.weights[2] = {0.4e6, 0};  // a small embedding
+    stage.weights[2].trained = {0.4e6, 0};  // a small embedding
     CHECK(stage().least_last == Approx(stage.sum(0.4e6, all)));
     stage.units[at(UnitKind::embedding)] = 0;
     CHECK(stage().least_last == Approx(flushed[0]));

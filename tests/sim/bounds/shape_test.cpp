@@ -169,11 +169,11 @@ TEST_CASE("a shape holds the weights of every kind of unit and the matrices of e
     PricedPlans of{chained(0)};
     const BoundShape s = bound_shape(of.experiment, of.routing, of.prices);
     const LayerContext context{of.experiment, of.shape, of.groups, of.routing};
-    CHECK(s.units.weights[0] == layer_weights(context, 0));
-    CHECK(s.units.weights[1] == layer_weights(context, 1));
-    CHECK(s.units.weights[2] == embedding_weights(context));
-    CHECK(s.units.weights[0].experts == 0);
-    CHECK(s.units.weights[1].experts > 0);
+    CHECK(s.units.weights[0].trained == layer_weights(context, 0).trained);
+    CHECK(s.units.weights[1].trained == layer_weights(context, 1).trained);
+    CHECK(s.units.weights[2].trained == embedding_weights(context).trained);
+    CHECK(s.units.weights[0].trained.experts == 0);
+    CHECK(s.units.weights[1].trained.experts > 0);
     CHECK(s.units.matrices[0].sum == 0);
     for (std::size_t there = 1; there < 4; ++there) {
         std::set<Matrix> different;
@@ -195,7 +195,7 @@ TEST_CASE("a head away from a tied embedding has a copy of it") {
     PricedPlans of{e};
     const BoundShape s = bound_shape(of.experiment, of.routing, of.prices);
     const auto head = static_cast<std::size_t>(UnitKind::head);
-    CHECK(s.copied_head.dense - s.units.weights[head].dense == 500 * 64);
+    CHECK(s.copied_head.trained.dense - s.units.weights[head].trained.dense == 500 * 64);
 }
 
 TEST_CASE("prices of a group of one are nothing, and a product's price is that of its own shape") {

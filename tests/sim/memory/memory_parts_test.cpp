@@ -21,7 +21,7 @@ Bytes buffers(int zero, int dp, Bytes bucket, int pp = 1) {
     const Routing balanced;
     const LayerContext context{e, rank_shape(e), groups, balanced};
     StageWeights weights;
-    add_units(weights, context, 1, {170, 130});
+    add_units(weights, context, 1, {{170, 130}, {}});
     weights.all = weights.layers = {620, 380};  // of experts
     return memory_of(context, weights, {}).buffers;
 }
