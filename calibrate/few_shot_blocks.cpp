@@ -13,11 +13,7 @@
 namespace stepcast {
 
 LeftOut parse_block(std::string_view text) {
-    try {
-        return parse_name<LeftOut>(text);
-    } catch (const ConfigError& e) {
-        throw ConfigError("--cross-validate: " + std::string(e.what()));
-    }
+    return at_place("--cross-validate", [&] { return parse_name<LeftOut>(text); });
 }
 
 std::string block_of(const Case& what, LeftOut by) {
