@@ -26,6 +26,7 @@ struct SweepResult {
 std::vector<std::vector<double>> durations(const TaskGraph& graph, const std::vector<const Trace*>& traces);
 // Standard deviation of the logarithm, from quartiles: 1.349 of them apart in a normal distribution.
 double log_spread(const std::vector<double>& values);
+double sweep_noise(const std::vector<double>& spreads);  // their median, at most what cluster.noise takes; of none 0
 
 // "" when all sweeps were quiet, else how many were not and what to do about it.
 std::string busy_warning(std::span<const SweepResult> results);
