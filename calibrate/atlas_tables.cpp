@@ -33,14 +33,7 @@ bool names_shape(const SourceRow& tiles, const MoeLayerRow& layer, const Gpu& gp
 
 Dtype operand_dtype(const std::string& cell) { return parse_name<Dtype>(cell.substr(0, cell.find(' '))); }
 
-bool has_rate(const Gpu& gpu, Dtype dtype) {
-    try {
-        peak(gpu, dtype);
-        return true;
-    } catch (const ConfigError&) {
-        return false;
-    }
-}
+bool has_rate(const Gpu& gpu, Dtype dtype) { return gpu.peaks[dtype] > FlopsPerSecond(0); }
 
 // Kernels are told apart by name; an unmasked one and a latent one's forms are other kernels. Whole modules are sums of
 // kernels and no row of a law.

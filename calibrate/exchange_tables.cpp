@@ -101,14 +101,13 @@ FitCase exchange_case(const ExchangeRow& row) {
     const DispatchLoad load{row.tokens * copies_of_token(row) * away, row.tokens, row.bytes};
     const bool back = row.op.find("combine") != std::string::npos;
     const std::string kind = row.kernels.substr(std::min(row.kernels.size(), std::string("dispatch").size()));
-    return {fmt::format("{} of {} tokens of {} top {} of {} over {} ranks, {} SMs", row.op, row.tokens,
-                        to_string(row.bytes), row.top_k, row.experts, row.ranks, row.sms),
-            (back ? "combine" : "dispatch") + kind, "tables", row.time, [row, load, back](const Cluster& c) {
-                const bool by_expert = row.kernels == "dispatch_low_latency";
-                return by_expert ? low_latency_time(row, load, back, c)
-                                 : dispatch_law_time(load, constants(c, row.kernels), c.intra.bandwidth, row.sms);
-            },
-            1, row.row};
+    return table_case(fmt::format("{} of {} tokens of {} top {} of {} over {} ranks, {} SMs", row.op, row.tokens,
+                                  to_string(row.bytes), row.top_k, row.experts, row.ranks, row.sms),
+                      (back ? "combine" : "dispatch") + kind, row, [row, load, back](const Cluster& c) {
+                          const bool by_expert = row.kernels == "dispatch_low_latency";
+                          return by_expert ? low_latency_time(row, load, back, c)
+                                           : dispatch_law_time(load, constants(c, row.kernels), c.intra.bandwidth, row.sms);
+                      });
 }
 
 std::vector<FitPart> exchange_fits(const BuildingBlocks& blocks) {

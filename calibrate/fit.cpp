@@ -85,6 +85,13 @@ Vector log_ratios(const Problem& p, const Vector& x) {
     return out;
 }
 
+// The same, weighted and in units of the noise.
+Vector scaled_ratios(const Problem& p, const Vector& x) {
+    Vector out = log_ratios(p, x);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] *= std::sqrt(p.weights[i]) / p.noise;
+    return out;
+}
+
 Vector put(const std::vector<std::size_t>& ids, const Vector& some, Vector all) {
     for (std::size_t k = 0; k < ids.size(); ++k) all[ids[k]] = some[k];
     return all;
@@ -116,11 +123,7 @@ Vector solve(Problem& p, Vector x, int iterations) {
     }
     if (p.weights.size() != rows.size()) p.weights.assign(rows.size(), 1.0);
     for (int iteration = 0; iteration < iterations; ++iteration) {
-        const auto scaled = [&](const Vector& some) {
-            Vector out = log_ratios(p, put(free, some, x));
-            for (std::size_t i = 0; i < out.size(); ++i) out[i] *= std::sqrt(p.weights[i]) / p.noise;
-            return out;
-        };
+        const auto scaled = [&](const Vector& some) { return scaled_ratios(p, put(free, some, x)); };
         const auto with_priors = [&](const Vector& some) {
             Vector out = scaled(some);
             for (std::size_t k = 0; k < some.size(); ++k) out.push_back(some[k] / p.parameters[free[k]].sigma);
@@ -140,12 +143,7 @@ Vector solve(Problem& p, Vector x, int iterations) {
 
 // Of log predicted by log value, in units of the noise; all parameters, free or not.
 DenseMatrix sensitivities(const Problem& p, const Vector& x) {
-    const auto scaled = [&](const Vector& at) {
-        Vector out = log_ratios(p, at);
-        for (std::size_t i = 0; i < out.size(); ++i) out[i] *= std::sqrt(p.weights[i]) / p.noise;
-        return out;
-    };
-    return jacobian(scaled, chosen(p.in_data).size(), x);
+    return jacobian([&](const Vector& at) { return scaled_ratios(p, at); }, chosen(p.in_data).size(), x);
 }
 
 DenseMatrix columns_of(const DenseMatrix& m, const std::vector<std::size_t>& ids) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/answers/fit_points.h"
 #include "model/cluster.h"
 
 namespace stepcast {
@@ -40,13 +41,6 @@ struct ParameterReport {
     double data_error = 0;
     bool at_bound = false;
     friend bool operator==(const ParameterReport&, const ParameterReport&) = default;
-};
-
-// One case next to its predictions; held_out is 0 when nothing was left out.
-struct CaseResult {
-    std::string name, kind;
-    Seconds measured, fitted, held_out;
-    friend bool operator==(const CaseResult&, const CaseResult&) = default;
 };
 
 struct FitResult {

@@ -91,7 +91,7 @@ std::vector<GemmRow> above_floor(const std::vector<GemmRow>& rows) {
 }
 
 FitCase kernel_case(const KernelRow& row) {
-    return {name_of(row), row.kind, "tables", row.time, [row](const Cluster& c) { return alone(row, c); }, 1, row.row};
+    return table_case(name_of(row), row.kind, row, [row](const Cluster& c) { return alone(row, c); });
 }
 
 std::vector<FitPart> kernel_fits(const BuildingBlocks& blocks) {

@@ -15,7 +15,6 @@
 namespace stepcast {
 namespace {
 
-constexpr const char* one_group = "tables";
 constexpr int draws = 5;  // of the router, as the tables average them
 
 std::string name_of(const AttentionRow& row) {
@@ -114,9 +113,8 @@ std::vector<FitParameter> cast_parameters() {
 std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows) {
     std::vector<FitCase> cases;
     for (const CastRow& row : rows)
-        cases.push_back({fmt::format("cast {}x{} {} {}", row.rows, row.width, static_cast<int>(row.scale), row.implementation),
-                         "cast", one_group, row.time,
-                         [row](const Cluster& c) { return cast_time(row.rows, row.width, row.scale, c); }, 1, row.row});
+        cases.push_back(table_case(fmt::format("cast {}x{} {} {}", row.rows, row.width, static_cast<int>(row.scale), row.implementation),
+                                   "cast", row, [row](const Cluster& c) { return cast_time(row.rows, row.width, row.scale, c); }));
     return cases;
 }
 
@@ -156,17 +154,17 @@ Seconds narrow_time(const GemmRow& row, const Cluster& cluster) {
 NamedCases attention_cases(const std::vector<AttentionRow>& rows) {
     NamedCases cases;
     for (const AttentionRow& row : rows)
-        cases[row.kernel].push_back({name_of(row), row.kind, one_group, row.time, [row](const Cluster& c) {
-                                         return attention_law_time(row.shape, c.kernel.attention, c, GemmSetting::alone);
-                                     }, 1, row.row});
+        cases[row.kernel].push_back(table_case(name_of(row), row.kind, row, [row](const Cluster& c) {
+            return attention_law_time(row.shape, c.kernel.attention, c, GemmSetting::alone);
+        }));
     return cases;
 }
 
 FitCase attention_by_name(const AttentionRow& row) {
-    return {name_of(row), row.kind, one_group, row.time, [row](const Cluster& c) {
-                const AttentionKernel& kernel = by_name(c.kernel.attention_kernels, row.kernel, c.kernel.attention, 0.3);
-                return attention_law_time(row.shape, kernel, c, GemmSetting::alone);
-            }, 1, row.row};
+    return table_case(name_of(row), row.kind, row, [row](const Cluster& c) {
+        const AttentionKernel& kernel = by_name(c.kernel.attention_kernels, row.kernel, c.kernel.attention, 0.3);
+        return attention_law_time(row.shape, kernel, c, GemmSetting::alone);
+    });
 }
 
 bool masks_windows(const Cluster& fitted, const std::string& name, const std::vector<AttentionRow>& rows, HeldOutShare share) {
@@ -208,17 +206,16 @@ std::string kernel_of(const MoeLayerRow& row) { return row.implementation + (row
 NamedCases expert_cases(const std::vector<MoeLayerRow>& rows) {
     NamedCases cases;
     for (const MoeLayerRow& row : rows)
-        cases[kernel_of(row)].push_back(
-            {name_of(row), "moe_layer", one_group, row.time,
-             [layer = layer_of(row)](const Cluster& c) { return expert_layer_time(layer, c.kernel.experts, c); }, 1, row.row});
+        cases[kernel_of(row)].push_back(table_case(name_of(row), "moe_layer", row, [layer = layer_of(row)](const Cluster& c) {
+            return expert_layer_time(layer, c.kernel.experts, c);
+        }));
     return cases;
 }
 
 FitCase expert_by_name(const MoeLayerRow& row) {
-    return {name_of(row), "moe_layer", one_group, row.time,
-            [layer = layer_of(row), name = kernel_of(row)](const Cluster& c) {
-                return expert_layer_time(layer, by_name(c.kernel.expert_kernels, name, c.kernel.experts, 0.6), c);
-            }, 1, row.row};
+    return table_case(name_of(row), "moe_layer", row, [layer = layer_of(row), name = kernel_of(row)](const Cluster& c) {
+        return expert_layer_time(layer, by_name(c.kernel.expert_kernels, name, c.kernel.experts, 0.6), c);
+    });
 }
 
 std::vector<FitParameter> expert_parameters() {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -201,9 +202,7 @@ public:
             largest.emplace(form, best.cluster.kernel.attention);
         }
         all_.cluster.kernel.attention = kernel_of_steps(all_.cluster.kernel.attention_kernels, of_steps);
-        std::vector<FitCase> cases;
-        for (const AttentionRow& row : rows) cases.push_back(attention_by_name(row));
-        judge_named(cases, share);
+        judge_named(rows, attention_by_name, share);
     }
 
     void add_expert_kernels(const std::vector<MoeLayerRow>& all, HeldOutShare share) {
@@ -229,9 +228,7 @@ public:
             largest.emplace(dtype, found);
         }
         all_.cluster.kernel.experts = {};
-        std::vector<FitCase> cases;
-        for (const MoeLayerRow& row : rows) cases.push_back(expert_by_name(row));
-        judge_named(cases, share);
+        judge_named(rows, expert_by_name, share);
     }
 
     TablesFit finish(std::vector<FittedRange> ranges) {
@@ -321,8 +318,11 @@ private:
     }
 
     // Errors of cases whose kernels' constants stand in rows of their own.
-    void judge_named(const std::vector<FitCase>& cases, HeldOutShare share) {
-        if (cases.empty()) return;
+    template <typename Row>
+    void judge_named(const std::vector<Row>& rows, FitCase (*case_of)(const Row&), HeldOutShare share) {
+        if (rows.empty()) return;
+        std::vector<FitCase> cases;
+        std::ranges::transform(rows, std::back_inserter(cases), case_of);
         FitResult result;
         result.cluster = all_.cluster;
         result.cluster.fitted = Fitted{};

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "calibrate/building_blocks.h"
@@ -21,6 +22,12 @@ namespace stepcast {
 // cluster's switch has it.
 std::vector<FitParameter> gemm_parameters(const BuildingBlocks& blocks);
 std::vector<FitParameter> collective_parameters(const Cluster& cluster);
+
+// A row's case. All are of one group: nothing is left out in turn, the held-out tenth judges.
+template <typename Row>
+FitCase table_case(std::string name, std::string kind, const Row& row, std::function<Seconds(const Cluster&)> predict) {
+    return {std::move(name), std::move(kind), "tables", row.time, std::move(predict), 1, row.row};
+}
 
 // A row as a case: kinds "gemm", "sustained_gemm", "gemm_fp8", .. and the collectives' names. `name` holds the shape.
 FitCase gemm_case(const GemmRow& row);

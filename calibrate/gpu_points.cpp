@@ -29,8 +29,6 @@ Bytes table_bytes(const Op& op, int ranks) {
     return bytes_moved(op);
 }
 
-constexpr double most_noise = 2;  // what cluster.noise takes
-
 struct Collected {
     GpuPoints points;
     std::map<std::string, std::vector<double>> overlapped, apart;  // by kind: of the interference sweeps
@@ -172,8 +170,8 @@ GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
     });
     if (!intervals.empty()) points.issue = Seconds(median(intervals));
     points.interference = {slowdown(collected, "gemm"), slowdown(collected, "collective")};
-    if (!collected.op_spreads.empty()) points.op_noise = std::min(median(collected.op_spreads), most_noise);
-    if (!collected.step_spreads.empty()) points.step_noise = std::min(median(collected.step_spreads), most_noise);
+    points.op_noise = sweep_noise(collected.op_spreads);
+    points.step_noise = sweep_noise(collected.step_spreads);
     return points;
 }
 

@@ -54,6 +54,9 @@ public:
         flops_ += work + 1e10;
         graphs.on_each(name, op);
     }
+    void gemm(long m, long n, long k, Dtype dtype, bool accumulate = false) {
+        measure("gemm", Gemm{length(m), length(n), length(k), 1, dtype, accumulate}, dtype == Dtype::fp32 ? 12 : 1);
+    }
 
 private:
     int halvings_;
@@ -68,27 +71,20 @@ void add_gemms(GpuSweep& sweep, Dtype dtype, std::size_t every, std::size_t firs
     std::size_t next = first;
     for (const long m : rows)
         for (const long n : widths)
-            for (const long k : widths) {
-                if (next++ % every != 0) continue;
-                sweep.measure("gemm", Gemm{sweep.length(m), sweep.length(n), sweep.length(k), 1, dtype},
-                              dtype == Dtype::fp32 ? 12 : 1);
-            }
+            for (const long k : widths)
+                if (next++ % every == 0) sweep.gemm(m, n, k, dtype);
 }
 
 void add_special_gemms(GpuSweep& sweep) {
-    const auto measure = [&](long m, long n, long k, Dtype dtype, bool accumulate = false) {
-        sweep.measure("gemm", Gemm{sweep.length(m), sweep.length(n), sweep.length(k), 1, dtype, accumulate},
-                      dtype == Dtype::fp32 ? 12 : 1);
-    };
     for (const long vocabulary : {32000L, 50257L, 128256L})
         for (const long k : {768L, 2048L, 4096L})
-            for (const long rows : {1024L, 8192L}) measure(rows, vocabulary, k, Dtype::bf16);
+            for (const long rows : {1024L, 8192L}) sweep.gemm(rows, vocabulary, k, Dtype::bf16);
     for (const long tokens : {1024L, 4096L, 8192L, 16384L})  // weight gradients, added to fp32
         for (const long width : {768L, 1600L, 4096L})
-            for (const long n : {4 * width, width}) measure(width, n, tokens, Dtype::bf16, true);
+            for (const long n : {4 * width, width}) sweep.gemm(width, n, tokens, Dtype::bf16, true);
     for (const long tokens : {88L, 104L, 124L})
         for (const auto& [n, k] : {std::pair{2048L, 2048L}, {512L, 2048L}, {8192L, 2048L}, {2048L, 8192L}})
-            measure(tokens, n, k, Dtype::fp32);
+            sweep.gemm(tokens, n, k, Dtype::fp32);
     for (const long groups : {4L, 8L, 16L, 64L})
         for (const long tokens : {128L, 512L, 2048L}) {
             const std::vector<long> even(static_cast<std::size_t>(groups), sweep.length(tokens));

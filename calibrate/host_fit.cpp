@@ -56,15 +56,18 @@ double state_number(Fitted& fitted, const std::string& key, double value, double
     return as_number<double>(state(fitted, key, number(value), number(prior), error)).value_or(value);
 }
 
+FlopsPerSecond rate_of(const GemmPoint& p) {
+    return Flops(2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k)) / p.time;
+}
+
 // rate / peak = efficiency k / (k + k0), hence peak / rate = 1 / efficiency + (k0 / efficiency) / k, over shapes that
 // are large in m and n.
 void fit_gemm_law(Cluster& cluster, const HostPoints& points) {
     std::vector<double> x, y;
     for (const GemmPoint& p : points.gemms) {
         if (p.m < 256 || p.n < 256 || p.k < 64) continue;
-        const Flops work(2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k));
         x.push_back(1.0 / static_cast<double>(p.k));
-        y.push_back(cluster.gpu.peaks[Dtype::fp32] / (work / p.time));
+        y.push_back(cluster.gpu.peaks[Dtype::fp32] / rate_of(p));
     }
     if (x.size() < 5)
         throw ConfigError(fmt::format("calibrate: {} large GEMM shapes measured, expected at least 5", x.size()));
@@ -222,9 +225,7 @@ Cluster fit_host(std::span<const SweepResult> results, const std::string& proces
     cluster.gpu.name = processor;
     cluster.gpu.memory = memory;
     for (const GemmPoint& p : points.gemms)
-        cluster.gpu.peaks[Dtype::fp32] = std::max(
-            cluster.gpu.peaks[Dtype::fp32],
-            Flops(2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k)) / p.time);
+        cluster.gpu.peaks[Dtype::fp32] = std::max(cluster.gpu.peaks[Dtype::fp32], rate_of(p));
     cluster.host = no_host_costs();
     cluster.noise.op = points.op_noise;
     cluster.noise.step = points.step_noise;

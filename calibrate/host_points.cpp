@@ -101,6 +101,8 @@ double log_spread(const std::vector<double>& values) {
     return low > 0 ? std::log(quantile(values, 0.75) / low) / 1.349 : 0.0;
 }
 
+double sweep_noise(const std::vector<double>& spreads) { return spreads.empty() ? 0 : std::min(median(spreads), 2.0); }
+
 HostPoints collect_points(std::span<const SweepResult> results) {
     HostPoints points;
     Collector collector;
@@ -128,9 +130,8 @@ HostPoints collect_points(std::span<const SweepResult> results) {
     for (const auto& [kind, samples] : collector.collectives) points.collectives[kind] = curve_of(samples);
     if (!intervals.empty()) points.empty_task = Seconds(median(intervals));
     if (!collector.barriers.empty()) points.barrier = Seconds(median(collector.barriers));
-    constexpr double most_noise = 2;  // what cluster.noise takes
-    if (!op_spreads.empty()) points.op_noise = std::min(median(op_spreads), most_noise);
-    if (!step_spreads.empty()) points.step_noise = std::min(median(step_spreads), most_noise);
+    points.op_noise = sweep_noise(op_spreads);
+    points.step_noise = sweep_noise(step_spreads);
     return points;
 }
 

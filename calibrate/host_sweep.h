@@ -4,9 +4,9 @@
 #include <map>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "model/answers/fit_points.h"
 #include "model/cluster.h"
 #include "model/graph/task_graph.h"
 #include "model/records/measurement.h"
@@ -26,6 +26,7 @@ struct SweepResult {
 std::vector<std::vector<double>> durations(const TaskGraph& graph, const std::vector<const Trace*>& traces);
 // Standard deviation of the logarithm, from quartiles: 1.349 of them apart in a normal distribution.
 double log_spread(const std::vector<double>& values);
+double sweep_noise(const std::vector<double>& spreads);  // their median, at most what cluster.noise takes; of none 0
 
 // "" when all sweeps were quiet, else how many were not and what to do about it.
 std::string busy_warning(std::span<const SweepResult> results);
@@ -34,12 +35,7 @@ std::string busy_warning(std::span<const SweepResult> results);
 // and how well a fifth of the points is predicted by the others. `memory` is what one rank may use.
 Cluster fit_host(std::span<const SweepResult> results, const std::string& processor, Bytes memory);
 
-// Measured points, and a law fitted to them at the same places: for plots. Predictions interpolate the points.
-struct FittedCurve {
-    std::string name;
-    std::vector<std::pair<double, double>> measured, fitted;
-};
-// Memory passes and collectives of a fitted host: seconds against bytes, and latency + bytes / rate of each.
+// For plots. Memory passes and collectives of a fitted host: seconds against bytes, and latency + bytes / rate of each.
 std::vector<FittedCurve> fitted_curves(const Cluster& host);
 // Products of m = n: FLOP/s against k, and the law of fit_host().
 std::vector<FittedCurve> fitted_rates(const Cluster& host);

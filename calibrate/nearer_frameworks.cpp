@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <ranges>
 #include <set>
@@ -52,16 +51,12 @@ std::vector<Candidate> candidates(const FewShotRequest& request, const std::set<
 }
 
 void predict(std::vector<Candidate>& all, const std::function<bool()>& enough) {
-    std::atomic<std::size_t> next = 0;
-    const auto work = [&] {
-        for (std::size_t i = next++; i < all.size() && !enough(); i = next++) {
-            std::vector<double> errors;
-            for (const Case& c : all[i].cases)
-                errors.push_back(std::log(step_with_slopes(c, {}, {}).step / c.measured_step));
-            all[i].median = summary_of(errors, "").median;
-        }
-    };
-    on_threads(0, work);
+    each_on_threads(0, all.size(), [&](std::size_t i) {
+        if (enough()) return;
+        std::vector<double> errors;
+        for (const Case& c : all[i].cases) errors.push_back(std::log(step_with_slopes(c, {}, {}).step / c.measured_step));
+        all[i].median = summary_of(errors, "").median;
+    });
 }
 
 }  // namespace

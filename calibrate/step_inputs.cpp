@@ -19,8 +19,9 @@ StepInputs::StepInputs(const std::vector<std::string>& texts) {
         if (equals == std::string::npos || std::find(keys.begin(), keys.end(), input.key) == keys.end())
             throw ConfigError("--input " + text + ": expected KEY=VALUE or KEY=A,B,.. with a key of the experiment" +
                               did_you_mean(input.key, keys));
-        for (const std::string& word : words_of(text.substr(equals + 1)))
-            input.values.push_back(at_place("--input " + text, [&] { return csv_number(word); }));
+        at_place("--input " + text, [&] {
+            for (const std::string& word : words_of(text.substr(equals + 1))) input.values.push_back(csv_number(word));
+        });
         if (input.values.empty()) throw ConfigError("--input " + text + ": expected at least one value");
         inputs_.push_back(std::move(input));
     }

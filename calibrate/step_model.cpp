@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <mutex>
 
@@ -118,20 +117,16 @@ RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepC
         ++pass;
         const std::vector<double> factors = factors_at(x);
         RowErrors found{Vector(cases.size()), {cases.size(), keys.size(), Vector(cases.size() * keys.size())}};
-        std::atomic<std::size_t> next = 0;
         std::mutex telling;
-        const auto work = [&] {
-            for (std::size_t i = next++; i < cases.size(); i = next++) {
-                if (!rows[i]) continue;
-                const StepSlopes s = step_with_slopes(cases[i], keys, factors, !whole.empty() && whole[i]);
-                found.errors[i] = std::log(s.step / cases[i].measured_step);
-                for (std::size_t j = 0; j < keys.size(); ++j) found.slopes.at(i, j) = s.slopes[j];
-                if (!progress || i % 16 != 0) continue;
-                const std::lock_guard lock(telling);
-                progress(fmt::format("fitting: pass {}, row {} of {}", pass, i + 1, cases.size()));
-            }
-        };
-        on_threads(0, work);
+        each_on_threads(0, cases.size(), [&](std::size_t i) {
+            if (!rows[i]) return;
+            const StepSlopes s = step_with_slopes(cases[i], keys, factors, !whole.empty() && whole[i]);
+            found.errors[i] = std::log(s.step / cases[i].measured_step);
+            for (std::size_t j = 0; j < keys.size(); ++j) found.slopes.at(i, j) = s.slopes[j];
+            if (!progress || i % 16 != 0) return;
+            const std::lock_guard lock(telling);
+            progress(fmt::format("fitting: pass {}, row {} of {}", pass, i + 1, cases.size()));
+        });
         return found;
     };
 }
@@ -141,15 +136,11 @@ Vector whole_errors(const std::vector<Case>& cases, const std::vector<StepConsta
     const std::vector<std::string> keys = keys_of(constants);
     const std::vector<double> factors = factors_at(at.x);
     Vector errors = at.rows.errors;
-    std::atomic<std::size_t> next = 0;
-    const auto work = [&] {
-        for (std::size_t i = next++; i < cases.size(); i = next++) {
-            if (whole[i] || !goes_on_from_few(cases[i].experiment)) continue;
-            const Slopes s = of_whole(at_factors(cases[i].experiment, keys, factors), {});
-            errors[i] = std::log(Seconds(s.step) / cases[i].measured_step);
-        }
-    };
-    on_threads(0, work);
+    each_on_threads(0, cases.size(), [&](std::size_t i) {
+        if (whole[i] || !goes_on_from_few(cases[i].experiment)) return;
+        const Slopes s = of_whole(at_factors(cases[i].experiment, keys, factors), {});
+        errors[i] = std::log(Seconds(s.step) / cases[i].measured_step);
+    });
     return errors;
 }
 

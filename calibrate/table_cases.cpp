@@ -9,7 +9,6 @@
 namespace stepcast {
 namespace {
 
-constexpr const char* of_tables = "tables";  // one group, nothing is left out in turn: the held-out tenth judges
 constexpr int fifths = 5;
 
 int part_of(const FitCase& c, std::uint64_t parts) {
@@ -27,36 +26,24 @@ FitCase gemm_case(const GemmRow& row) {
                     row.groups > 1 ? fmt::format(" {} groups", row.groups) : "");
     if (row.groups > 1) {
         const GroupedGemm grouped{std::vector<long>(static_cast<std::size_t>(row.groups), g.m), g.n, g.k, g.dtype};
-        return {name,
-                "grouped_gemm",
-                of_tables,
-                row.time,
-                [grouped](const Cluster& c) { return grouped_gemm_law_time(grouped, c); },
-                1,
-                row.row};
+        return table_case(name, "grouped_gemm", row, [grouped](const Cluster& c) { return grouped_gemm_law_time(grouped, c); });
     }
     if (is_narrow(g.dtype))
-        return {name + (row.scaled_blocks ? " blocks" : ""), narrow_kind(row), of_tables, row.time,
-                [row](const Cluster& c) { return narrow_time(row, c); }, 1, row.row};
+        return table_case(name + (row.scaled_blocks ? " blocks" : ""), narrow_kind(row), row, [row](const Cluster& c) { return narrow_time(row, c); });
     const GemmSetting setting = row.sustained ? GemmSetting::sustained : GemmSetting::alone;
-    return {name, row.sustained ? "sustained_gemm" : "gemm", of_tables, row.time,
-            [g, setting](const Cluster& c) { return gemm_law_time(g, c, setting); }, 1, row.row};
+    return table_case(name, row.sustained ? "sustained_gemm" : "gemm", row, [g, setting](const Cluster& c) { return gemm_law_time(g, c, setting); });
 }
 
 // The path is the datasheet's, which no fit moves but what two sockets share: found once, and again where that moved.
 FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
     RingPath path = ring_path(Group{row.ranks}, cluster);
-    return {fmt::format("{} of {} over {} ranks, {} nodes", row.op, to_string(row.bytes), row.ranks, row.nodes),
-            row.op,
-            of_tables,
-            row.time,
-            [op = *collective_op(row.op, row.bytes, row.ranks, row.in_switch), path, ranks = row.ranks, socket = cluster.intra.socket_bandwidth](const Cluster& c) mutable {
-                if (c.intra.socket_bandwidth != socket) path = ring_path(Group{ranks}, c);
-                socket = c.intra.socket_bandwidth;
-                return collective_time(op, path, c);
-            },
-            1,
-            row.row};
+    return table_case(
+        fmt::format("{} of {} over {} ranks, {} nodes", row.op, to_string(row.bytes), row.ranks, row.nodes), row.op, row,
+        [op = *collective_op(row.op, row.bytes, row.ranks, row.in_switch), path, ranks = row.ranks, socket = cluster.intra.socket_bandwidth](const Cluster& c) mutable {
+            if (c.intra.socket_bandwidth != socket) path = ring_path(Group{ranks}, c);
+            socket = c.intra.socket_bandwidth;
+            return collective_time(op, path, c);
+        });
 }
 
 bool is_held_out(const FitCase& c, HeldOutShare share) {

@@ -88,10 +88,8 @@ void add_unstated(const CaseRow& row, const std::string& preset, Case& result) {
 }
 
 Case preset_case(const CaseRow& row, const std::string& preset_name, const std::string& cluster, Shelf& shelf) {
-    if (row.cell("step_s").empty()) throw ConfigError("step_s: missing; nothing to compare with");
     Case result;
-    result.measured_step = seconds_in(row, "step_s");
-    check_step(row);
+    result.measured_step = measured_step(row);
     if (!row.cell("forward_s").empty()) result.measured_forward = seconds_in(row, "forward_s");
     if (!row.cell("backward_s").empty()) result.measured_backward = seconds_in(row, "backward_s");
 

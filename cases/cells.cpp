@@ -141,13 +141,15 @@ void check_rank_product(const CaseRow& row) {
                                       of("dp"), of("cp"), product, of("gpus")));
 }
 
-void check_step(const CaseRow& row) {
+Seconds measured_step(const CaseRow& row) {
+    if (row.cell("step_s").empty()) throw ConfigError("step_s: missing; nothing to compare with");
     constexpr double rounding = 0.02;  // of throughputs printed with two or three digits
+    const Seconds step = seconds_in(row, "step_s");
     const auto said = step_by_value(row);
-    const double step = seconds_in(row, "step_s").si();
-    if (said && std::abs(*said - step) > rounding * step)
+    if (said && std::abs(*said - step.si()) > rounding * step.si())
         throw ConfigError(fmt::format("step_s: {}, but value {} {} makes {:.6g} s", row.cell("step_s"),
                                       row.cell("value"), row.cell("unit"), *said));
+    return step;
 }
 
 std::optional<Bytes> measured_peak(const CaseRow& row) {

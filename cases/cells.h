@@ -34,8 +34,8 @@ std::optional<double> number_after(std::string_view text, std::size_t at);
 
 // tp x pp x dp x cp against gpus, where both are stated.
 void check_rank_product(const CaseRow& row);
-// The step against the value that it was derived from, where the unit is a time or tokens per second of one rank.
-void check_step(const CaseRow& row);
+// The step, checked against the value that it was derived from, where the unit is a time or tokens per second of one rank.
+Seconds measured_step(const CaseRow& row);
 // "peak allocated 66.55 GiB measured", "peak reserved 50.18 GiB on rank 0" in the notes.
 std::optional<Bytes> measured_peak(const CaseRow& row);
 

@@ -59,9 +59,7 @@ Case single_layer_case(const CaseRow& row, const std::string& cluster, Shelf& sh
     result.assumptions.push_back(fmt::format("one layer in {}, forward and backward; tokens evenly over the experts",
                                              to_string(e.workload.dtype)));
     check_experiment(e);
-    if (row.cell("step_s").empty()) throw ConfigError("step_s: missing; nothing to compare with");
-    result.measured_step = seconds_in(row, "step_s");
-    check_step(row);
+    result.measured_step = measured_step(row);
     return result;
 }
 

@@ -283,9 +283,7 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     set_routing(row, e, said);
     e.readings = readings_of_row(row, e);
     check_experiment(e);
-    if (row.cell("step_s").empty()) throw ConfigError("step_s: missing; nothing to compare with");
-    result.measured_step = seconds_in(row, "step_s");
-    check_step(row);
+    result.measured_step = measured_step(row);
     result.measured_peak = measured_peak(row);
     if (!row.cell("forward_s").empty()) result.measured_forward = seconds_in(row, "forward_s");
     if (!row.cell("backward_s").empty()) result.measured_backward = seconds_in(row, "backward_s");

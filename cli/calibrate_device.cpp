@@ -48,9 +48,7 @@ void require_cores(int ranks) {
 std::string host_plots(const Cluster& cluster, const std::string& stem) {
     const auto plot = [](const std::vector<FittedCurve>& curves, const std::string& x, const std::string& y,
                          const std::string& title, const std::string& path) {
-        std::vector<CurvePlot> plots;
-        for (const FittedCurve& curve : curves) plots.push_back({curve.name, curve.measured, curve.fitted});
-        plot_curves(plots, title, x, y, path);
+        plot_curves(curves, title, x, y, path);
         return path + ".png\n";
     };
     try {
@@ -76,12 +74,10 @@ std::optional<Cluster> datasheet_of(const std::string& asked, const std::string&
 std::string gpu_plots(const TablesFit& fit, const std::string& stem) {
     std::string text;
     for (const FitResult& result : fit.results) {
-        std::vector<FitPoint> points;
-        for (const CaseResult& c : result.cases) points.push_back({c.kind, c.measured, c.fitted});
-        if (points.empty()) continue;
-        const std::string &kind = points.front().kind, path = stem + "-" + kind;
+        if (result.cases.empty()) continue;
+        const std::string &kind = result.cases.front().kind, path = stem + "-" + kind;
         try {
-            plot_fit(kind, points, fit.cluster.name, path);
+            plot_fit(kind, result.cases, fit.cluster.name, path);
             text += path + ".png\n";
         } catch (const ConfigError& error) {
             text += std::string("no plot: ") + error.what() + "\n";

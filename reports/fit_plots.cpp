@@ -12,9 +12,9 @@
 namespace stepcast {
 namespace {
 
-std::string words(const std::vector<FitPoint>& points, const std::string& cluster) {
+std::string words(const std::vector<CaseResult>& points, const std::string& cluster) {
     std::vector<double> errors;
-    for (const FitPoint& p : points) errors.push_back(std::abs(p.fitted / p.measured - 1));
+    for (const CaseResult& p : points) errors.push_back(std::abs(p.fitted / p.measured - 1));
     std::sort(errors.begin(), errors.end());
     return fmt::format("{} points on {}; median error {:.1f} %, worst {:.1f} %", errors.size(), cluster,
                        100 * errors[errors.size() / 2], 100 * errors.back());
@@ -22,15 +22,15 @@ std::string words(const std::vector<FitPoint>& points, const std::string& cluste
 
 }  // namespace
 
-void plot_fit(const std::string& title, const std::vector<FitPoint>& points, const std::string& cluster, const std::string& path) {
+void plot_fit(const std::string& title, const std::vector<CaseResult>& points, const std::string& cluster, const std::string& path) {
     if (points.empty()) throw ConfigError(path + ".png: no points to plot; expected at least one");
-    std::map<std::string, std::vector<FitPoint>> series;
-    for (const FitPoint& point : points) series[point.kind].push_back(point);
+    std::map<std::string, std::vector<CaseResult>> series;
+    for (const CaseResult& point : points) series[point.kind].push_back(point);
     Plot plot;
     std::size_t index = 0;
     for (auto& [kind, members] : series) {
-        std::ranges::sort(members, {}, &FitPoint::fitted);
-        plot.add_block(fmt::format("data{}", index), members, [](const FitPoint& p) {
+        std::ranges::sort(members, {}, &CaseResult::fitted);
+        plot.add_block(fmt::format("data{}", index), members, [](const CaseResult& p) {
             return fmt::format("{:.6g} {:.6g}\n", 1e6 * p.fitted.si(), p.fitted / p.measured);
         });
         plot.add(fmt::format("$data{} using 1:2 with points pt {} ps 0.6 lc rgb '{}'", index, point_type(index),

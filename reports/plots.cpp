@@ -210,7 +210,7 @@ std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparis
     return names;
 }
 
-void plot_curves(const std::vector<CurvePlot>& curves, const std::string& title, const std::string& x_label,
+void plot_curves(const std::vector<FittedCurve>& curves, const std::string& title, const std::string& x_label,
                  const std::string& y_label, const std::string& path) {
     Plot plot;
     std::size_t left_out = 0;

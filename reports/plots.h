@@ -4,11 +4,11 @@
 
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cases/cases.h"
 #include "model/answers/explanation.h"
+#include "model/answers/fit_points.h"
 #include "model/answers/gantt.h"
 #include "model/answers/kernel_comparison.h"
 #include "model/answers/sweep_answer.h"
@@ -35,11 +35,7 @@ std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparis
 
 // Measured points and a curve through or next to them, log-log: calibration sweeps. Points at or below 0 cannot be
 // shown; the title says how many.
-struct CurvePlot {
-    std::string name;
-    std::vector<std::pair<double, double>> measured, fitted;
-};
-void plot_curves(const std::vector<CurvePlot>& curves, const std::string& title, const std::string& x_label,
+void plot_curves(const std::vector<FittedCurve>& curves, const std::string& title, const std::string& x_label,
                  const std::string& y_label, const std::string& path);
 
 // Predicted over measured minus 1, in percent, of every predicted case: against the measured step and against the length of
@@ -86,10 +82,6 @@ std::vector<std::string> plot_kernels(const KernelComparisons& kernels, const st
 
 // Fitted over measured against the fitted time, both logarithmic: a perfect law lies on the line at 1. One colour
 // a kind of op.
-struct FitPoint {
-    std::string kind;
-    Seconds measured, fitted;
-};
-void plot_fit(const std::string& title, const std::vector<FitPoint>& points, const std::string& cluster, const std::string& path);
+void plot_fit(const std::string& title, const std::vector<CaseResult>& points, const std::string& cluster, const std::string& path);
 
 }  // namespace stepcast

@@ -1,6 +1,7 @@
 #include "sim/on_threads.h"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -29,6 +30,13 @@ void on_threads(int count, const std::function<void()>& work) {
         guarded();
     }
     if (failure) std::rethrow_exception(failure);
+}
+
+void each_on_threads(int count, std::size_t size, const std::function<void(std::size_t)>& work) {
+    std::atomic<std::size_t> next = 0;
+    on_threads(count, [&] {
+        for (std::size_t i = next++; i < size; i = next++) work(i);
+    });
 }
 
 }  // namespace stepcast

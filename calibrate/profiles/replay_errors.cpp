@@ -1,14 +1,10 @@
 #include "calibrate/profiles/replay.h"
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
 #include <limits>
-#include <map>
-#include <tuple>
 #include <utility>
 
-#include "sim/engine/simulate.h"
+#include "sim/explain/explain.h"
 
 namespace stepcast {
 namespace {
@@ -46,27 +42,8 @@ DeviceUse use_of(const TaskGraph& graph, const Trace& trace, int rank) {
 }
 
 std::vector<KindError> kinds_of(const Replay& r, int rank) {
-    std::map<std::pair<Phase, std::string_view>, KindError> sums;
-    const auto of = [&](TaskId t) { return std::pair(r.graph.phase(t), kind_name(r.graph.op(t))); };
-    for (TaskId t = 0; t < r.graph.size(); ++t) {
-        if (std::ranges::none_of(r.graph.places(t), [&](const Place& p) { return p.rank() == rank && on_device(p.lane()); })) continue;
-        KindError& sum = sums[of(t)];
-        std::tie(sum.phase, sum.kind) = of(t);
-        sum.predicted += r.table[t];
-        sum.measured += r.measured[t];
-    }
-    Timeline timeline;
-    std::vector<KindError> kinds;
-    for (auto& [kind, sum] : sums) {
-        Costs swapped{r.measured, std::vector<Seconds>(r.graph.size())};
-        for (TaskId t = 0; t < r.graph.size(); ++t)
-            if (of(t) == kind) swapped.duration[t] = r.table[t];
-        run_in_order(r.graph, swapped, timeline);
-        sum.effect = timeline.end - r.step.error.replayed;
-        kinds.push_back(sum);
-    }
-    std::ranges::stable_sort(kinds, std::greater{}, [](const KindError& k) { return std::abs(k.effect.si()); });
-    return kinds;
+    return kind_errors(r.graph, {r.measured, std::vector<Seconds>(r.graph.size())}, r.step.error.replayed, r.table,
+                       [&](const Place& p) { return p.rank() == rank && on_device(p.lane()); });
 }
 
 }  // namespace stepcast

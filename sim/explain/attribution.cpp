@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -13,29 +13,31 @@
 #include "sim/engine/simulate.h"
 
 namespace stepcast {
-namespace {
 
-using Kind = std::pair<Phase, std::string_view>;
-
-Kind kind_of(const TaskGraph& graph, TaskId t) { return {graph.phase(t), kind_name(graph.op(t))}; }
-
-// Durations of both sides, per kind, of the tasks in which the rank takes part.
-std::map<Kind, KindError> sums_of(const TaskGraph& graph, const Costs& predicted, const std::vector<Seconds>& measured,
-                                  int rank) {
-    std::map<Kind, KindError> sums;
+std::vector<KindError> kind_errors(const TaskGraph& graph, const Costs& measured, Seconds replayed, const std::vector<Seconds>& predicted,
+                                   const std::function<bool(const Place&)>& counted) {
+    const auto of = [&](TaskId t) { return std::pair(graph.phase(t), kind_name(graph.op(t))); };
+    std::map<std::pair<Phase, std::string_view>, KindError> sums;
     for (TaskId t = 0; t < graph.size(); ++t) {
-        if (std::ranges::none_of(graph.places(t), [&](const Place& place) { return place.rank() == rank; })) continue;
-        const Kind kind = kind_of(graph, t);
-        KindError& sum = sums[kind];
-        sum.kind = kind.second;
-        sum.phase = kind.first;
-        sum.predicted += predicted.duration[t];
-        sum.measured += measured[t];
+        if (std::ranges::none_of(graph.places(t), counted)) continue;
+        KindError& sum = sums[of(t)];
+        std::tie(sum.phase, sum.kind) = of(t);
+        sum.predicted += predicted[t];
+        sum.measured += measured.duration[t];
     }
-    return sums;
+    Timeline timeline;
+    std::vector<KindError> kinds;
+    for (auto& [kind, sum] : sums) {
+        Costs swapped = measured;
+        for (TaskId t = 0; t < graph.size(); ++t)
+            if (of(t) == kind) swapped.duration[t] = predicted[t];
+        run_in_order(graph, swapped, timeline);
+        sum.effect = timeline.end - replayed;
+        kinds.push_back(sum);
+    }
+    std::ranges::stable_sort(kinds, std::ranges::greater{}, [](const KindError& k) { return std::abs(k.effect.si()); });
+    return kinds;
 }
-
-}  // namespace
 
 ErrorAttribution attribute_error(const Experiment& e, const std::vector<Seconds>& durations, Seconds measured) {
     const TaskGraph graph = build_step(e, routing_of(e), Folding::never);
@@ -52,15 +54,8 @@ ErrorAttribution attribute_error(const Experiment& e, const std::vector<Seconds>
     const Costs replay{durations, predicted.issue};
     run_in_order(graph, replay, timeline);
     attribution.replayed = timeline.end;
-    for (auto& [kind, sum] : sums_of(graph, predicted, durations, slowest_rank(graph, timeline))) {
-        Costs swapped = replay;
-        for (TaskId t = 0; t < graph.size(); ++t)
-            if (kind_of(graph, t) == kind) swapped.duration[t] = predicted.duration[t];
-        run_in_order(graph, swapped, timeline);
-        sum.effect = timeline.end - attribution.replayed;
-        attribution.kinds.push_back(sum);
-    }
-    std::ranges::stable_sort(attribution.kinds, std::ranges::greater{}, [](const KindError& kind) { return std::abs(kind.effect.si()); });
+    const int last = slowest_rank(graph, timeline);
+    attribution.kinds = kind_errors(graph, replay, timeline.end, predicted.duration, [&](const Place& p) { return p.rank() == last; });
     return attribution;
 }
 

@@ -1,6 +1,9 @@
 // Why a step takes what it takes: its critical path and elasticities, what its cost rests on, where an error comes from.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "model/answers/traced_step.h"
 #include "model/answers/explanation.h"
 #include "model/answers/forecast.h"
@@ -19,6 +22,11 @@ Explanation explain(const Experiment& experiment);
 // `durations`: measured, by task id of the unfolded step of this experiment (median_durations() of its execution).
 // Issue costs are the cost model's in both. Throws ConfigError when the step has another number of tasks.
 ErrorAttribution attribute_error(const Experiment& experiment, const std::vector<Seconds>& durations, Seconds measured);
+
+// Durations of both sides by kind and phase, of the tasks that are at one of these places, and what the step would gain or lose if only
+// those of a kind took what is predicted; the largest effect first. `replayed`: the step with the measured costs.
+std::vector<KindError> kind_errors(const TaskGraph& graph, const Costs& measured, Seconds replayed, const std::vector<Seconds>& predicted,
+                                   const std::function<bool(const Place&)>& counted);
 
 // How much of a step rests on constants that were determined on its device, and how much on priors.
 

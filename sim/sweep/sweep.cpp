@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <set>
 
 #include <fmt/format.h>
@@ -83,14 +82,10 @@ bool has_drawn_routing(const Experiment& e) {
 std::vector<SweepRow> rows_of(const SweepSpace& space, const std::optional<Training>& training,
                               const SweepSearch& search, const std::vector<Incumbent>& wanted, int threads) {
     std::vector<SweepRow> rows(wanted.size());
-    std::atomic<std::size_t> next = 0;
-    const auto work = [&] {
-        for (std::size_t i = next++; i < wanted.size(); i = next++) {
-            const auto& [candidate, step] = search.simulated().at(wanted[i].id);
-            rows[i] = row_of(space, training, candidate, step);
-        }
-    };
-    on_threads(threads, work);
+    each_on_threads(threads, wanted.size(), [&](std::size_t i) {
+        const auto& [candidate, step] = search.simulated().at(wanted[i].id);
+        rows[i] = row_of(space, training, candidate, step);
+    });
     return rows;
 }
 

@@ -274,7 +274,7 @@ TEST_CASE("errors stand along the measured step and along the length of the sequ
 
 // Points of a kind by rising fitted time in us, and fitted over measured: errors of 25, 50, 12.5 and twice 0 %, the middle of which is 12.5.
 TEST_CASE("a fit is drawn as fitted over measured, a colour a kind") {
-    const std::vector<FitPoint> points{{"gemm", Seconds(4e-6), Seconds(5e-6)}, {"cast", Seconds(4e-6), Seconds(2e-6)}, {"gemm", Seconds(4e-6), Seconds(3.5e-6)}, {"tick", Seconds(1), Seconds(1)}, {"tick", Seconds(2), Seconds(2)}};
+    const std::vector<CaseResult> points{{"", "gemm", Seconds(4e-6), Seconds(5e-6), {}}, {"", "cast", Seconds(4e-6), Seconds(2e-6), {}}, {"", "gemm", Seconds(4e-6), Seconds(3.5e-6), {}}, {"", "tick", Seconds(1), Seconds(1), {}}, {"", "tick", Seconds(2), Seconds(2), {}}};
     const std::string script = script_of("fit", [&](const std::string& path) { plot_fit("kernels", points, "dgx", path); });
     CHECK_THAT(script, Contains("$data0 << EOD\n2 0.5\nEOD\n") && Contains("$data1 << EOD\n3.5 0.875\n5 1.25\nEOD\n"));
     CHECK_THAT(script, Contains("5 points on dgx; median error 12.5 %, worst 50.0 %") && Contains("kernels: fitted law against measurement"));

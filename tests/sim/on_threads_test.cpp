@@ -1,8 +1,10 @@
 #include "sim/on_threads.h"
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <stdexcept>
+#include <vector>
 
 namespace stepcast {
 namespace {
@@ -15,6 +17,13 @@ TEST_CASE("threads: each of them runs the work once, and all have ended before t
     CHECK(runs == 6);
     CHECK(threads_or_cores(3) == 3);
     CHECK(threads_or_cores(0) >= 1);
+}
+
+TEST_CASE("threads: each number below the size is worked on once, whichever thread takes it") {
+    std::vector<std::atomic<int>> runs(100);
+    each_on_threads(4, runs.size(), [&](std::size_t i) { ++runs[i]; });
+    CHECK(std::ranges::all_of(runs, [](const std::atomic<int>& count) { return count == 1; }));
+    each_on_threads(4, 0, [](std::size_t) { throw std::logic_error("there is none"); });
 }
 
 // A thread that lets an exception out ends the whole program: it has to come back to the caller, also when the caller's own
