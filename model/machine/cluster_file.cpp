@@ -16,6 +16,7 @@ namespace {
 bool is_fitted(const std::string& path) { return path == "fitted" || path.starts_with("fitted."); }
 
 bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
+    if (entry.path == "fitted") return false;  // a value where the table belongs
     if (entry.path != "fitted.rows.hashes") return read_field(entry.path.substr(std::string_view("fitted.").size()), entry.value, fitted);
     std::vector<std::string> lines;
     read_value(entry.value, lines);

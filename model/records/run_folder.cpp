@@ -267,11 +267,13 @@ RunRecord read_run(const std::string& folder) {
     RunHead head;
     each_entry(read_toml((root / "run.toml").string()).entries,
                [&](const TomlEntry& entry) {
-                   return read_field(entry.path, entry.value, head) || read_field(entry.path, entry.value, record.measurement);
+                   if (!read_field(entry.path, entry.value, head)) return read_field(entry.path, entry.value, record.measurement);
+                   if (entry.path == "overrides")
+                       for (const std::string& text : head.overrides) record.overrides.push_back(parse_override(text));
+                   return true;
                },
                [](const TomlEntry& entry) { return entry.path + ": unknown key"; });
     record.graph_stamp = head.graph_stamp;
-    for (const std::string& text : head.overrides) record.overrides.push_back(parse_override(text));
     record.experiment = head.format == 2 ? read_whole_experiment(root, head) : read_named_experiment(root, head, record);
     const std::string samples = (root / "run.csv").string();
     record.measurement.steps = steps_of(read_measurements(samples), samples);

@@ -178,6 +178,7 @@ TEST_CASE("a run whose files were changed afterwards is refused with the file th
         {"run.csv", "cpu_share,-1,0", "accepted,-1,0", ""},
         {"run.csv", "optimizer,-1,1", "optimizer,-1,0", "run.csv: step 0 has 8 values"},
         {"run.toml", "format = 2", "format = 3", "run.toml:1:10: format: 3 is out of range; expected 1 to 2"},
+        {"run.toml", "workload.hidden=128", "128", "run.toml:3:13: overrides: --set 128: expected KEY=VALUE"},
     };
     for (const auto& [file, from, to, expected] : changes) {
         INFO(file << ": " << from << " -> " << to);
