@@ -192,9 +192,10 @@ std::string man(const CLI::App& app) {
 }  // namespace
 
 std::string generate(const std::string& what, const std::vector<std::string>& typed, const CLI::App& app) {
+    if (what == "words") return completion(app, typed);
+    if (!typed.empty()) throw ConfigError("\"" + typed.front() + "\" is no argument of generate " + what);
     if (what == "bash") return std::string(bash);
     if (what == "zsh") return std::string(zsh);
-    if (what == "words") return completion(app, typed);
     if (what == "man") return man(app);
     if (what == "keys") return keys();
     constexpr std::array<std::pair<std::string_view, PresetKind>, 4> presets{{{"experiments", PresetKind::experiment},

@@ -9,6 +9,7 @@ for what in man bash zsh; do
     cp .stdout $what
 done
 refused 'expected bash, zsh, man' -- generate fish
+refused '"zsh" is no argument of generate man' -- generate man zsh
 run 0 --help
 ! grep -q generate .stdout || fail "--help shows the verb generate"
 
