@@ -91,7 +91,7 @@ struct CastCosts {
     friend bool operator==(const CastCosts&, const CastCosts&) = default;
 };
 
-// Gemm: sim/costs/gemm_law.h. Fused: sim/op_costs.h. Memory passes: bytes / (efficiency * datasheet bandwidth) + launch.
+// Gemm: sim/costs/gemm_law.h. Fused and memory passes: sim/costs/op_costs.cpp; a pass takes bytes / (efficiency * datasheet bandwidth) + launch.
 // A tile's rate of 0: the library never uses it. Defaults beyond the first tiles switch their effect off.
 struct KernelCosts {
     KEY(Seconds, launch, Seconds(2.4e-6), "fixed device-side cost of a kernel", 0, upto::seconds);

@@ -77,7 +77,7 @@ struct Parallelism {
     KEY(Dtype, gradient_dtype, Dtype::fp32, "element type of accumulated and reduced gradients");
     KEY(bool, eager, false, "element-wise passes run operation by operation, with twice the traffic");  // see Planner
     KEY(double, eager_traffic, 2, "eager: bytes of element-wise passes over those of fused ones", 0.5, 10);
-    KEY(bool, unfused, false, "each element-wise operation is a kernel by itself");  // model/transformer/operations.h
+    KEY(bool, unfused, false, "each element-wise operation is a kernel by itself");  // model/block/unfused.h
     KEY(bool, eager_script, false, "one rank: each operator is the kernels that an eager PyTorch script launches for it");  // model/eager/
     KEY(bool, fused_accumulation, true, "weight-gradient GEMMs add into the accumulated gradients themselves");
     KEY(bool, expert_tensor_parallel, true, "each expert is split over the tensor-parallel ranks");  // else ep counts them too

@@ -13,7 +13,7 @@ bool exchanges_data(const Experiment& e) {
 
 }  // namespace
 
-// Where each switch is read: model/transformer/tensor_parallel.h, hops.cpp, data_parallel.cpp, step.cpp.
+// Where each switch is read: model/block/split_linear.h, model/transformer/{hops.h,data_parallel.cpp,step.cpp}.
 Parallelism without_idle_switches(const Experiment& e) {
     Parallelism p = e.parallelism;
     if (e.workload.kind != Workload::Kind::transformer) return p;
