@@ -101,6 +101,19 @@ const Kernel& by_name(const std::vector<Kernel>& kernels, const std::string& nam
     return *nearest;
 }
 
+const AttentionKernel& kernel_for(const AttentionRow& row, const Cluster& c) {
+    return by_name(c.kernel.attention_kernels, row.kernel, c.kernel.attention, least_of_attention);
+}
+const ExpertKernel& kernel_for(const MoeLayerRow& row, const Cluster& c) {
+    return by_name(c.kernel.expert_kernels, kernel_of(row), c.kernel.experts, least_of_experts);
+}
+
+template <typename Kernel>
+std::string other_name(const Kernel& kernel, const std::string& name) {
+    if (kernel.name == name) return "";
+    return kernel.name.empty() ? "the cluster's kernel of no name" : kernel.name;
+}
+
 }  // namespace
 
 std::vector<FitParameter> cast_parameters() {
@@ -166,8 +179,7 @@ NamedCases attention_cases(const std::vector<AttentionRow>& rows) {
 
 FitCase attention_by_name(const AttentionRow& row) {
     return table_case(name_of(row), row.kind, row, [row](const Cluster& c) {
-        const AttentionKernel& kernel = by_name(c.kernel.attention_kernels, row.kernel, c.kernel.attention, least_of_attention);
-        return attention_law_time(row.shape, kernel, c, GemmSetting::alone);
+        return attention_law_time(row.shape, kernel_for(row, c), c, GemmSetting::alone);
     });
 }
 
@@ -217,10 +229,13 @@ NamedCases expert_cases(const std::vector<MoeLayerRow>& rows) {
 }
 
 FitCase expert_by_name(const MoeLayerRow& row) {
-    return table_case(name_of(row), "moe_layer", row, [layer = layer_of(row), name = kernel_of(row)](const Cluster& c) {
-        return expert_layer_time(layer, by_name(c.kernel.expert_kernels, name, c.kernel.experts, least_of_experts), c);
+    return table_case(name_of(row), "moe_layer", row, [row, layer = layer_of(row)](const Cluster& c) {
+        return expert_layer_time(layer, kernel_for(row, c), c);
     });
 }
+
+std::string stand_in(const AttentionRow& row, const Cluster& cluster) { return other_name(kernel_for(row, cluster), row.kernel); }
+std::string stand_in(const MoeLayerRow& row, const Cluster& cluster) { return other_name(kernel_for(row, cluster), kernel_of(row)); }
 
 std::vector<FitParameter> expert_parameters() {
     return {{"kernel.experts.launch", "20 us", 0.7, "1 us", "300 us"},

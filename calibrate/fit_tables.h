@@ -114,12 +114,15 @@ Seconds narrow_time(const GemmRow& row, const Cluster& cluster);  // with the ca
 
 using NamedCases = std::map<std::string, std::vector<FitCase>>;
 
-// Predicted by the nameless kernel, which a fit moves; `by_name` by the one of the row's name, else by the nameless one.
+// Predicted by the nameless kernel, which a fit moves; `by_name` by the one of the row's name, else by the one named most alike, else by
+// the nameless one. stand_in names the kernel that a row is priced as where the cluster has none of its name, "" where it has.
 NamedCases attention_cases(const std::vector<AttentionRow>& rows);
 NamedCases expert_cases(const std::vector<MoeLayerRow>& rows);
 std::string kernel_of(const MoeLayerRow& row);
 FitCase attention_by_name(const AttentionRow& row);
 FitCase expert_by_name(const MoeLayerRow& row);
+std::string stand_in(const AttentionRow& row, const Cluster& cluster);
+std::string stand_in(const MoeLayerRow& row, const Cluster& cluster);
 // Sliding windows of the nameless kernel's rows take far longer than their keys would: it walks over all and masks them.
 bool masks_windows(const Cluster& fitted, const std::string& name, const std::vector<AttentionRow>& rows, HeldOutShare share);
 std::vector<FitParameter> attention_parameters(const std::string& name, const std::vector<AttentionRow>& rows);  // of one kernel

@@ -152,6 +152,8 @@ private:
     void add_attention(const AttentionRow& row) {
         KernelComparison k;
         k.dtype = to_string(row.shape.op.dtype);
+        k.kernel = row.kernel;
+        k.stand_in = stand_in(row, cluster_);
         k.work = flops_of(row.shape.op);
         k.peak = peak(cluster_.gpu, row.shape.op.dtype);
         add(attention_by_name(row), std::move(k), cluster_);
@@ -166,6 +168,8 @@ private:
     void add_layer(const MoeLayerRow& row) {
         KernelComparison k;
         k.dtype = to_string(row.dtype);
+        k.kernel = kernel_of(row);
+        k.stand_in = stand_in(row, cluster_);
         const double slots = static_cast<double>(row.tokens) * row.top_k / row.ep;
         const auto width = row.ffn / row.tp;  // of a shard, whole
         k.work = Flops(6 * slots * static_cast<double>(row.hidden) * static_cast<double>(width));

@@ -123,7 +123,7 @@ void add_kernels(Json& j, const KernelComparisons& kernels) {
             if (k.evidence == one) chosen.push_back(k);
         evidence[key_of(one)] = kernel_errors(kernel_summary_of(chosen));
     }
-    for (const KernelComparison& k : kernels.rows)
+    for (const KernelComparison& k : kernels.rows) {
         rows.push_back({{"kind", k.kind},
                         {"device", k.device},
                         {"dtype", k.dtype},
@@ -136,6 +136,8 @@ void add_kernels(Json& j, const KernelComparisons& kernels) {
                         {"predicted_s", number(k.predicted)},
                         {"error", number(relative_error(k))},
                         {"evidence", key_of(k.evidence)}});
+        if (!k.stand_in.empty()) rows.back().update({{"kernel", k.kernel}, {"priced_as", k.stand_in}});
+    }
     for (const KernelRefusal& r : kernels.refused)
         refused.push_back({{"device", r.device}, {"rows", r.rows}, {"reason", r.reason}});
     j["kernels"] = sums;

@@ -87,6 +87,15 @@ std::string clusters_line(const Rows& rows) {
     return fmt::format("predicted by cluster: {}", fmt::join(pairs, ", "));
 }
 
+std::vector<std::string> stand_ins(const Rows& rows) {
+    std::map<std::string, int> counts;
+    for (const KernelComparison& k : rows)
+        if (!k.stand_in.empty()) ++counts[fmt::format("{} as {} on {}", k.kernel, k.stand_in, k.cluster)];
+    std::vector<std::string> lines;
+    for (const auto& [what, count] : counts) lines.push_back(fmt::format("not calibrated by its name, priced as another kernel: {} ({} rows)", what, count));
+    return lines;
+}
+
 }  // namespace
 
 KernelSummary kernel_summary_of(const Rows& rows) {
@@ -139,6 +148,7 @@ std::string kernel_table(const KernelComparisons& kernels) {
         text += text_of(by_kind) + "\n" + text_of(by_size);
         for (const std::string& sentence : evidence_lines(kernels.rows)) text += wrapped(sentence);
         text += wrapped(clusters_line(kernels.rows));
+        for (const std::string& sentence : stand_ins(kernels.rows)) text += wrapped(sentence);
     }
     for (const std::string& sentence : refusals(kernels)) text += wrapped(sentence);
     return text;
@@ -150,6 +160,7 @@ PageSection kernel_section(const KernelComparisons& kernels) {
     for (const KernelSummary& s : kernel_summaries(kernels)) add_row(table, {{s.kind}, {s.device}, {s.dtype}}, s);
     PageSection section{.title = "Kernels and collectives", .tables = {table}, .sentences = evidence_lines(kernels.rows)};
     if (!kernels.rows.empty()) section.sentences.push_back(clusters_line(kernels.rows));
+    for (std::string& sentence : stand_ins(kernels.rows)) section.sentences.push_back(std::move(sentence));
     for (std::string& sentence : refusals(kernels)) section.sentences.push_back(std::move(sentence));
     return section;
 }

@@ -14,6 +14,8 @@ struct KernelComparison {
     std::string cluster;       // that predicted it
     std::string dtype;         // "" where the row has none
     std::string name;          // the shape
+    std::string kernel;        // of attention and expert layers: as the table names it
+    std::string stand_in;      // the kernel whose constants priced it, where the cluster has none of its name
     Flops work;                // 0 of collectives and passes
     Bytes bytes;               // operands read and written; payload of a collective
     FlopsPerSecond peak;       // of the device in this dtype

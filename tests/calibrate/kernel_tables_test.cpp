@@ -199,10 +199,14 @@ TEST_CASE("an expert layer takes as long as its heaviest rank") {
     c.kernel.expert_kernels[1].name = "bf16 fast 1.2.3 grouped GEMM";
     row.implementation = "bf16 fast 1.3.0rc2 fused";
     CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, c.kernel.expert_kernels[0], c).si()));
+    CHECK(stand_in(row, c) == "bf16 fast 1.2.3 fused");
     row.implementation = "bf16 fast 1.3.0rc2 GEMM, grouped";
     CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, own, c).si()));
     row.implementation = "fp8 slow 1.2.3 fused";
     CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, c.kernel.experts, c).si()));
+    CHECK(stand_in(row, c) == "the cluster's kernel of no name");
+    row.implementation = "bf16 fast 1.2.3 fused";
+    CHECK(stand_in(row, c).empty());
     c.kernel.expert_kernels.clear();
     row.implementation = "bf16 fused";
 

@@ -173,6 +173,18 @@ TEST_CASE("errors of kernels are summed up by kind and by size") {
     CHECK_THAT(table, Contains(": 5, median error 10.0 %, mean 33.0 %, bias +33.0 %,\n  worst +100.0 %"));
 }
 
+TEST_CASE("a kernel that was priced as another is named, with its rows") {
+    KernelComparisons all;
+    for (const char* name : {"flash 2", "flash 2", "flash 3"}) {
+        all.rows.push_back(kernel("attention", "A", 10, 11));
+        all.rows.back().kernel = name;
+        if (std::string_view(name) == "flash 2") all.rows.back().stand_in = "flash 3";
+    }
+    CHECK_THAT(kernel_table(all), Contains("\nnot calibrated by its name, priced as another kernel: flash 2 as flash 3 on dgx (2 rows)\n"));
+    all.rows.erase(all.rows.begin(), all.rows.begin() + 2);
+    CHECK_THAT(kernel_table(all), !Contains("priced as"));
+}
+
 // 20, 200 and 2000 us are of the longer class: 1e6 times each of these is exactly that.
 TEST_CASE("a kernel at the bound of two classes is of the longer") {
     KernelComparisons all;
