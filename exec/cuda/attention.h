@@ -9,20 +9,8 @@ namespace stepcast {
 void prepare_attention(Products& products, const Attention& op);
 
 // Every sequence and head has Q[seq_q,head_dim], K[seq_k,head_dim], V[seq_k,value_dim] and O[seq_q,value_dim], packed, in
-// score_element(dtype); `scores` holds batch * heads * seq_q * seq_k and is left as the softmax.
-struct AttentionOperands {
-    const void *q, *k, *v;
-    void *out, *scores;
-};
-void attend(Products& products, const Attention& op, const AttentionOperands& operands, void* workspace,
-            cudaStream_t stream);
-
-// Gradients for the gradient `d_out` of the result, from the softmax that the forward left; `scores` as above, in use.
-struct AttentionGradientOperands {
-    const void *q, *k, *v, *softmax, *d_out;
-    void *d_q, *d_k, *d_v, *scores;
-};
-void attend_backward(Products& products, const Attention& op, const AttentionGradientOperands& operands,
-                     void* workspace, cudaStream_t stream);
+// score_element(dtype). In: Q, K, V; out: the softmax over batch * heads * seq_q * seq_k scores, and O. Backward, in: Q, K, V, the
+// softmax that the forward left and the gradient of O; out: room for scores, and the gradients of Q, K and V.
+void attend(Products& products, const Attention& op, const CudaOperands& at, void* workspace, cudaStream_t stream);
 
 }  // namespace stepcast

@@ -8,6 +8,7 @@
 #include "exec/cuda/check.h"
 #include "exec/footprint.h"
 #include "model/errors.h"
+#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 
@@ -46,49 +47,61 @@ struct Needs {
     std::size_t index, count;
 
     Need operator()(const Gemm& op) const {
-        const auto batch = static_cast<double>(op.batch);
-        const double result = op.accumulate ? 4.0 : static_cast<double>(size_of(result_of(op.dtype)));
-        return {element_of(op.dtype), batch * (area(op.m, op.k) + area(op.k, op.n)) * bytes(op.dtype),
-                batch * area(op.m, op.n) * result};
+        const double size = bytes(op.dtype), batch = static_cast<double>(op.batch);
+        return {element_of(op.dtype),
+                {batch * area(op.m, op.k) * size, batch * area(op.k, op.n) * size},
+                {batch * area(op.m, op.n) * (op.accumulate ? 4 : result_bytes(op.dtype))}};
     }
     Need operator()(const GroupedGemm& op) const {
-        const Footprint sizes = footprint(op, index, count);
-        double padding = 0;
-        for (const long rows : op.rows) padding += area(stored_rows(op, rows) - rows, op.k + op.n);
-        return {element_of(op.dtype), (sizes.input + padding) * bytes(op.dtype),
-                sizes.output * static_cast<double>(size_of(result_of(op.dtype)))};
+        long rows = 0, groups = 0;
+        for (const long all : op.rows) {
+            rows += stored_rows(op, all);
+            groups += all > 0;
+        }
+        const double size = bytes(op.dtype), result = result_bytes(op.dtype), weights = static_cast<double>(groups) * area(op.k, op.n);
+        const double a = area(rows, op.k), c = area(rows, op.n);
+        if (op.weight_gradient) return {element_of(op.dtype), {a * size, c * size}, {weights * result}};
+        return {element_of(op.dtype), {a * size, weights * size}, {c * result}};
     }
+    // Other ranks fetch from the begin of the inputs, so that those hold what is moved; what arrives lies behind the result.
     Need operator()(const FusedGemm& op) const {
         const long rows = op.blocks * op.rows_per_block;
         const double moved = static_cast<double>(op.remote_blocks) * op.remote_bytes_per_block.si();
-        return {element_of(op.dtype), std::max((area(rows, op.k) + area(op.k, op.n)) * bytes(op.dtype), moved),
-                std::max(area(rows, op.n) * static_cast<double>(size_of(result_of(op.dtype))), moved) + moved};
+        const double a = area(rows, op.k) * bytes(op.dtype), b = area(op.k, op.n) * bytes(op.dtype);
+        return {element_of(op.dtype),
+                {a, std::max(b, moved - a)},
+                {std::max(area(rows, op.n) * result_bytes(op.dtype), moved), moved}};
     }
     Need operator()(const Attention& op) const {
         const Element element = score_element(op.dtype);
         const auto size = static_cast<double>(size_of(element));
-        const double heads = area(op.batch, op.heads), scores = heads * area(op.seq_q, op.seq_k);
+        const double heads = area(op.batch, op.heads) * size, scores = heads * area(op.seq_q, op.seq_k);
         const long values = op.value_dim > 0 ? op.value_dim : op.head_dim;
         const double q = heads * area(op.seq_q, op.head_dim), k = heads * area(op.seq_k, op.head_dim);
         const double v = heads * area(op.seq_k, values), o = heads * area(op.seq_q, values);
-        if (op.backward) return {element, (q + k + v + o + scores) * size, (q + k + v + scores) * size};
-        return {element, (q + k + v) * size, (o + scores) * size};
+        if (op.backward) return {element, {q, k, v, scores, o}, {scores, q, k, v}};
+        return {element, {q, k, v}, {scores, o}};
     }
-    Need operator()(const MemoryPass& op) const { return {{}, op.read.si(), op.written.si()}; }
-    Need operator()(const AllReduce& op) const { return {{}, op.bytes.si(), op.bytes.si()}; }
-    Need operator()(const AllGather& op) const { return {{}, share(op.bytes), share(op.bytes) * ranks()}; }
-    Need operator()(const ReduceScatter& op) const { return {{}, share(op.bytes) * ranks(), share(op.bytes)}; }
-    Need operator()(const Broadcast& op) const { return {{}, op.bytes.si(), op.bytes.si()}; }
-    Need operator()(const Reduce& op) const { return {{}, op.bytes.si(), op.bytes.si()}; }
+    Need operator()(const MemoryPass& op) const { return {{}, {op.read.si()}, {op.written.si()}}; }
+    // NCCL wants both buffers of every rank, and equal shares.
+    Need operator()(const OneOf<AllReduce, Broadcast, Reduce> auto& op) const {
+        return {{}, {whole_floats(op.bytes)}, {whole_floats(op.bytes)}};
+    }
+    Need operator()(const AllGather& op) const { return {{}, {share(op.bytes)}, {share(op.bytes) * ranks()}}; }
+    Need operator()(const ReduceScatter& op) const { return {{}, {share(op.bytes) * ranks()}, {share(op.bytes)}}; }
     Need operator()(const AllToAll& op) const {
-        const Footprint sizes = footprint(op, index, count);  // in floats
-        return {{}, 4 * sizes.input, 4 * sizes.output};
+        const Footprint floats = footprint(op, index, count);
+        return {{}, {4 * floats.input}, {4 * floats.output}};
     }
-    Need operator()(const SendRecv& op) const { return {{}, op.bytes.si(), op.bytes.si()}; }
-    Need operator()(const Barrier&) const { return {{}, 4, 4}; }
+    Need operator()(const SendRecv& op) const {
+        return index == 0 ? Need{{}, {op.bytes.si()}, {}} : Need{{}, {}, {op.bytes.si()}};
+    }
+    Need operator()(const Barrier&) const { return {{}, {4}, {4}}; }
     Need operator()(const HostWork&) const { return {}; }
 
     static double bytes(Dtype dtype) { return static_cast<double>(size_of(element_of(dtype))); }
+    static double result_bytes(Dtype dtype) { return static_cast<double>(size_of(result_of(dtype))); }
+    static double whole_floats(Bytes bytes) { return 4 * static_cast<double>(float_count(bytes)); }
     [[nodiscard]] double ranks() const { return static_cast<double>(count); }
     [[nodiscard]] double share(Bytes bytes) const { return 4 * std::ceil(bytes.si() / 4 / ranks()); }
 };
@@ -110,16 +123,13 @@ Largest largest_needs(const TaskGraph& graph, int rank) {
         const auto self = std::find(ranks.begin(), ranks.end(), rank);
         if (self == ranks.end()) continue;
         const Need need = need_of(graph.op(task), static_cast<std::size_t>(self - ranks.begin()), ranks.size());
-        if (need.element) {
-            const auto at = static_cast<std::size_t>(*need.element);
-            largest.inputs[at] = std::max(largest.inputs[at], need.input);
-            ++largest.ops[at];
-        } else {
-            largest.untyped = std::max(largest.untyped, need.input);
-        }
-        largest.output = std::max(largest.output, need.output);
-        if (need.input + need.output > largest.widest) {
-            largest.widest = need.input + need.output;
+        const double input = need.input(), output = need.output();
+        double& most = need.element ? largest.inputs[static_cast<std::size_t>(*need.element)] : largest.untyped;
+        most = std::max(most, input);
+        if (need.element) ++largest.ops[static_cast<std::size_t>(*need.element)];
+        largest.output = std::max(largest.output, output);
+        if (input + output > largest.widest) {
+            largest.widest = input + output;
             largest.widest_task = task;
         }
         if (is_compute(graph.op(task)))
@@ -178,16 +188,15 @@ CudaBlock::CudaBlock(std::size_t bytes) : size_(bytes) {
 
 void CudaBlock::Free::operator()(char* data) const { cudaFree(data); }
 
-void CudaRegion::begin(std::size_t bytes) {
-    if (next_ + bytes + static_cast<std::size_t>(most_operands) * alignment > size()) next_ = 0;
-}
-
-char* CudaRegion::take(std::size_t bytes) {
-    if (next_ + bytes > size())
-        throw std::logic_error(fmt::format("a buffer of {} bytes was taken at {} of {}", bytes, next_, size()));
-    char* taken = data() + next_;
-    next_ += rounded(static_cast<double>(bytes));
-    return taken;
+void CudaRegion::take(std::span<const double> bytes, std::span<char*> places) {
+    const double all = std::accumulate(bytes.begin(), bytes.end(), most_operands * static_cast<double>(alignment));
+    if (static_cast<double>(next_) + all > static_cast<double>(size())) next_ = 0;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        if (static_cast<double>(next_) + bytes[i] > static_cast<double>(size()))
+            throw std::logic_error(fmt::format("a buffer of {} bytes was taken at {} of {}", bytes[i], next_, size()));
+        places[i] = data() + next_;
+        next_ += rounded(bytes[i]);
+    }
 }
 
 CudaMemory::CudaMemory(const CudaPlan& plan, int ranks, std::uint64_t seed, cudaStream_t stream)
@@ -204,6 +213,13 @@ CudaMemory::CudaMemory(const CudaPlan& plan, int ranks, std::uint64_t seed, cuda
     }
     check(fill_random(output.data(), Element::fp32, plan.output / sizeof(float), seed + element_count, stream));
     check(cudaStreamSynchronize(stream));
+}
+
+CudaOperands CudaMemory::take(const Need& need) {
+    CudaOperands at;
+    input(need.element.value_or(common)).take(need.inputs, at.in);
+    output.take(need.outputs, at.out);
+    return at;
 }
 
 }  // namespace stepcast

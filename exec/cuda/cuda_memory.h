@@ -6,7 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <span>
 
 #include "exec/cuda/kernels.h"
 #include "model/graph/task_graph.h"
@@ -24,10 +26,14 @@ inline constexpr std::size_t alignment = 256;  // bytes, of every buffer: what c
 // Rows of one group as they lie in memory: fp8 kernels sum over whole sixteens.
 long stored_rows(const GroupedGemm& op, long rows);
 
-// What participant `index` of `count` reads and writes in a task, in bytes; `element` where the op states one.
+// What participant `index` of `count` reads and writes in a task: bytes of each operand, in the order in which its kernels
+// want them; `element` where the op states one.
 struct Need {
     std::optional<Element> element;
-    double input = 0, output = 0;
+    std::array<double, 5> inputs{};
+    std::array<double, 4> outputs{};
+    [[nodiscard]] double input() const { return std::accumulate(inputs.begin(), inputs.end(), 0.0); }
+    [[nodiscard]] double output() const { return std::accumulate(outputs.begin(), outputs.end(), 0.0); }
     friend bool operator==(const Need&, const Need&) = default;
 };
 Need need_of(const Op& op, std::size_t index, std::size_t count);
@@ -62,20 +68,25 @@ private:
     std::size_t size_ = 0;
 };
 
-// One op's operands are taken one after another, never overlapping, from a place that moves on from op to op.
 class CudaRegion {
 public:
     CudaRegion() = default;
     explicit CudaRegion(std::size_t bytes) : block_(bytes) {}
-    // Begins an op that takes `bytes` in all; from the start again when the end is near. bytes <= size().
-    void begin(std::size_t bytes);
-    char* take(std::size_t bytes);
+    // Places for one op's operands of `bytes` each: one after another, never overlapping, from where the last op's ended, or
+    // from the start again when the end is near.
+    void take(std::span<const double> bytes, std::span<char*> places);
     [[nodiscard]] char* data() const { return block_.data(); }
     [[nodiscard]] std::size_t size() const { return block_.size(); }
 
 private:
     CudaBlock block_;
     std::size_t next_ = 0;
+};
+
+// Where an op's operands lie, as Need lists them.
+struct CudaOperands {
+    std::array<char*, 5> in{};
+    std::array<char*, 4> out{};
 };
 
 struct CudaMemory {
@@ -87,6 +98,7 @@ struct CudaMemory {
     // `ranks` windows, one for each rank that may scatter here.
     CudaMemory(const CudaPlan& plan, int ranks, std::uint64_t seed, cudaStream_t stream);
     [[nodiscard]] CudaRegion& input(Element element) { return inputs[static_cast<std::size_t>(element)]; }
+    CudaOperands take(const Need& need);  // the next op's
 };
 
 }  // namespace stepcast

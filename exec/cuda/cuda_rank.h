@@ -57,12 +57,10 @@ public:
 
 private:
     struct Compute;
-    struct Collective;
-    void communicate(TaskId task, const Op& op, const Watch& watch);
     void connect(const ncclUniqueId& id, const Watch& watch);
     void choose_algorithms();
     [[nodiscard]] char* workspace(TaskId task) const;
-    void run_fused(const FusedGemm& op, TaskId task);
+    void run_fused(const FusedGemm& op, const CudaOperands& at, void* workspace, cudaStream_t stream);
 
     int rank_, gpu_;
     CudaGpu facts_;

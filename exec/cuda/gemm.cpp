@@ -41,6 +41,10 @@ Product product_of(const Gemm& op) {
     return product;
 }
 
+Product product_of(const FusedGemm& op) {
+    return {op.blocks * op.rows_per_block, op.n, op.k, 1, op.dtype, false, true};
+}
+
 Products::Products() {
     cublasLtHandle_t handle = nullptr;
     check(cublasLtCreate(&handle));

@@ -26,6 +26,7 @@ struct Product {
 // As a training step does it: a forward product with the weights as [n,k], an accumulating one as a weight gradient,
 // both operands with the summed dimension outside.
 Product product_of(const Gemm& op);
+Product product_of(const FusedGemm& op);  // of all its rows
 
 // All on the GPU that was current when it was made. A product's workspace must not be in use by another stream.
 class Products {

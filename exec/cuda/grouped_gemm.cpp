@@ -28,21 +28,6 @@ int small(long value) {
     return static_cast<int>(value);
 }
 
-struct Sizes {
-    std::size_t a = 0, b = 0, c = 0;  // bytes
-};
-Sizes sizes_of(const GroupedGemm& op) {
-    long rows = 0;
-    for (const long all : op.rows) rows += stored_rows(op, all);
-    const long groups = std::count_if(op.rows.begin(), op.rows.end(), [](long r) { return r > 0; });
-    const std::size_t size = size_of(element_of(op.dtype));
-    const std::size_t result = size_of(result_of(op.dtype));
-    const auto area = [](long x, long y) { return static_cast<std::size_t>(x) * static_cast<std::size_t>(y); };
-    if (op.weight_gradient)
-        return {area(rows, op.k) * size, area(rows, op.n) * size, area(groups * op.k, op.n) * result};
-    return {area(rows, op.k) * size, area(groups * op.k, op.n) * size, area(rows, op.n) * result};
-}
-
 // One group in fp8. Packed groups begin at any multiple of sixteen bytes.
 Product product_of_group(const GroupedGemm& op, long rows) {
     constexpr unsigned int packed = 16;
@@ -109,21 +94,16 @@ void GroupedProducts::prepare(const GroupedGemm& op, CudaMemory& memory, Bytes c
     Planned plan = each ? Planned{} : shape(op);
     for (const long rows : op.rows)
         if (each && rows > 0) products_.prepare(product_of_group(op, rows));
-    const Sizes sizes = sizes_of(op);
+    const Need need = need_of(op, 0, 1);
     constexpr double most = 8;
-    const double bytes = std::max(1.0, static_cast<double>(sizes.a + sizes.b + sizes.c));
+    const double bytes = std::max(1.0, need.input() + need.output());
     const auto places = static_cast<int>(std::clamp(std::ceil(1.5 * cache.si() / bytes), 1.0, most));
-    CudaRegion& input = memory.input(element_of(op.dtype));
     for (int i = 0; i < places; ++i) {
-        input.begin(sizes.a + sizes.b);
-        memory.output.begin(sizes.c);
-        const char* a = input.take(sizes.a);
-        const char* b = input.take(sizes.b);
-        char* c = memory.output.take(sizes.c);
+        const CudaOperands at = memory.take(need);
         if (each)
-            plan.operands.push_back({a, b, c});
+            plan.operands.push_back({at.in[0], at.in[1], at.out[0]});
         else
-            plan.places.push_back(place(op, a, b, c, stream));
+            plan.places.push_back(place(op, at.in[0], at.in[1], at.out[0], stream));
     }
     plans_.emplace(&op, std::move(plan));
 }

@@ -1,6 +1,7 @@
 // Does every op on a GPU do its work? Exit code 0 when all is right, 1 when something is wrong, 77 (skipped, with the
 // reason) without a GPU. `--without-times` leaves out what only compares speeds. With several
 // GPUs the collectives run between them, with one they are its own.
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -233,16 +234,18 @@ void test_attention(Bench& bench) {
             const Values out = random_values(element, size(40, 16), 25), p = random_values(element, size(40, keys), 26);
             const AttentionReference expected = attention_reference(op, q.values, k.values, v.values, d_out.values);
             attend(bench.products, op,
-                   {q.block.data(), k.block.data(), v.block.data(), out.block.data(), p.block.data()},
+                   {{q.block.data(), k.block.data(), v.block.data()}, {p.block.data(), out.block.data()}},
                    bench.workspace.data(), nullptr);
             const Values d_q = random_values(element, size(40, 16), 27),
                          d_k = random_values(element, size(keys, 16), 28);
             const Values d_v = random_values(element, size(keys, 16), 29),
                          d_p = random_values(element, size(40, keys), 30);
-            attend_backward(bench.products, op,
-                            {q.block.data(), k.block.data(), v.block.data(), p.block.data(), d_out.block.data(),
-                             d_q.block.data(), d_k.block.data(), d_v.block.data(), d_p.block.data()},
-                            bench.workspace.data(), nullptr);
+            Attention back = op;
+            back.backward = true;
+            attend(bench.products, back,
+                   {{q.block.data(), k.block.data(), v.block.data(), p.block.data(), d_out.block.data()},
+                    {d_p.block.data(), d_q.block.data(), d_k.block.data(), d_v.block.data()}},
+                   bench.workspace.data(), nullptr);
             check(cudaDeviceSynchronize());
             const double most = dtype == Dtype::fp32 ? 1e-4 : 3e-2;
             const auto compare = [&](const char* what, const Values& found, const Doubles& wanted) {
@@ -317,7 +320,10 @@ void test_collectives(int rank, int ranks, const ncclUniqueId& id) {
     check(cudaSetDevice(rank));
     const Watch watch = [] {};
     Communicator world(id, ranks, rank, watch);
-    Communicator half = world.split(rank % 2, rank, watch);
+    std::array<std::vector<int>, 2> halves;  // even ranks, odd ranks
+    for (int r = 0; r < ranks; ++r) halves[static_cast<std::size_t>(r % 2)].push_back(r);
+    Communicator even = world.split(halves[0], rank, watch), odd = world.split(halves[1], rank, watch);
+    expect((rank % 2 == 0 ? odd : even).empty(), "no communicator for who is none of its members");
     constexpr std::size_t count = 1000;
     const auto upload = [](const std::vector<float>& values) {
         CudaBlock block(values.size() * 4);
@@ -335,38 +341,41 @@ void test_collectives(int rank, int ranks, const ncclUniqueId& id) {
         for (std::size_t i = 0; i < size; ++i) right = right && found[i] == wanted(i);
         expect(right, std::string(what) + " on rank " + std::to_string(rank) + " of " + std::to_string(ranks));
     };
-    world.all_reduce(in.data(), out.data(), count, nullptr, watch);
+    const auto run = [&](Communicator& group, const Op& op) {
+        group.run(op, {{in.data()}, {out.data()}}, nullptr, watch);
+    };
+    const Bytes part(4 * count), whole(4.0 * static_cast<double>(count * n));
+    run(world, AllReduce{part});
     is("all_reduce", count, [&](std::size_t) { return sum; });
-    world.all_gather(in.data(), out.data(), count, nullptr, watch);
+    run(world, AllGather{whole});
     is("all_gather", count * n, [&](std::size_t i) { return static_cast<double>(i / count + 1); });
-    world.reduce_scatter(in.data(), out.data(), count, nullptr, watch);
+    run(world, ReduceScatter{whole});
     is("reduce_scatter", count, [&](std::size_t) { return sum; });
-    world.broadcast(in.data(), out.data(), count, ranks - 1, nullptr, watch);
+    run(world, Broadcast{part, ranks - 1});
     is("broadcast", count, [&](std::size_t) { return static_cast<double>(ranks); });
-    world.reduce(in.data(), out.data(), count, 0, nullptr, watch);
+    run(world, Reduce{part, 0});
     if (rank == 0) is("reduce", count, [&](std::size_t) { return sum; });
-    half.all_reduce(in.data(), out.data(), count, nullptr, watch);
+    run(rank % 2 == 0 ? even : odd, AllReduce{part});
     double half_sum = 0;
     for (int r = rank % 2; r < ranks; r += 2) half_sum += r + 1;
     is("all_reduce of half the ranks", count, [&](std::size_t) { return half_sum; });
 
     std::vector<float> rows, wanted;
-    std::vector<std::size_t> to, from;
-    for (int peer = 0; peer < ranks; ++peer) {
-        const auto size = static_cast<std::size_t>(rank + peer + 1);
-        rows.insert(rows.end(), size, static_cast<float>(16 * rank + peer));
-        wanted.insert(wanted.end(), size, static_cast<float>(16 * peer + rank));
-        to.push_back(4 * size);
-        from.push_back(4 * size);
-    }
+    AllToAll exchange;
+    for (int source = 0; source < ranks; ++source)
+        for (int target = 0; target < ranks; ++target) {
+            const auto size = static_cast<std::size_t>(source + target + 1);
+            exchange.bytes.emplace_back(4.0 * static_cast<double>(size));
+            if (source == target) continue;  // what a rank keeps stays where it is
+            if (source == rank) rows.insert(rows.end(), size, static_cast<float>(16 * source + target));
+            if (target == rank) wanted.insert(wanted.end(), size, static_cast<float>(16 * source + target));
+        }
     const CudaBlock sent = upload(rows);
-    world.all_to_all(sent.data(), to, out.data(), from, nullptr, watch);
+    world.run(exchange, {{sent.data()}, {out.data()}}, nullptr, watch);
     is("all_to_all", wanted.size(), [&](std::size_t i) { return static_cast<double>(wanted[i]); });
+    run(world, Barrier{});
     if (ranks > 1 && rank < 2) {
-        if (rank == 0)
-            world.send(in.data(), 4 * count, 1, nullptr, watch);
-        else
-            world.receive(out.data(), 4 * count, 0, nullptr, watch);
+        run(world, SendRecv{part, 3});
         if (rank == 1) is("send and receive", count, [](std::size_t) { return 1.0; });
         check(cudaDeviceSynchronize());
     }
