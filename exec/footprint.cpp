@@ -9,7 +9,7 @@ namespace stepcast {
 std::vector<int> participants(std::span<const Place> places) {
     std::vector<int> ranks;
     for (const Place& place : places)
-        if (std::find(ranks.begin(), ranks.end(), place.rank()) == ranks.end()) ranks.push_back(place.rank());
+        if (!has(ranks, place.rank())) ranks.push_back(place.rank());
     return ranks;
 }
 

@@ -93,7 +93,7 @@ public:
 
     void wait(TaskId, int rank, TaskId predecessor) override {
         const std::vector<int> before = participants(graph_->places(predecessor));
-        if (std::find(before.begin(), before.end(), rank) != before.end() || seen_[predecessor] == step_) return;
+        if (has(before, rank) || seen_[predecessor] == step_) return;
         for (const int peer : before) {
             MPI_Request request = MPI_REQUEST_NULL;
             check(MPI_Irecv(nullptr, 0, MPI_BYTE, peer, static_cast<int>(predecessor) + 1, MPI_COMM_WORLD, &request));
@@ -102,7 +102,7 @@ public:
         seen_[predecessor] = step_;
     }
 
-    void launch(TaskId task, const Op& op, std::span<const Place>, int) override {
+    void launch(TaskId task, const Op& op, int) override {
         if (const MpiGroup* group = group_of_[task]; group != nullptr) {
             communicate(*group, op, take(rank_.memory(), op, group->index, group->ranks.size()));
         } else if (const auto* fused = std::get_if<FusedGemm>(&op)) {
@@ -121,7 +121,7 @@ public:
         }
     }
 
-    void synchronize(int, Seconds) override {
+    void synchronize(int) override {
         for (const MPI_Request notice : notices_) finish(world_, notice, world_.ranks);
         notices_.clear();
         rank_.end_step();

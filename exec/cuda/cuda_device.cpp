@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <ranges>
 #include <set>
 #include <thread>
 
@@ -38,16 +39,10 @@ std::unique_ptr<Rendezvous> find_others(Launch launch, Seconds timeout) {
 }  // namespace
 
 struct CudaDevice::Run {
-    const TaskGraph& graph;
-    Patience patience;
-    RankGroup everyone;
-    Seconds offset;  // added to this process's clock to read rank 0's
-    std::vector<CommunicatorKey> communicators;
-    std::vector<std::uint32_t> communicator_of;            // by task
-    std::vector<CudaPlan> plans;                           // of the ranks here
-    std::unique_ptr<std::atomic<std::uint64_t>[]> queued;  // by task: ranks that have queued it, over all steps
-    std::vector<std::uint64_t> steps;                      // by rank: steps begun
-    std::vector<std::vector<double>> values;               // by rank, for gather
+    CudaRun shared;
+    RankThreads threads;
+    Seconds offset;               // added to this process's clock to read rank 0's
+    std::vector<CudaPlan> plans;  // of the ranks here
 };
 
 CudaDevice::CudaDevice(const CudaRequest& request, Launch launch, int gpus)
@@ -120,20 +115,19 @@ std::vector<std::string> CudaDevice::versions() const {
 
 std::vector<int> CudaDevice::local_ranks() const {
     if (processes()) return {launch_.rank};
-    std::vector<int> ranks;
-    for (int rank = 0; rank < rank_count_; ++rank) ranks.push_back(rank);
-    return ranks;
+    const auto ranks = std::views::iota(0, rank_count_);
+    return {ranks.begin(), ranks.end()};
 }
 
 void CudaDevice::connect(const TaskGraph& graph) {
-    run_->communicator_of.assign(graph.size(), CudaRank::no_communicator);
+    CudaRun& shared = run_->shared;
     std::map<CommunicatorKey, std::uint32_t> known;
     for (TaskId task = 0; task < graph.size(); ++task) {
         CommunicatorKey key{participants(graph.places(task)), graph.places(task).front().lane()};
         if (key.ranks.size() < 2) continue;
-        const auto [entry, is_new] = known.try_emplace(key, static_cast<std::uint32_t>(run_->communicators.size()));
-        if (is_new) run_->communicators.push_back(std::move(key));
-        run_->communicator_of[task] = entry->second;
+        const auto [entry, is_new] = known.try_emplace(key, static_cast<std::uint32_t>(shared.communicators.size()));
+        if (is_new) shared.communicators.push_back(std::move(key));
+        shared.communicator_of[task] = entry->second;
     }
     if (rank_count_ < 2 || id_) return;
     ncclUniqueId id{};
@@ -174,18 +168,12 @@ std::vector<std::string> CudaDevice::prepare(const TaskGraph& graph, Seconds tim
     failed_ = -1;
     check_edges(graph, processes(), replay_);
     check_ops(graph, gpu(), processes());
-    const auto ranks = static_cast<std::size_t>(rank_count_);
-    const Patience patience{timeout, false};
-    run_.reset(new Run{graph,
-                       patience,
-                       RankGroup(local_ranks(), patience, failed_),
+    const std::vector<std::uint32_t> alone(graph.size(), CudaRun::no_communicator);
+    run_.reset(new Run{{graph, replay_, seed_, std::vector<CudaRank*>(static_cast<std::size_t>(rank_count_)), {}, alone},
+                       RankThreads(local_ranks(), graph.size(), {timeout, false}, failed_),
                        {},
-                       {},
-                       {},
-                       {},
-                       std::unique_ptr<std::atomic<std::uint64_t>[]>(new std::atomic<std::uint64_t>[graph.size()]()),
-                       std::vector<std::uint64_t>(ranks),
-                       std::vector<std::vector<double>>(ranks)});
+                       {}});
+    for (const int rank : local_ranks()) run_->shared.peers[static_cast<std::size_t>(rank)] = &at(rank);
     plan(graph);
     if (processes()) {
         rendezvous_->set_timeout(timeout);
@@ -197,59 +185,51 @@ std::vector<std::string> CudaDevice::prepare(const TaskGraph& graph, Seconds tim
     return doubts;
 }
 
-// Judges one wait: throws when another rank failed, when a communicator did, or when the GPU finishes no task any more.
+// Throws when another rank failed, or a communicator did.
+void CudaDevice::look_after(int rank) {
+    if (const int failed = failed_.load(std::memory_order_relaxed); failed >= 0 && failed != rank)
+        throw DeviceError(fmt::format("given up because rank {} failed", failed));
+    at(rank).check_health();
+    if (rendezvous_) rendezvous_->check_others();
+}
+
+// Judges one wait of the host, which is to end within the run's timeout.
 Watch CudaDevice::watch(int rank) {
-    struct State {
-        Seconds begin = steady_now(), look = steady_now();
-        TaskId task = 0;
-    };
-    return [this, rank, state = State{}]() mutable {
-        if (const int failed = failed_.load(std::memory_order_relaxed); failed >= 0 && failed != rank)
-            throw DeviceError(fmt::format("given up because rank {} failed", failed));
+    return [this, rank, begin = steady_now(), look = steady_now()]() mutable {
         constexpr Seconds pause(1e-3);
         const Seconds time = steady_now();
-        if (time - state.look < pause) return;
-        state.look = time;
-        at(rank).check_health();
-        if (rendezvous_) rendezvous_->check_others();
-        if (time - state.begin < run_->patience.timeout) return;
-        throw DeviceError(fmt::format("no progress within {}", to_string(run_->patience.timeout)));
+        if (time - look < pause) return;
+        look = time;
+        look_after(rank);
+        if (time - begin >= run_->threads.timeout())
+            throw DeviceError(fmt::format("no progress within {}", to_string(run_->threads.timeout())));
     };
 }
 
 void CudaDevice::attach(int rank) {
-    std::vector<CudaRank*> peers(static_cast<std::size_t>(rank_count_), nullptr);
-    for (const int local : local_ranks()) peers[static_cast<std::size_t>(local)] = &at(local);
-    at(rank).attach({run_->graph, run_->plans[processes() ? 0 : static_cast<std::size_t>(rank)], replay_, seed_,
-                     run_->communicators, run_->communicator_of, std::move(peers)},
-                    id_.value_or(ncclUniqueId{}), watch(rank));
+    const CudaPlan& plan = run_->plans[processes() ? 0 : static_cast<std::size_t>(rank)];
+    at(rank).attach(run_->shared, plan, id_.value_or(ncclUniqueId{}), watch(rank));
 }
 
 Seconds CudaDevice::begin_step(int rank) {
-    ++run_->steps[static_cast<std::size_t>(rank)];
-    if (processes())
-        rendezvous_->meet();
-    else
-        run_->everyone.meet(static_cast<std::size_t>(rank));
+    if (processes()) rendezvous_->meet();
+    run_->threads.begin_step(rank);
     return at(rank).timeline().begin_step() + run_->offset;
 }
 
 void CudaDevice::wait(TaskId task, int rank, TaskId predecessor) {
     StreamTimeline& timeline = at(rank).timeline();
     if (!timeline.issues()) return;
-    const std::vector<int> before = participants(run_->graph.places(predecessor));
+    const TaskGraph& graph = run_->shared.graph;
+    const std::vector<int> before = participants(graph.places(predecessor));
     if (has(before, rank)) return timeline.wait(task, predecessor, watch(rank));
     if (processes() || replay_) return;  // check_edges(): the task's collective is the wait
-    const std::uint64_t wanted = run_->steps[static_cast<std::size_t>(rank)] * before.size();
-    const auto queued = [&] { return run_->queued[predecessor].load(std::memory_order_acquire) >= wanted; };
-    if (!wait_until(queued, run_->patience, failed_))
-        throw DeviceError(fmt::format("rank {} did not come to task {} \"{}\" within {}", before.front(), predecessor,
-                                      run_->graph.name(predecessor), to_string(run_->patience.timeout)));
-    if (run_->graph.on_host(predecessor)) return;
+    run_->threads.wait(rank, predecessor, before);  // queued by them, so that there is an event to wait for
+    if (graph.on_host(predecessor)) return;
     for (const int other : before) timeline.wait(task, at(other).timeline().finished(predecessor), watch(rank));
 }
 
-void CudaDevice::launch(TaskId task, const Op& op, std::span<const Place>, int rank) {
+void CudaDevice::launch(TaskId task, const Op& op, int rank) {
     if (at(rank).timeline().issues()) at(rank).launch(task, op, watch(rank));
 }
 
@@ -258,37 +238,32 @@ void CudaDevice::record(TaskId task, int rank, Edge edge) {
     if (!timeline.issues()) return;
     if (edge == Edge::start) return timeline.start(task);
     timeline.finish(task);
-    run_->queued[task].fetch_add(1, std::memory_order_release);
-    const auto* message = std::get_if<SendRecv>(&run_->graph.op(task));
-    if (run_->graph.launch_blocking() || (message != nullptr && message->blocking)) timeline.await(task, watch(rank));
+    run_->threads.finish(task);
+    const TaskGraph& graph = run_->shared.graph;
+    const auto* message = std::get_if<SendRecv>(&graph.op(task));
+    if (graph.launch_blocking() || (message != nullptr && message->blocking)) timeline.await(task, watch(rank));
 }
 
-void CudaDevice::synchronize(int rank, Seconds timeout) {
+void CudaDevice::synchronize(int rank) {
     CudaRank& here = at(rank);
-    const Watch others = watch(rank);
     TaskId task = 0;
     Seconds begin = steady_now();
     here.timeline().forget_progress();
-    const auto name_task = [&](const DeviceError& error) {
-        const TaskGraph& graph = run_->graph;
-        if (task >= graph.size()) return DeviceError(fmt::format("rank {}: {}", rank, error.what()));
-        return DeviceError(fmt::format("rank {}, task {} \"{}\" ({}): {}", rank, task, graph.name(task),
-                                       kind_name(graph.op(task)), error.what()));
-    };
     try {
         here.timeline().synchronize([&] {
             here.clocks().look();
             const TaskId first = here.timeline().first_unfinished();
             if (first != task) begin = steady_now();
             task = first;
-            if (steady_now() - begin > timeout) throw DeviceError(fmt::format("did not finish within {}", to_string(timeout)));
-            if (const int failed = failed_.load(std::memory_order_relaxed); failed >= 0 && failed != rank)
-                throw DeviceError(fmt::format("given up because rank {} failed", failed));
-            here.check_health();
-            if (rendezvous_) rendezvous_->check_others();
+            if (const Seconds timeout = run_->threads.timeout(); steady_now() - begin > timeout)
+                throw DeviceError(fmt::format("did not finish within {}", to_string(timeout)));
+            look_after(rank);
         });
     } catch (const DeviceError& error) {
-        throw name_task(error);
+        const TaskGraph& graph = run_->shared.graph;
+        if (task >= graph.size()) throw DeviceError(fmt::format("rank {}: {}", rank, error.what()));
+        throw DeviceError(fmt::format("rank {}, task {} \"{}\" ({}): {}", rank, task, graph.name(task),
+                                      kind_name(graph.op(task)), error.what()));
     }
     here.clocks().look();
 }
@@ -305,29 +280,19 @@ std::vector<std::string> CudaDevice::doubts() {
 }
 
 std::vector<std::vector<double>> CudaDevice::gather(int rank, std::vector<double> values) {
+    if (!processes()) return run_->threads.gather(rank, std::move(values));
     std::vector<std::vector<double>> all;
-    if (processes()) {
-        const std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
-        for (const std::string& text : rendezvous_->gather(bytes)) {
-            all.emplace_back(text.size() / sizeof(double));
-            std::memcpy(all.back().data(), text.data(), text.size());
-        }
-        return all;
+    const std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
+    for (const std::string& text : rendezvous_->gather(bytes)) {
+        all.emplace_back(text.size() / sizeof(double));
+        std::memcpy(all.back().data(), text.data(), text.size());
     }
-    const auto own = static_cast<std::size_t>(rank);
-    run_->values[own] = std::move(values);
-    run_->everyone.meet(own);
-    if (rank == 0) all = run_->values;
-    run_->everyone.meet(own);
     return all;
 }
 
 double CudaDevice::broadcast(int rank, double value) {
-    if (processes()) return as_number<double>(rendezvous_->broadcast(fmt::format("{}", value))).value_or(value);
-    gather(rank, {value});  // everybody's value stays in place until the meeting below
-    const double shared = run_->values[0][0];
-    run_->everyone.meet(static_cast<std::size_t>(rank));
-    return shared;
+    if (!processes()) return run_->threads.broadcast(rank, value);
+    return as_number<double>(rendezvous_->broadcast(fmt::format("{}", value))).value_or(value);
 }
 
 // Each rank that gives up ends its own communicators, and with them the kernels that wait for the failed one.

@@ -28,9 +28,9 @@ public:
     void attach(int rank) override;
     Seconds begin_step(int rank) override;
     void wait(TaskId task, int rank, TaskId predecessor) override;
-    void launch(TaskId task, const Op& op, std::span<const Place> places, int rank) override;
+    void launch(TaskId task, const Op& op, int rank) override;
     void record(TaskId task, int rank, Edge edge) override;
-    void synchronize(int rank, Seconds timeout) override;
+    void synchronize(int rank) override;
     [[nodiscard]] Seconds elapsed(TaskId task, int rank, Edge edge) const override;
     [[nodiscard]] Seconds clock_error(int rank) const override { return at(rank).timeline().clock_error(); }
     [[nodiscard]] double cpu_share(int) const override { return 1; }
@@ -46,6 +46,7 @@ private:
     void require_own_gpus();
     void connect(const TaskGraph& graph);
     void plan(const TaskGraph& graph);
+    void look_after(int rank);
     Watch watch(int rank);
 
     int rank_count_;

@@ -42,16 +42,15 @@ void CudaRank::clear() {
     products_.reset();
     timeline_.reset();
     memory_.reset();
-    setting_.reset();
 }
 
-void CudaRank::attach(Setting setting, const ncclUniqueId& id, const Watch& watch) {
+void CudaRank::attach(const CudaRun& run, const CudaPlan& plan, const ncclUniqueId& id, const Watch& watch) {
     check(cudaSetDevice(gpu_));
-    setting_.emplace(std::move(setting));
-    timeline_ = std::make_unique<StreamTimeline>(setting_->graph, rank_, setting_->replay);
-    memory_ = std::make_unique<CudaMemory>(setting_->plan, setting_->graph.rank_count(),
-                                           setting_->seed * 1000 + static_cast<std::uint64_t>(rank_),
-                                           timeline_->any_stream());
+    run_ = &run;
+    window_ = plan.window;
+    timeline_ = std::make_unique<StreamTimeline>(run.graph, rank_, run.replay);
+    memory_ = std::make_unique<CudaMemory>(plan, run.graph.rank_count(),
+                                           run.seed * 1000 + static_cast<std::uint64_t>(rank_), timeline_->any_stream());
     products_ = std::make_unique<Products>();
     grouped_ = std::make_unique<GroupedProducts>(*products_);
     choose_algorithms();
@@ -62,7 +61,7 @@ void CudaRank::attach(Setting setting, const ncclUniqueId& id, const Watch& watc
 void CudaRank::choose_algorithms() {
     std::size_t next = 0;
     std::array<bool, lane_count> seen{};
-    const TaskGraph& graph = setting_->graph;
+    const TaskGraph& graph = run_->graph;
     for (TaskId task = 0; task < graph.size(); ++task) {
         const std::span<const Place> places = graph.places(task);
         const Op& op = graph.op(task);
@@ -86,15 +85,15 @@ char* CudaRank::workspace(TaskId task) const {
 
 // Communicators that an earlier run of this device made are kept; what is missing is missing on every rank.
 void CudaRank::connect(const ncclUniqueId& id, const Watch& watch) {
-    const int ranks = setting_->graph.rank_count();
+    const int ranks = run_->graph.rank_count();
     if (ranks < 2) return;
     if (world_.empty()) world_ = Communicator(id, ranks, rank_, watch);
-    for (const CommunicatorKey& key : setting_->communicators) {
+    for (const CommunicatorKey& key : run_->communicators) {
         if (communicators_.contains(key)) continue;
         communicators_.emplace(key, world_.split(key.ranks, rank_, watch));
     }
-    if (!moves_rows(setting_->graph)) return;  // memory that others reach makes CUDA's calls wait for them
-    for (CudaRank* peer : setting_->peers) {
+    if (!moves_rows(run_->graph)) return;  // memory that others reach makes CUDA's calls wait for them
+    for (CudaRank* peer : run_->peers) {
         int can = 0;
         if (peer == nullptr || peer == this) continue;
         check(cudaDeviceCanAccessPeer(&can, gpu_, peer->gpu()));
@@ -134,8 +133,8 @@ struct CudaRank::Compute {
 
 void CudaRank::launch(TaskId task, const Op& op, const Watch& watch) {
     const cudaStream_t stream = timeline_->stream(task);
-    if (const std::uint32_t group = setting_->communicator_of[task]; group != no_communicator) {
-        Communicator& communicator = communicators_.at(setting_->communicators[group]);
+    if (const std::uint32_t group = run_->communicator_of[task]; group != CudaRun::no_communicator) {
+        Communicator& communicator = communicators_.at(run_->communicators[group]);
         const Need need = need_of(op, communicator.index(), communicator.size());
         communicator.run(op, memory_->take(need), stream, watch);
     } else if (const auto* groups = std::get_if<GroupedGemm>(&op)) {
@@ -148,18 +147,18 @@ void CudaRank::launch(TaskId task, const Op& op, const Watch& watch) {
 // One copy for each peer and one product: gather before it, from the peers' inputs; scatter after it, into this
 // rank's part of the peers' windows.
 void CudaRank::run_fused(const FusedGemm& op, const CudaOperands& at, void* workspace, cudaStream_t stream) {
-    const long ranks = setting_->graph.rank_count();
+    const long ranks = run_->graph.rank_count();
     const auto block = static_cast<std::size_t>(op.remote_bytes_per_block.si());
     char *const result = at.out[0], *const staged = at.out[1];
     const auto copy_all = [&](bool gathers) {
         std::size_t done = 0;
         for (long other = 1; other < ranks; ++other) {
-            CudaRank& peer = *setting_->peers[static_cast<std::size_t>((rank_ + other) % ranks)];
+            CudaRank& peer = *run_->peers[static_cast<std::size_t>((rank_ + other) % ranks)];
             const Part part = part_of(static_cast<std::size_t>(op.remote_blocks), static_cast<std::size_t>(other - 1),
                                       static_cast<std::size_t>(ranks - 1));
             const std::size_t bytes = part.size() * block;
             if (bytes == 0) continue;
-            char* window = peer.memory_->window.data() + static_cast<std::size_t>(rank_) * setting_->plan.window;
+            char* window = peer.memory_->window.data() + static_cast<std::size_t>(rank_) * window_;
             if (gathers)
                 check(cudaMemcpyPeerAsync(staged + done, gpu_, peer.memory_->input(element_of(op.dtype)).data(),
                                           peer.gpu_, bytes, stream));
