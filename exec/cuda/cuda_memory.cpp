@@ -186,8 +186,6 @@ CudaBlock::CudaBlock(std::size_t bytes) : size_(bytes) {
     data_.reset(static_cast<char*>(data));
 }
 
-void CudaBlock::Free::operator()(char* data) const { cudaFree(data); }
-
 void CudaRegion::take(std::span<const double> bytes, std::span<char*> places) {
     const double all = std::accumulate(bytes.begin(), bytes.end(), most_operands * static_cast<double>(alignment));
     if (static_cast<double>(next_) + all > static_cast<double>(size())) next_ = 0;

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "exec/cuda/kernels.h"
+#include "exec/cuda/owned.h"
 #include "model/graph/task_graph.h"
 
 namespace stepcast {
@@ -61,10 +62,7 @@ public:
     [[nodiscard]] std::size_t size() const { return size_; }
 
 private:
-    struct Free {
-        void operator()(char* data) const;
-    };
-    std::unique_ptr<char, Free> data_;
+    Owned<char*> data_;
     std::size_t size_ = 0;
 };
 

@@ -3,14 +3,12 @@
 // every event costs the GPU about a microsecond.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <array>
 #include <functional>
 #include <map>
-#include <memory>
 #include <vector>
 
+#include "exec/cuda/owned.h"
 #include "exec/device.h"
 
 namespace stepcast {
@@ -53,13 +51,6 @@ public:
 
 private:
     enum class Mode : std::uint8_t { issuing, capturing, replaying };
-    struct Close {
-        void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
-        void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
-        void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
-    };
-    template <typename Pointer>
-    using Owned = std::unique_ptr<std::remove_pointer_t<Pointer>, Close>;
     static constexpr TaskId none = static_cast<TaskId>(-1);
 
     static Owned<cudaEvent_t> make_event(unsigned int flags);

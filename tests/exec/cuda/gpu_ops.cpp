@@ -119,7 +119,6 @@ Doubles reference(const Product& p, const Doubles& a, const Doubles& b, Doubles 
 
 struct Bench {
     Products products;
-    GroupedProducts grouped{products};
     CudaBlock workspace{workspace_bytes};
 };
 
@@ -144,18 +143,25 @@ void test_products(Bench& bench, Dtype dtype) {
 // Groups one after another: the same product for each, on its part of the operands.
 void test_groups(Bench& bench, bool fp8) {
     const std::vector<long> rows{24, 0, 40, 8};
-    constexpr long n = 48, k = 32, groups = 3;
+    constexpr long n = 48, k = 32;
     for (const Dtype dtype : {Dtype::fp32, Dtype::fp16, Dtype::bf16, Dtype::fp8})
         for (const auto& [gradient, kernels] : {std::pair(false, 0), {true, 0}, {false, 1}, {true, 2}}) {
             if (dtype == Dtype::fp8 && !fp8) continue;
             const GroupedGemm op{rows, n, k, dtype, gradient, kernels};
             const Element element = element_of(dtype), result = result_of(dtype);
-            long all = 0;
-            for (const long r : rows) all += stored_rows(op, r);
-            const Values a = random_values(element, static_cast<std::size_t>(all * k), 11);
-            const Values b = random_values(element, static_cast<std::size_t>(gradient ? all * n : groups * k * n), 12);
-            const Values c = random_values(result, static_cast<std::size_t>(gradient ? groups * k * n : all * n), 13);
-            bench.grouped.run_on(op, a.block.data(), b.block.data(), c.block.data(), bench.workspace.data(), nullptr);
+            // One place, at the begin of the buffers: the second operand lies behind the first.
+            const Need need = need_of(op, 0, 1);
+            CudaPlan plan{.output = 1 << 16};
+            plan.inputs[static_cast<std::size_t>(element)] = 1 << 16;
+            CudaMemory memory(plan, 1, 11, nullptr);
+            const char* const in = memory.input(element).data();
+            const std::size_t a_size = static_cast<std::size_t>(need.inputs[0]), b_size = static_cast<std::size_t>(need.inputs[1]);
+            const Doubles a = download(in, element, a_size / size_of(element));
+            const Doubles b = download(in + (a_size + alignment - 1) / alignment * alignment, element, b_size / size_of(element));
+            GroupedProducts grouped(bench.products);
+            grouped.prepare(op, memory, Bytes(0), nullptr);
+            grouped.run(op, bench.workspace.data(), nullptr);
+            check(cudaDeviceSynchronize());
             Doubles expected;
             std::size_t at_a = 0, at_b = 0;
             for (const long group : rows) {
@@ -164,15 +170,14 @@ void test_groups(Bench& bench, bool fp8) {
                 const bool inside = dtype == Dtype::fp8;  // the rows of a weight gradient
                 const Product p =
                     gradient ? Product{k, n, r, 1, dtype, !inside, inside} : Product{r, n, k, 1, dtype, false, true};
-                const std::size_t b_size = static_cast<std::size_t>((gradient ? r : k) * n);
-                const Doubles one = reference(p, Doubles(a.values.begin() + static_cast<long>(at_a), a.values.end()),
-                                              Doubles(b.values.begin() + static_cast<long>(at_b), b.values.end()),
+                const Doubles one = reference(p, Doubles(a.begin() + static_cast<long>(at_a), a.end()),
+                                              Doubles(b.begin() + static_cast<long>(at_b), b.end()),
                                               Doubles(static_cast<std::size_t>(p.m * p.n)));
                 expected.insert(expected.end(), one.begin(), one.end());
                 at_a += static_cast<std::size_t>(r * k);
-                at_b += b_size;
+                at_b += static_cast<std::size_t>((gradient ? r : k) * n);
             }
-            const double off = distance(download(c.block.data(), result, expected.size()), expected);
+            const double off = distance(download(memory.output.data(), result, expected.size()), expected);
             expect(off < tolerance(dtype), "grouped gemm " + std::string(to_string(dtype)) +
                                                (gradient ? " weight gradient" : "") + ": off by " +
                                                std::to_string(off));
