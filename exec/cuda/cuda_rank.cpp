@@ -124,7 +124,7 @@ struct CudaRank::Compute {
         const auto pass = op.access == MemoryPass::Access::optimizer   ? optimizer_memory
                           : op.access == MemoryPass::Access::transpose ? transpose_memory
                                                                        : stream_memory;
-        check(pass(at.in[0], read, at.out[0], written, rank.memory_->sink.data(), stream));
+        check(pass({at.in[0], read, at.out[0], written, rank.memory_->sink.data()}, stream));
     }
     // A training framework's host work is none of ours: there is nothing to wait for.
     void operator()(const HostWork&) const {}

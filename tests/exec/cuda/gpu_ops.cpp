@@ -278,11 +278,11 @@ void test_memory() {
     const CudaBlock source(2 * matrix + tail), sink(alignment);
     check(fill_random(source.data(), Element::bf16, source.size() / 2, 31, nullptr));
     const std::vector<std::uint32_t> in = words_of(source);
-    using Pass = cudaError_t(const void*, std::size_t, void*, std::size_t, void*, cudaStream_t);
+    using Pass = cudaError_t(const Traffic&, cudaStream_t);
     const auto passes = [&](Pass* pass, std::size_t read, std::size_t written) {
         CudaBlock target(written);
         check(cudaMemset(target.data(), 0xee, written));
-        check(pass(source.data(), read, target.data(), written, sink.data(), nullptr));
+        check(pass({source.data(), read, target.data(), written, sink.data()}, nullptr));
         check(cudaDeviceSynchronize());
         return words_of(target);
     };
