@@ -131,7 +131,7 @@ private:
             std::copy(rows.begin(), rows.end(),
                       shared_->windows[static_cast<std::size_t>(peer)][static_cast<std::size_t>(rank)].begin());
         };
-        stepcast::run_fused(op, rank, rank_count_, at(rank).memory(), {fetch, deliver});
+        stepcast::run_fused(op, rank, rank_count_, take(at(rank).memory(), op, 0, 1), {fetch, deliver});
     }
 
     int rank_count_;

@@ -238,7 +238,7 @@ private:
         const auto deliver = [&](int peer, std::span<const float> rows) {
             landing_.deliver(peer, landing_part_ * world_.index, rows);
         };
-        stepcast::run_fused(op, own_rank(), rank_count(), rank_.memory(), {fetch, deliver});
+        stepcast::run_fused(op, own_rank(), rank_count(), take(rank_.memory(), op, 0, 1), {fetch, deliver});
     }
 
     MpiGroup world_;

@@ -104,6 +104,6 @@ void meet(const MpiGroup& group) {
     run(group, [&](MPI_Request* request) { return MPI_Ibarrier(group.comm, request); });
 }
 
-void communicate(const MpiGroup& group, const Op& op, const Operands& at) { std::visit(Collective{group, at.input, at.output}, op); }
+void communicate(const MpiGroup& group, const Op& op, const Operands& at) { std::visit(Collective{group, at.in[0], at.out[0]}, op); }
 
 }  // namespace stepcast

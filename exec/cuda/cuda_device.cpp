@@ -14,7 +14,6 @@
 
 #include "exec/cuda/check.h"
 #include "exec/cuda/check_graph.h"
-#include "exec/footprint.h"
 #include "exec/mpi_device.h"
 #include "exec/steady_clock.h"
 #include "model/errors.h"

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "exec/cuda/check.h"
-#include "exec/footprint.h"
 #include "model/errors.h"
 #include "model/graph/op_kinds.h"
 
@@ -43,67 +42,63 @@ long stored_rows(const GroupedGemm& op, long rows) {
 
 namespace {
 
+// Most operands are those that the host has, `floats`, in the size of their elements.
 struct Needs {
-    std::size_t index, count;
+    std::size_t count;
+    const Footprint& floats;
 
     Need operator()(const Gemm& op) const {
-        const double size = bytes(op.dtype), batch = static_cast<double>(op.batch);
-        return {element_of(op.dtype),
-                {batch * area(op.m, op.k) * size, batch * area(op.k, op.n) * size},
-                {batch * area(op.m, op.n) * (op.accumulate ? 4 : result_bytes(op.dtype))}};
+        return {element_of(op.dtype), scaled(floats, bytes(op.dtype), op.accumulate ? 4 : result_bytes(op.dtype))};
     }
     Need operator()(const GroupedGemm& op) const {
-        long rows = 0, groups = 0;
-        for (const long all : op.rows) {
-            rows += stored_rows(op, all);
-            groups += all > 0;
-        }
-        const double size = bytes(op.dtype), result = result_bytes(op.dtype), weights = static_cast<double>(groups) * area(op.k, op.n);
-        const double a = area(rows, op.k), c = area(rows, op.n);
-        if (op.weight_gradient) return {element_of(op.dtype), {a * size, c * size}, {weights * result}};
-        return {element_of(op.dtype), {a * size, weights * size}, {c * result}};
+        GroupedGemm stored = op;
+        for (long& rows : stored.rows) rows = stored_rows(op, rows);
+        return {element_of(op.dtype), scaled(footprint(stored, 0, 1), bytes(op.dtype), result_bytes(op.dtype))};
     }
     // Other ranks fetch from the begin of the inputs, so that those hold what is moved; what arrives lies behind the result.
     Need operator()(const FusedGemm& op) const {
-        const long rows = op.blocks * op.rows_per_block;
         const double moved = static_cast<double>(op.remote_blocks) * op.remote_bytes_per_block.si();
-        const double a = area(rows, op.k) * bytes(op.dtype), b = area(op.k, op.n) * bytes(op.dtype);
-        return {element_of(op.dtype),
-                {a, std::max(b, moved - a)},
-                {std::max(area(rows, op.n) * result_bytes(op.dtype), moved), moved}};
+        Footprint all = scaled(floats, bytes(op.dtype), result_bytes(op.dtype));
+        all.inputs[1] = std::max(all.inputs[1], moved - all.inputs[0]);
+        all.outputs = {std::max(all.outputs[0], moved), moved};
+        return {element_of(op.dtype), all};
     }
+    // Scores of all heads, which a backward is given too, and values of a width of their own.
     Need operator()(const Attention& op) const {
         const Element element = score_element(op.dtype);
-        const auto size = static_cast<double>(size_of(element));
-        const double heads = area(op.batch, op.heads) * size, scores = heads * area(op.seq_q, op.seq_k);
+        const double heads = area(op.batch, op.heads) * static_cast<double>(size_of(element));
         const long values = op.value_dim > 0 ? op.value_dim : op.head_dim;
         const double q = heads * area(op.seq_q, op.head_dim), k = heads * area(op.seq_k, op.head_dim);
         const double v = heads * area(op.seq_k, values), o = heads * area(op.seq_q, values);
-        if (op.backward) return {element, {q, k, v, scores, o}, {scores, q, k, v}};
-        return {element, {q, k, v}, {scores, o}};
+        const double scores = heads * area(op.seq_q, op.seq_k);
+        if (op.backward) return {element, {{q, k, v, scores, o}, {scores, q, k, v}}};
+        return {element, {{q, k, v}, {scores, o}}};
     }
-    Need operator()(const MemoryPass& op) const { return {{}, {op.read.si()}, {op.written.si()}}; }
     // NCCL wants both buffers of every rank, and equal shares.
-    Need operator()(const OneOf<AllReduce, Broadcast, Reduce> auto& op) const {
-        return {{}, {whole_floats(op.bytes)}, {whole_floats(op.bytes)}};
+    Need operator()(const OneOf<Broadcast, Reduce> auto& op) const {
+        const double all = 4 * static_cast<double>(float_count(op.bytes));
+        return {{}, {{all}, {all}}};
     }
-    Need operator()(const AllGather& op) const { return {{}, {share(op.bytes)}, {share(op.bytes) * ranks()}}; }
-    Need operator()(const ReduceScatter& op) const { return {{}, {share(op.bytes) * ranks()}, {share(op.bytes)}}; }
-    Need operator()(const AllToAll& op) const {
-        const Footprint floats = footprint(op, index, count);
-        return {{}, {4 * floats.input}, {4 * floats.output}};
+    Need operator()(const AllGather&) const {
+        const double share = 4 * floats.inputs[0];
+        return {{}, {{share}, {share * static_cast<double>(count)}}};
     }
-    Need operator()(const SendRecv& op) const {
-        return index == 0 ? Need{{}, {op.bytes.si()}, {}} : Need{{}, {}, {op.bytes.si()}};
+    Need operator()(const ReduceScatter&) const {
+        const double share = 4 * floats.outputs[0];
+        return {{}, {{share * static_cast<double>(count)}, {share}}};
     }
-    Need operator()(const Barrier&) const { return {{}, {4}, {4}}; }
-    Need operator()(const HostWork&) const { return {}; }
+    Need operator()(const Barrier&) const { return {{}, {{4}, {4}}}; }
+    Need operator()(const OneOf<MemoryPass, AllReduce, AllToAll, SendRecv, HostWork> auto&) const {
+        return {{}, scaled(floats, 4, 4)};
+    }
 
+    static Footprint scaled(Footprint all, double input, double output) {
+        for (double& operand : all.inputs) operand *= input;
+        for (double& operand : all.outputs) operand *= output;
+        return all;
+    }
     static double bytes(Dtype dtype) { return static_cast<double>(size_of(element_of(dtype))); }
     static double result_bytes(Dtype dtype) { return static_cast<double>(size_of(result_of(dtype))); }
-    static double whole_floats(Bytes bytes) { return 4 * static_cast<double>(float_count(bytes)); }
-    [[nodiscard]] double ranks() const { return static_cast<double>(count); }
-    [[nodiscard]] double share(Bytes bytes) const { return 4 * std::ceil(bytes.si() / 4 / ranks()); }
 };
 
 constexpr double most_operands = 16;  // of one op, each rounded up to the alignment
@@ -123,7 +118,7 @@ Largest largest_needs(const TaskGraph& graph, int rank) {
         const auto self = std::find(ranks.begin(), ranks.end(), rank);
         if (self == ranks.end()) continue;
         const Need need = need_of(graph.op(task), static_cast<std::size_t>(self - ranks.begin()), ranks.size());
-        const double input = need.input(), output = need.output();
+        const double input = need.bytes.input(), output = need.bytes.output();
         double& most = need.element ? largest.inputs[static_cast<std::size_t>(*need.element)] : largest.untyped;
         most = std::max(most, input);
         if (need.element) ++largest.ops[static_cast<std::size_t>(*need.element)];
@@ -148,7 +143,9 @@ std::size_t rounded(double bytes) { return (static_cast<std::size_t>(bytes) + al
 
 }  // namespace
 
-Need need_of(const Op& op, std::size_t index, std::size_t count) { return std::visit(Needs{index, count}, op); }
+Need need_of(const Op& op, std::size_t index, std::size_t count) {
+    return std::visit(Needs{count, footprint(op, index, count)}, op);
+}
 
 CudaPlan plan_cuda_memory(const TaskGraph& graph, int rank, Bytes cache, Bytes available, Bytes whole) {
     Largest largest = largest_needs(graph, rank);
@@ -215,8 +212,8 @@ CudaMemory::CudaMemory(const CudaPlan& plan, int ranks, std::uint64_t seed, cuda
 
 CudaOperands CudaMemory::take(const Need& need) {
     CudaOperands at;
-    input(need.element.value_or(common)).take(need.inputs, at.in);
-    output.take(need.outputs, at.out);
+    input(need.element.value_or(common)).take(need.bytes.inputs, at.in);
+    output.take(need.bytes.outputs, at.out);
     return at;
 }
 

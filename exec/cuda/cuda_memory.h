@@ -6,12 +6,12 @@
 #include <array>
 #include <cstddef>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 
 #include "exec/cuda/kernels.h"
 #include "exec/cuda/owned.h"
+#include "exec/footprint.h"
 #include "model/graph/task_graph.h"
 
 namespace stepcast {
@@ -27,14 +27,10 @@ inline constexpr std::size_t alignment = 256;  // bytes, of every buffer: what c
 // Rows of one group as they lie in memory: fp8 kernels sum over whole sixteens.
 long stored_rows(const GroupedGemm& op, long rows);
 
-// What participant `index` of `count` reads and writes in a task: bytes of each operand, in the order in which its kernels
-// want them; `element` where the op states one.
+// What participant `index` of `count` reads and writes in a task, in bytes; `element` where the op states one.
 struct Need {
     std::optional<Element> element;
-    std::array<double, 5> inputs{};
-    std::array<double, 4> outputs{};
-    [[nodiscard]] double input() const { return std::accumulate(inputs.begin(), inputs.end(), 0.0); }
-    [[nodiscard]] double output() const { return std::accumulate(outputs.begin(), outputs.end(), 0.0); }
+    Footprint bytes;
     friend bool operator==(const Need&, const Need&) = default;
 };
 Need need_of(const Op& op, std::size_t index, std::size_t count);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "exec/cuda/check.h"
-#include "exec/footprint.h"
 #include "model/graph/op_kinds.h"
 
 namespace stepcast {
@@ -128,7 +127,7 @@ struct CudaRank::Compute {
     }
     // A training framework's host work is none of ours: there is nothing to wait for.
     void operator()(const HostWork&) const {}
-    void operator()(const ExchangeOp auto&) const {}  // of one rank: nothing to do
+    void operator()(const ExchangeOp auto&) const {}
 };
 
 void CudaRank::launch(TaskId task, const Op& op, const Watch& watch) {
@@ -139,7 +138,7 @@ void CudaRank::launch(TaskId task, const Op& op, const Watch& watch) {
         communicator.run(op, memory_->take(need), stream, watch);
     } else if (const auto* groups = std::get_if<GroupedGemm>(&op)) {
         grouped_->run(*groups, workspace(task), stream);
-    } else {
+    } else if (!is_collective(op)) {  // one of a single rank has nothing to do
         std::visit(Compute{*this, memory_->take(need_of(op, 0, 1)), workspace(task), stream}, op);
     }
 }

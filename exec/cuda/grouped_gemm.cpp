@@ -85,7 +85,7 @@ void GroupedProducts::prepare(const GroupedGemm& op, CudaMemory& memory, Bytes c
     plan.transposed.assign(groups, CUBLAS_OP_T);
     const Need need = need_of(op, 0, 1);
     constexpr double most = 8;
-    const double bytes = std::max(1.0, need.input() + need.output());
+    const double bytes = std::max(1.0, need.bytes.input() + need.bytes.output());
     const auto places = static_cast<int>(std::clamp(std::ceil(1.5 * cache.si() / bytes), 1.0, most));
     for (int i = 0; i < places; ++i) {
         plan.places.push_back(memory.take(need));

@@ -155,7 +155,7 @@ void test_groups(Bench& bench, bool fp8) {
             plan.inputs[static_cast<std::size_t>(element)] = 1 << 16;
             CudaMemory memory(plan, 1, 11, nullptr);
             const char* const in = memory.input(element).data();
-            const std::size_t a_size = static_cast<std::size_t>(need.inputs[0]), b_size = static_cast<std::size_t>(need.inputs[1]);
+            const std::size_t a_size = static_cast<std::size_t>(need.bytes.inputs[0]), b_size = static_cast<std::size_t>(need.bytes.inputs[1]);
             const Doubles a = download(in, element, a_size / size_of(element));
             const Doubles b = download(in + (a_size + alignment - 1) / alignment * alignment, element, b_size / size_of(element));
             GroupedProducts grouped(bench.products);
