@@ -94,11 +94,9 @@ public:
     void wait(TaskId, int rank, TaskId predecessor) override {
         const std::vector<int> before = participants(graph_->places(predecessor));
         if (has(before, rank) || seen_[predecessor] == step_) return;
-        for (const int peer : before) {
-            MPI_Request request = MPI_REQUEST_NULL;
-            check(MPI_Irecv(nullptr, 0, MPI_BYTE, peer, static_cast<int>(predecessor) + 1, MPI_COMM_WORLD, &request));
-            finish(world_, request, {peer});
-        }
+        const int tag = static_cast<int>(predecessor) + 1;
+        for (const int peer : before)
+            run(world_, {peer}, [&](MPI_Request* r) { return MPI_Irecv(nullptr, 0, MPI_BYTE, peer, tag, world_.comm, r); });
         seen_[predecessor] = step_;
     }
 
@@ -136,18 +134,19 @@ public:
         const auto size = world_.ranks.size();
         const int count = mpi_count(values.size());
         std::vector<int> counts(size), offsets(size);
-        MPI_Request request = MPI_REQUEST_NULL;
-        check(MPI_Igather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, 0, MPI_COMM_WORLD, &request));
-        finish(world_, request, world_.ranks);
+        run(world_, world_.ranks, [&](MPI_Request* request) {
+            return MPI_Igather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, 0, world_.comm, request);
+        });
         std::size_t sum = 0;
         for (std::size_t peer = 0; rank == 0 && peer < size; ++peer) {
             offsets[peer] = mpi_count(sum);
             sum += static_cast<std::size_t>(counts[peer]);
         }
         std::vector<double> joined(sum);
-        check(MPI_Igatherv(values.data(), count, MPI_DOUBLE, joined.data(), counts.data(), offsets.data(), MPI_DOUBLE, 0,
-                           MPI_COMM_WORLD, &request));
-        finish(world_, request, world_.ranks);
+        run(world_, world_.ranks, [&](MPI_Request* request) {
+            return MPI_Igatherv(values.data(), count, MPI_DOUBLE, joined.data(), counts.data(), offsets.data(), MPI_DOUBLE,
+                                0, world_.comm, request);
+        });
         std::vector<std::vector<double>> all;
         for (std::size_t peer = 0; rank == 0 && peer < size; ++peer)
             all.emplace_back(joined.begin() + offsets[peer], joined.begin() + offsets[peer] + counts[peer]);
@@ -155,9 +154,7 @@ public:
     }
 
     double broadcast(int, double value) override {
-        MPI_Request request = MPI_REQUEST_NULL;
-        check(MPI_Ibcast(&value, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD, &request));
-        finish(world_, request, world_.ranks);
+        run(world_, world_.ranks, [&](MPI_Request* r) { return MPI_Ibcast(&value, 1, MPI_DOUBLE, 0, world_.comm, r); });
         return value;
     }
 

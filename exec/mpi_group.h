@@ -27,6 +27,14 @@ int mpi_count(std::size_t count);  // ConfigError beyond what an int holds
 // Waits for `request`; after the timeout DeviceError naming those of `waits_for` that are not this process.
 void finish(const MpiGroup& group, MPI_Request request, const std::vector<int>& waits_for);
 
+// Starts a call with the request to fill, then waits for it.
+template <typename Start>
+void run(const MpiGroup& group, const std::vector<int>& waits_for, Start start) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(start(&request));
+    finish(group, request, waits_for);
+}
+
 void meet(const MpiGroup& group);
 // This rank's share of `op`, as between threads (shared_collectives.h).
 void communicate(const MpiGroup& group, const Op& op, const Operands& at);
