@@ -1,5 +1,5 @@
-// What a machine must offer so that execute() can run a graph on it: the host (host_device.h), MPI processes
-// (mpi_device.h), a CUDA plugin. Each rank of this process is driven by one thread, which issues the rank's tasks in
+// What a machine must offer so that execute() can run a graph on it: the host, as threads or MPI
+// processes (host_device.h), a CUDA plugin. Each rank of this process is driven by one thread, which issues the rank's tasks in
 // id order; a device may run them at once (host) or queue each on the stream of its lane (CUDA).
 #pragma once
 

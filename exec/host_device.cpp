@@ -12,8 +12,7 @@
 #include "exec/host_ops.h"
 #include "exec/host_machine.h"
 #include "exec/host_rank.h"
-#include "exec/mpi_device.h"
-#include "exec/shared_collectives.h"
+#include "exec/rank_group.h"
 
 namespace stepcast {
 

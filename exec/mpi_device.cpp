@@ -1,4 +1,4 @@
-#include "exec/mpi_device.h"
+#include "exec/host_device.h"
 
 #include <algorithm>
 #include <exception>

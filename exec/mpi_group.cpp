@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "exec/mpi_device.h"
+#include "exec/launcher.h"
 #include "exec/steady_clock.h"
 #include "model/errors.h"
 

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "exec/host_memory.h"
 #include "exec/rank_group.h"
 #include "model/graph/op.h"
 
@@ -36,7 +35,7 @@ void run(const MpiGroup& group, const std::vector<int>& waits_for, Start start) 
 }
 
 void meet(const MpiGroup& group);
-// This rank's share of `op`, as between threads (shared_collectives.h).
+// This rank's share of `op`, as between threads (rank_group.h).
 void communicate(const MpiGroup& group, const Op& op, const Operands& at);
 
 // Memory of one process that the others read or write without its help (MPI's one-sided communication), so that fused

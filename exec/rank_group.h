@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "exec/host_memory.h"
 #include "model/errors.h"
 #include "model/graph/task_graph.h"
 #include "model/units.h"
@@ -51,6 +52,11 @@ private:
     const FailedRank& failed_;
     std::unique_ptr<Slot[]> slots_;
 };
+
+// Participant `index`'s share of `op`: every participant calls it with buffers of its own, of the sizes that footprint()
+// says, and it returns when they may be used again. Sums run in the order of the participants, so results do not depend on
+// timing. An op that has no place on several ranks is our bug.
+void communicate(RankGroup& group, std::size_t index, const Op& op, const Operands& at);
 
 // The ranks of one run that are threads of this process, each named by its number.
 class RankThreads {

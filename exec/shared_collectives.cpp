@@ -1,4 +1,4 @@
-#include "exec/shared_collectives.h"
+#include "exec/rank_group.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,8 +1,7 @@
-#include "exec/cuda/attention.h"
-
 #include <cmath>
 
 #include "exec/cuda/check.h"
+#include "exec/cuda/gemm.h"
 
 namespace stepcast {
 

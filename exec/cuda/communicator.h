@@ -27,7 +27,7 @@ public:
     [[nodiscard]] std::size_t index() const { return index_; }  // of this rank in it
     [[nodiscard]] std::size_t size() const { return size_; }
 
-    // This rank's share of `op`, as between threads (exec/shared_collectives.h), on operands of the sizes that need_of() says;
+    // This rank's share of `op`, as between threads (exec/rank_group.h), on operands of the sizes that need_of() says;
     // returns once it is queued.
     void run(const Op& op, const CudaOperands& at, cudaStream_t stream, const Watch& watch);
 

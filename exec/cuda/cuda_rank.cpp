@@ -28,6 +28,22 @@ CudaGpu describe_gpu(int gpu) {
             BytesPerSecond(transfers * 1e3 * static_cast<double>(clock) * static_cast<double>(width) / 8)};
 }
 
+CudaRun::CudaRun(const TaskGraph& run, bool replays, std::uint64_t first_seed)
+    : graph(run),
+      replay(replays),
+      seed(first_seed),
+      peers(static_cast<std::size_t>(run.rank_count())),
+      communicator_of(run.size(), no_communicator) {
+    std::map<CommunicatorKey, std::uint32_t> known;
+    for (TaskId task = 0; task < run.size(); ++task) {
+        CommunicatorKey key{participants(run.places(task)), run.places(task).front().lane()};
+        if (key.ranks.size() < 2) continue;
+        const auto [entry, is_new] = known.try_emplace(key, static_cast<std::uint32_t>(communicators.size()));
+        if (is_new) communicators.push_back(std::move(key));
+        communicator_of[task] = entry->second;
+    }
+}
+
 CudaRank::CudaRank(int rank, int gpu) : rank_(rank), gpu_(gpu), facts_(describe_gpu(gpu)), clocks_(pci_bus_of(gpu)) {}
 
 CudaRank::~CudaRank() {

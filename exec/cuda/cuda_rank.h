@@ -3,7 +3,6 @@
 
 #include <map>
 
-#include "exec/cuda/attention.h"
 #include "exec/cuda/clocks.h"
 #include "exec/cuda/communicator.h"
 #include "exec/cuda/gemm.h"
@@ -25,13 +24,15 @@ std::string pci_bus_of(int gpu);  // "0000:17:00.0"
 
 // One graph as all ranks of this process run it.
 struct CudaRun {
+    CudaRun(const TaskGraph& run, bool replays, std::uint64_t first_seed);  // without its peers
+
     static constexpr std::uint32_t no_communicator = static_cast<std::uint32_t>(-1);
     const TaskGraph& graph;
     bool replay;
     std::uint64_t seed;
-    std::vector<CudaRank*> peers;                 // by rank; null where it is in another process
-    std::vector<CommunicatorKey> communicators;   // of all ranks, in the order of their first use
-    std::vector<std::uint32_t> communicator_of;   // by task; index into it, or no_communicator
+    std::vector<CudaRank*> peers;                // by rank; null where it is in another process
+    std::vector<CommunicatorKey> communicators;  // of all ranks, in the order of their first use
+    std::vector<std::uint32_t> communicator_of;  // by task; index into it, or no_communicator
 };
 
 class CudaRank {

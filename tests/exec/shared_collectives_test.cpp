@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "exec/footprint.h"
-#include "exec/shared_collectives.h"
+#include "exec/rank_group.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

@@ -10,7 +10,9 @@
 #include <thread>
 
 #include "exec/cuda/check.h"
+#include "exec/cuda/communicator.h"
 #include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_rank.h"
 #include "exec/execute.h"
 #include "tests/exec/all_ops.h"
 
@@ -436,13 +438,13 @@ TaskGraph two_lanes() {
 }
 
 void test_two_lanes(bool replay) {
-    CudaDevice device({.ranks = 1, .graph = replay}, {}, 1);
+    const auto device = make_cuda_device({.ranks = 1, .graph = replay}, {}, 1).device;
     const TaskGraph graph = two_lanes();
     ExecuteOptions options;
     options.steps = 3;
     options.check_idle = false;
     options.retry.extra_steps = 0;
-    const Measurement measurement = execute(graph, device, options);
+    const Measurement measurement = execute(graph, *device, options);
     bool held = true;
     for (const Trace& trace : measurement.traces) {
         std::vector<Seconds> start(graph.size()), finish(graph.size());
@@ -457,13 +459,13 @@ void test_two_lanes(bool replay) {
 }
 
 void test_execution(bool replay) {
-    CudaDevice device({.ranks = 1, .graph = replay}, {}, 1);
+    const auto device = make_cuda_device({.ranks = 1, .graph = replay}, {}, 1).device;
     const TaskGraph graph = one_rank_graph();
     ExecuteOptions options;
     options.steps = 5;
     options.check_idle = false;
     options.retry.extra_steps = 0;
-    const Measurement measurement = execute(graph, device, options);
+    const Measurement measurement = execute(graph, *device, options);
     bool right = measurement.steps.size() == 5;
     for (const Trace& trace : measurement.traces) {
         check_trace(graph, trace, Seconds(1e-4));
@@ -475,13 +477,13 @@ void test_execution(bool replay) {
 
 // And every kind that two ranks have together, as threads.
 void test_two_ranks(int gpus) {
-    CudaDevice device({.ranks = 2}, {}, gpus);
+    const auto device = make_cuda_device({.ranks = 2}, {}, gpus).device;
     const TaskGraph graph = all_ops(2);
     ExecuteOptions options;
     options.steps = 3;
     options.check_idle = false;
     options.retry.extra_steps = 0;
-    const Measurement measurement = execute(graph, device, options);  // checks its traces
+    const Measurement measurement = execute(graph, *device, options);  // checks its traces
     expect(measurement.steps.size() == 3, "a step of all ops on two ranks");
 }
 
