@@ -53,7 +53,8 @@ struct Sizer {
     Footprint operator()(const GroupedGemm& op) const {
         const long rows = std::accumulate(op.rows.begin(), op.rows.end(), 0L);
         const auto groups = std::ranges::count_if(op.rows, [](long r) { return r > 0; });
-        const double a = area(rows, op.k), c = area(rows, op.n), weights = static_cast<double>(groups) * area(op.k, op.n);
+        const double a = area(rows, op.k), c = area(rows, op.n),
+                     weights = static_cast<double>(groups) * area(op.k, op.n);
         return op.weight_gradient ? Footprint{{a, c}, {weights}} : Footprint{{a, weights}, {c}};
     }
     // Behind the result what is fetched.
@@ -74,9 +75,7 @@ struct Sizer {
     Footprint operator()(const AllGather& op) const { return {{share(op.bytes)}, {floats(op.bytes)}}; }
     Footprint operator()(const ReduceScatter& op) const { return {{floats(op.bytes)}, {share(op.bytes)}}; }
     Footprint operator()(const Broadcast& op) const { return one_way(op.bytes, op.root); }
-    Footprint operator()(const Reduce& op) const {
-        return {{floats(op.bytes)}, {is(op.root) ? floats(op.bytes) : 0}};
-    }
+    Footprint operator()(const Reduce& op) const { return {{floats(op.bytes)}, {is(op.root) ? floats(op.bytes) : 0}}; }
     Footprint operator()(const AllToAll& op) const {
         Footprint sum;
         for (std::size_t peer = 0; peer < count; ++peer) {

@@ -76,7 +76,8 @@ std::vector<std::string> host_doubts(const TaskGraph& graph, std::size_t ranks, 
         if (std::find(doubts.begin(), doubts.end(), doubt) == doubts.end()) doubts.push_back(std::move(doubt));
     }
     if (ranks > cores)
-        doubts.push_back(fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", ranks, cores));
+        doubts.push_back(
+            fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", ranks, cores));
     return doubts;
 }
 

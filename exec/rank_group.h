@@ -76,8 +76,8 @@ private:
     Patience patience_;
     const FailedRank& failed_;
     RankGroup everyone_;
-    std::vector<std::uint64_t> steps_;                         // by index: begun
-    std::vector<std::vector<double>> values_;                  // by index
+    std::vector<std::uint64_t> steps_;                        // by index: begun
+    std::vector<std::vector<double>> values_;                 // by index
     std::unique_ptr<std::atomic<std::uint64_t>[]> finished_;  // by task: ranks that finished it, over all steps
 };
 

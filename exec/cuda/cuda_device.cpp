@@ -167,7 +167,6 @@ public:
         CudaRank& here = at(rank);
         TaskId task = 0;
         Seconds begin = steady_now();
-        here.timeline().forget_progress();
         try {
             here.timeline().synchronize([&] {
                 here.clocks().look();

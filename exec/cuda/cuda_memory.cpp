@@ -28,7 +28,8 @@ Element element_of(Dtype dtype) {
         case Dtype::fp16: return Element::fp16;
         case Dtype::bf16: return Element::bf16;
         case Dtype::fp8: return Element::fp8;
-        default: throw ConfigError(fmt::format("execute: kernels in {} are not run; choose fp8 or bf16", to_string(dtype)));
+        default:
+            throw ConfigError(fmt::format("execute: kernels in {} are not run; choose fp8 or bf16", to_string(dtype)));
     }
 }
 

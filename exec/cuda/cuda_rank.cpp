@@ -64,8 +64,8 @@ void CudaRank::attach(const CudaRun& run, const CudaPlan& plan, const ncclUnique
     run_ = &run;
     window_ = plan.window;
     timeline_ = std::make_unique<StreamTimeline>(run.graph, rank_, run.replay);
-    memory_ = std::make_unique<CudaMemory>(plan, run.graph.rank_count(),
-                                           run.seed * 1000 + static_cast<std::uint64_t>(rank_), timeline_->any_stream());
+    memory_ = std::make_unique<CudaMemory>(
+        plan, run.graph.rank_count(), run.seed * 1000 + static_cast<std::uint64_t>(rank_), timeline_->any_stream());
     products_ = std::make_unique<Products>();
     grouped_ = std::make_unique<GroupedProducts>(*products_);
     choose_algorithms();

@@ -111,11 +111,11 @@ void GroupedProducts::run(const GroupedGemm& op, void* workspace, cudaStream_t s
     for (std::size_t g = 0; g < groups; g += at_once) {
         const int *rows = &plan.rows[g], *n = &plan.n[g], *k = &plan.k[g];
         const cublasOperation_t *plain = &plan.plain[g], *transposed = &plan.transposed[g];
-        check(cublasGemmGroupedBatchedEx(
-            handle_.get(), gradient ? plain : transposed, gradient ? transposed : plain, n, gradient ? k : rows,
-            gradient ? rows : k, &plan.alpha[g], pointers + g, type, gradient ? n : k, pointers + groups + g, type, k,
-            &plan.beta[g], pointers + 2 * groups + g, type, n, static_cast<int>(at_once), &plan.ones[g],
-            op.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F));
+        check(cublasGemmGroupedBatchedEx(handle_.get(), gradient ? plain : transposed, gradient ? transposed : plain, n,
+                                         gradient ? k : rows, gradient ? rows : k, &plan.alpha[g], pointers + g, type,
+                                         gradient ? n : k, pointers + groups + g, type, k, &plan.beta[g],
+                                         pointers + 2 * groups + g, type, n, static_cast<int>(at_once), &plan.ones[g],
+                                         op.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F));
     }
 }
 

@@ -44,7 +44,7 @@ StreamTimeline::StreamTimeline(const TaskGraph& graph, int rank, bool replay)
                 more_lanes_[task].push_back(lane);
             if (!graph.on_host(task)) open(lane);
         }
-        if (!takes_part(task) || on_host(task)) continue;
+        if (lanes_[task] < 0 || on_host(task)) continue;
         finish_[task] = make_event(cudaEventDefault);
         if (replay) captured_[task] = make_event(cudaEventDisableTiming);
     }

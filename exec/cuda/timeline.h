@@ -47,7 +47,6 @@ public:
     [[nodiscard]] Seconds clock_error() const { return clock_error_; }  // of begin_step()
     // The first task that the GPU has not finished, as far as all are queued; graph.size() when there is none.
     [[nodiscard]] TaskId first_unfinished();
-    void forget_progress() { unfinished_ = 0; }
 
 private:
     enum class Mode : std::uint8_t { issuing, capturing, replaying };
@@ -55,7 +54,6 @@ private:
 
     static Owned<cudaEvent_t> make_event(unsigned int flags);
     [[nodiscard]] bool on_host(TaskId task) const { return graph_.on_host(task); }
-    [[nodiscard]] bool takes_part(TaskId task) const { return lanes_[task] >= 0; }
     void order_after(std::size_t lane, cudaEvent_t event);
     void mark(cudaEvent_t event, cudaStream_t stream);
     void begin_capture();
