@@ -56,28 +56,20 @@ void build(benchmark::State& state) {
     report(state, pipeline_of(state));
 }
 
-void in_order(benchmark::State& state) {
+void run_in_order(benchmark::State& state, Seconds issue) {
     const TaskGraph graph = pipeline_of(state);
-    const Costs costs = costs_of(graph);
+    Costs costs = costs_of(graph);
+    costs.issue.assign(graph.size(), issue);
     Timeline timeline;
     for (auto _ : state) {
-        run_in_order(graph, costs, timeline);
+        stepcast::run_in_order(graph, costs, timeline);
         benchmark::DoNotOptimize(timeline.end);
     }
     report(state, graph);
 }
 
-void in_order_with_hosts(benchmark::State& state) {
-    const TaskGraph graph = pipeline_of(state);
-    Costs costs = costs_of(graph);
-    costs.issue.assign(graph.size(), Seconds(5e-6));
-    Timeline timeline;
-    for (auto _ : state) {
-        run_in_order(graph, costs, timeline);
-        benchmark::DoNotOptimize(timeline.end);
-    }
-    report(state, graph);
-}
+void in_order(benchmark::State& state) { run_in_order(state, Seconds(0)); }
+void in_order_with_hosts(benchmark::State& state) { run_in_order(state, Seconds(5e-6)); }
 
 // Every task longer or shorter by about `jitter`, none like another.
 void add_jitter(Costs& costs, double jitter) {

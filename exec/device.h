@@ -1,10 +1,9 @@
-// What a machine must offer so that execute() can run a graph on it: the host (host_device.h), MPI processes
-// (mpi_device.h), a CUDA plugin. Each rank of this process is driven by one thread, which issues the rank's tasks in
+// What a machine must offer so that execute() can run a graph on it: the host, as threads or MPI
+// processes (host_device.h), a CUDA plugin. Each rank of this process is driven by one thread, which issues the rank's tasks in
 // id order; a device may run them at once (host) or queue each on the stream of its lane (CUDA).
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -41,12 +40,12 @@ public:
     virtual Seconds begin_step(int rank) = 0;
     // Orders `task` after `predecessor`, wherever that ran.
     virtual void wait(TaskId task, int rank, TaskId predecessor) = 0;
-    // This rank's share of the task, on the lanes of `places` that belong to the rank.
-    virtual void launch(TaskId task, const Op& op, std::span<const Place> places, int rank) = 0;
+    // This rank's share of the task, on the rank's lanes of it.
+    virtual void launch(TaskId task, const Op& op, int rank) = 0;
     // Notes when the lanes of `task` reach this point.
     virtual void record(TaskId task, int rank, Edge edge) = 0;
     // Returns when everything launched on the rank has finished.
-    virtual void synchronize(int rank, Seconds timeout) = 0;
+    virtual void synchronize(int rank) = 0;
     // A recorded time, on one clock for all ranks as far as clocks can be aligned.
     [[nodiscard]] virtual Seconds elapsed(TaskId task, int rank, Edge edge) const = 0;
     // How far the recorded times of the last step may be off as a whole, against other ranks or the host.

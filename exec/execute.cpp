@@ -14,10 +14,7 @@
 
 namespace stepcast {
 
-bool Device::reports() const {
-    const std::vector<int> ranks = local_ranks();
-    return std::find(ranks.begin(), ranks.end(), 0) != ranks.end();
-}
+bool Device::reports() const { return has(local_ranks(), 0); }
 
 namespace {
 
@@ -45,7 +42,7 @@ void run_task(Repetitions& run, TaskId task, int rank) {
     try {
         for (const TaskId predecessor : run.graph.predecessors(task)) run.device.wait(task, rank, predecessor);
         run.device.record(task, rank, Edge::start);
-        run.device.launch(task, run.graph.op(task), run.graph.places(task), rank);
+        run.device.launch(task, run.graph.op(task), rank);
         run.device.record(task, rank, Edge::finish);
     } catch (const DeviceError& error) {
         throw DeviceError(fmt::format("rank {}, task {} \"{}\" ({}): {}", rank, task, run.graph.name(task),
@@ -62,7 +59,7 @@ std::vector<double> run_step(Repetitions& run, int rank) {
     std::vector<double> report;
     report.push_back(run.device.begin_step(rank).si());
     for (const TaskId task : tasks) run_task(run, task, rank);
-    run.device.synchronize(rank, run.options.timeout);
+    run.device.synchronize(rank);
     report.push_back(run.device.cpu_share(rank));
     report.push_back(run.device.clock_error(rank).si());
     report.push_back(run.options.stop_asked && run.options.stop_asked() ? 1 : 0);

@@ -9,7 +9,7 @@ namespace stepcast {
 std::vector<int> participants(std::span<const Place> places) {
     std::vector<int> ranks;
     for (const Place& place : places)
-        if (std::find(ranks.begin(), ranks.end(), place.rank()) == ranks.end()) ranks.push_back(place.rank());
+        if (!has(ranks, place.rank())) ranks.push_back(place.rank());
     return ranks;
 }
 
@@ -48,56 +48,52 @@ struct Sizer {
 
     Footprint operator()(const Gemm& op) const {
         const auto batch = static_cast<double>(op.batch);
-        return {batch * (area(op.m, op.k) + area(op.k, op.n)), batch * area(op.m, op.n)};
+        return {{batch * area(op.m, op.k), batch * area(op.k, op.n)}, {batch * area(op.m, op.n)}};
     }
     Footprint operator()(const GroupedGemm& op) const {
         const long rows = std::accumulate(op.rows.begin(), op.rows.end(), 0L);
-        const long groups = std::count_if(op.rows.begin(), op.rows.end(), [](long r) { return r > 0; });
-        const double weights = static_cast<double>(groups) * area(op.k, op.n);
-        if (op.weight_gradient) return {area(rows, op.k) + area(rows, op.n), weights};
-        return {area(rows, op.k) + weights, area(rows, op.n)};
+        const auto groups = std::ranges::count_if(op.rows, [](long r) { return r > 0; });
+        const double a = area(rows, op.k), c = area(rows, op.n),
+                     weights = static_cast<double>(groups) * area(op.k, op.n);
+        return op.weight_gradient ? Footprint{{a, c}, {weights}} : Footprint{{a, weights}, {c}};
     }
+    // Behind the result what is fetched.
     Footprint operator()(const FusedGemm& op) const {
         const long rows = op.blocks * op.rows_per_block;
         const double moved = static_cast<double>(op.remote_blocks) * floats(op.remote_bytes_per_block);
-        return {area(rows, op.k) + area(op.k, op.n), area(rows, op.n) + moved};
+        return {{area(rows, op.k), area(op.k, op.n)},
+                {area(rows, op.n), op.transfer == FusedGemm::Transfer::gather ? moved : 0}};
     }
+    // Scores of one head, and backward their gradients.
     Footprint operator()(const Attention& op) const {
-        const double heads = area(op.batch, op.heads);
+        const double heads = area(op.batch, op.heads), scores = area(op.seq_q, op.seq_k);
         const double q = heads * area(op.seq_q, op.head_dim), k = heads * area(op.seq_k, op.head_dim);
-        const double scores = area(op.seq_q, op.seq_k);
-        if (op.backward) return {2 * q + 2 * k, q + 2 * k + 2 * scores};
-        return {q + 2 * k, q + scores};
+        return op.backward ? Footprint{{q, k, k, q}, {q, k, k, 2 * scores}} : Footprint{{q, k, k}, {q, scores}};
     }
-    Footprint operator()(const MemoryPass& op) const { return {floats(op.read), floats(op.written)}; }
-    Footprint operator()(const AllReduce& op) const { return {floats(op.bytes), floats(op.bytes)}; }
-    Footprint operator()(const AllGather& op) const {
-        return {std::ceil(floats(op.bytes) / share()), floats(op.bytes)};
-    }
-    Footprint operator()(const ReduceScatter& op) const {
-        return {floats(op.bytes), std::ceil(floats(op.bytes) / share())};
-    }
-    Footprint operator()(const Broadcast& op) const {
-        return is(op.root) ? Footprint{floats(op.bytes), 0} : Footprint{0, floats(op.bytes)};
-    }
-    Footprint operator()(const Reduce& op) const { return {floats(op.bytes), is(op.root) ? floats(op.bytes) : 0}; }
+    Footprint operator()(const MemoryPass& op) const { return {{floats(op.read)}, {floats(op.written)}}; }
+    Footprint operator()(const AllReduce& op) const { return {{floats(op.bytes)}, {floats(op.bytes)}}; }
+    Footprint operator()(const AllGather& op) const { return {{share(op.bytes)}, {floats(op.bytes)}}; }
+    Footprint operator()(const ReduceScatter& op) const { return {{floats(op.bytes)}, {share(op.bytes)}}; }
+    Footprint operator()(const Broadcast& op) const { return one_way(op.bytes, op.root); }
+    Footprint operator()(const Reduce& op) const { return {{floats(op.bytes)}, {is(op.root) ? floats(op.bytes) : 0}}; }
     Footprint operator()(const AllToAll& op) const {
         Footprint sum;
         for (std::size_t peer = 0; peer < count; ++peer) {
             if (peer == index) continue;
-            sum.input += floats(op.bytes[index * count + peer]);
-            sum.output += floats(op.bytes[peer * count + index]);
+            sum.inputs[0] += floats(op.bytes[index * count + peer]);
+            sum.outputs[0] += floats(op.bytes[peer * count + index]);
         }
         return sum;
     }
-    Footprint operator()(const SendRecv& op) const {
-        return is(0) ? Footprint{floats(op.bytes), 0} : Footprint{0, floats(op.bytes)};
-    }
+    Footprint operator()(const SendRecv& op) const { return one_way(op.bytes, 0); }
     Footprint operator()(const Barrier&) const { return {}; }
     Footprint operator()(const HostWork&) const { return {}; }
 
+    [[nodiscard]] Footprint one_way(Bytes bytes, int sender) const {
+        return is(sender) ? Footprint{{floats(bytes)}, {}} : Footprint{{}, {floats(bytes)}};
+    }
     [[nodiscard]] bool is(int participant) const { return static_cast<int>(index) == participant; }
-    [[nodiscard]] double share() const { return static_cast<double>(count); }
+    [[nodiscard]] double share(Bytes bytes) const { return std::ceil(floats(bytes) / static_cast<double>(count)); }
 };
 
 }  // namespace

@@ -1,7 +1,9 @@
 // How much memory one rank's share of an op reads and writes on the host, in floats: what its buffers must hold.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -32,9 +34,13 @@ Part part_of(std::size_t size, std::size_t index, std::size_t count);
 std::size_t float_count(Bytes bytes);  // rounded up
 inline double area(long a, long b) { return static_cast<double>(a) * static_cast<double>(b); }
 
-// `input` is only read, `output` only written. Doubles, so that absurd sizes are numbers too.
+// Sizes of each operand, in the order in which kernels want them: inputs are only read, outputs only written. Doubles, so that
+// absurd sizes are numbers too.
 struct Footprint {
-    double input = 0, output = 0;
+    std::array<double, 5> inputs{};
+    std::array<double, 4> outputs{};
+    [[nodiscard]] double input() const { return std::accumulate(inputs.begin(), inputs.end(), 0.0); }
+    [[nodiscard]] double output() const { return std::accumulate(outputs.begin(), outputs.end(), 0.0); }
     friend bool operator==(const Footprint&, const Footprint&) = default;
 };
 // Of participant `index` of `count`.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <ranges>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -11,8 +12,7 @@
 #include "exec/host_ops.h"
 #include "exec/host_machine.h"
 #include "exec/host_rank.h"
-#include "exec/mpi_device.h"
-#include "exec/shared_collectives.h"
+#include "exec/rank_group.h"
 
 namespace stepcast {
 
@@ -21,14 +21,10 @@ namespace {
 // What the rank threads share during a run; made anew by prepare().
 struct Shared {
     const TaskGraph& graph;
-    Patience patience;
-    RankGroup everyone;
+    RankThreads threads;
     std::map<std::vector<int>, std::unique_ptr<RankGroup>> groups;
-    std::vector<RankGroup*> group_of;                        // by task; null when one rank takes part
-    std::unique_ptr<std::atomic<std::uint64_t>[]> finished;  // by task: ranks that finished it, over all steps
-    std::vector<std::uint64_t> steps;                        // by rank: steps begun
-    std::vector<std::vector<double>> values;                 // by rank, for gather
-    std::vector<std::vector<std::vector<float>>> windows;    // by target, then source: where fused kernels scatter to
+    std::vector<RankGroup*> group_of;                      // by task; null when one rank takes part
+    std::vector<std::vector<std::vector<float>>> windows;  // by target, then source: where fused kernels scatter to
 };
 
 class HostDevice final : public Device {
@@ -44,9 +40,8 @@ public:
     [[nodiscard]] std::vector<std::string> versions() const override { return host_versions(); }
     [[nodiscard]] int rank_count() const override { return rank_count_; }
     [[nodiscard]] std::vector<int> local_ranks() const override {
-        std::vector<int> ranks;
-        for (int rank = 0; rank < rank_count_; ++rank) ranks.push_back(rank);
-        return ranks;
+        const auto ranks = std::views::iota(0, rank_count_);
+        return {ranks.begin(), ranks.end()};
     }
 
     std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override {
@@ -55,7 +50,7 @@ public:
                 fmt::format("the graph has {} ranks, the host device {}", graph.rank_count(), rank_count_));
         failed_ = -1;
         const Patience patience{timeout, ranks_.size() <= cores_.size()};
-        shared_.reset(new Shared{graph, patience, RankGroup(local_ranks(), patience, failed_), {}, {}, {}, {}, {}, {}});
+        shared_.reset(new Shared{graph, RankThreads(local_ranks(), graph.size(), patience, failed_), {}, {}, {}});
         shared_->group_of.resize(graph.size());
         for (TaskId task = 0; task < graph.size(); ++task) {
             const std::vector<int> ranks = participants(graph.places(task));
@@ -64,9 +59,6 @@ public:
             if (!group) group = std::make_unique<RankGroup>(ranks, patience, failed_);
             shared_->group_of[task] = group.get();
         }
-        shared_->finished.reset(new std::atomic<std::uint64_t>[graph.size()]());
-        shared_->steps.assign(ranks_.size(), 0);
-        shared_->values.resize(ranks_.size());
         shared_->windows.assign(
             ranks_.size(), std::vector<std::vector<float>>(ranks_.size(), std::vector<float>(scattered_floats(graph))));
         const MemoryPlan plan = plan_memory(graph, rank_count_, last_level_cache(), available_memory());
@@ -81,29 +73,23 @@ public:
     }
 
     Seconds begin_step(int rank) override {
-        ++shared_->steps[static_cast<std::size_t>(rank)];
-        shared_->everyone.meet(static_cast<std::size_t>(rank));
+        shared_->threads.begin_step(rank);
         at(rank).begin_step();
         return at(rank).begin();
     }
 
-    void wait(TaskId task, int rank, TaskId predecessor) override {
-        // Within a rank id order is enough. Elsewhere all ranks of the predecessor must have finished it in this step.
-        const std::vector<int> ranks = participants(shared_->graph.places(predecessor));
-        if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) return;
-        const std::uint64_t wanted = shared_->steps[static_cast<std::size_t>(rank)] * ranks.size();
-        const auto done = [&] { return shared_->finished[predecessor].load(std::memory_order_acquire) >= wanted; };
-        if (!wait_until(done, shared_->patience, failed_))
-            throw DeviceError(fmt::format("task {} of rank {} did not finish within {} (task {} waits for it)", predecessor,
-                                          ranks.front(), to_string(shared_->patience.timeout), task));
+    // Within a rank id order is enough. Elsewhere all ranks of the predecessor must have finished it in this step.
+    void wait(TaskId, int rank, TaskId predecessor) override {
+        const std::vector<int> before = participants(shared_->graph.places(predecessor));
+        if (!has(before, rank)) shared_->threads.wait(rank, predecessor, before);
     }
 
     void record(TaskId task, int rank, Edge edge) override {
         at(rank).record(task, edge);
-        if (edge == Edge::finish) shared_->finished[task].fetch_add(1, std::memory_order_release);
+        if (edge == Edge::finish) shared_->threads.finish(task);
     }
 
-    void launch(TaskId task, const Op& op, std::span<const Place>, int rank) override {
+    void launch(TaskId task, const Op& op, int rank) override {
         if (RankGroup* group = shared_->group_of[task]; group != nullptr) {
             const std::size_t index = group->index_of(rank);
             communicate(*group, index, op, take(at(rank).memory(), op, index, group->size()));
@@ -114,7 +100,7 @@ public:
         }
     }
 
-    void synchronize(int rank, Seconds) override { at(rank).end_step(); }
+    void synchronize(int rank) override { at(rank).end_step(); }
 
     [[nodiscard]] Seconds elapsed(TaskId task, int rank, Edge edge) const override {
         return ranks_[static_cast<std::size_t>(rank)].elapsed(task, edge);
@@ -123,21 +109,9 @@ public:
     [[nodiscard]] double cpu_share(int rank) const override { return ranks_[static_cast<std::size_t>(rank)].cpu_share(); }
 
     std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override {
-        const auto own = static_cast<std::size_t>(rank);
-        shared_->values[own] = std::move(values);
-        shared_->everyone.meet(own);
-        std::vector<std::vector<double>> all;
-        if (rank == 0) all = shared_->values;
-        shared_->everyone.meet(own);
-        return all;
+        return shared_->threads.gather(rank, std::move(values));
     }
-
-    double broadcast(int rank, double value) override {
-        gather(rank, {value});  // everybody's value stays in place until the meeting below
-        const double shared = shared_->values[0][0];
-        shared_->everyone.meet(static_cast<std::size_t>(rank));
-        return shared;
-    }
+    double broadcast(int rank, double value) override { return shared_->threads.broadcast(rank, value); }
 
     void abort(int failed) noexcept override {
         int none = -1;
@@ -156,7 +130,7 @@ private:
             std::copy(rows.begin(), rows.end(),
                       shared_->windows[static_cast<std::size_t>(peer)][static_cast<std::size_t>(rank)].begin());
         };
-        stepcast::run_fused(op, rank, rank_count_, at(rank).memory(), {fetch, deliver});
+        stepcast::run_fused(op, rank, rank_count_, take(at(rank).memory(), op, 0, 1), {fetch, deliver});
     }
 
     int rank_count_;

@@ -13,4 +13,8 @@ namespace stepcast {
 // `rank_count` must then be the number of processes.
 std::unique_ptr<Device> open_host_device(int rank_count);
 
+// Across processes: this one is the rank as which mpirun or srun started it, and collectives are MPI's. ConfigError when the
+// program was built without it.
+std::unique_ptr<Device> open_mpi_device();
+
 }  // namespace stepcast

@@ -38,7 +38,13 @@ std::span<float> Region::take(std::size_t count) {
 
 Operands take(HostMemory& memory, const Op& op, std::size_t index, std::size_t count) {
     const Footprint sizes = footprint(op, index, count);
-    return {memory.input.take(static_cast<std::size_t>(sizes.input)), memory.output.take(static_cast<std::size_t>(sizes.output))};
+    Operands at;
+    const auto from = [](Region& region) {
+        return [&region](double floats) { return region.take(static_cast<std::size_t>(floats)); };
+    };
+    std::ranges::transform(sizes.inputs, at.in.begin(), from(memory.input));
+    std::ranges::transform(sizes.outputs, at.out.begin(), from(memory.output));
+    return at;
 }
 
 void fill_random(std::span<float> values, std::uint64_t seed) {
@@ -51,20 +57,21 @@ void fill_random(std::span<float> values, std::uint64_t seed) {
 }
 
 MemoryPlan plan_memory(const TaskGraph& graph, int ranks_here, Bytes cache, Bytes available) {
-    Footprint largest;
+    double most_input = 0, most_output = 0;
     TaskId widest = 0;
     for (TaskId task = 0; task < graph.size(); ++task) {
         const std::size_t count = participants(graph.places(task)).size();
         for (std::size_t index = 0; index < count; ++index) {
             const Footprint one = footprint(graph.op(task), index, count);
-            if (one.input + one.output > largest.input + largest.output) widest = task;
-            largest = {std::max(largest.input, one.input), std::max(largest.output, one.output)};
+            if (one.input() + one.output() > most_input + most_output) widest = task;
+            most_input = std::max(most_input, one.input());
+            most_output = std::max(most_output, one.output());
         }
     }
     // Half as much again as the cache, over all ranks; but not more than 256 MiB a region where caches are vast.
     constexpr double most = 256.0 * 1024 * 1024;
     const double cold = std::min(1.5 * cache.si() / ranks_here, most) / sizeof(float);
-    const double input = std::max(largest.input, cold), output = std::max(largest.output, cold);
+    const double input = std::max(most_input, cold), output = std::max(most_output, cold);
     const Bytes needed(ranks_here * (input + output) * sizeof(float));
     if (!(needed <= available))
         throw ConfigError(

@@ -7,6 +7,7 @@
 // in a calibration sweep and in a step.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -39,9 +40,10 @@ struct HostMemory {
     Region input, output;
 };
 
-// The next buffers for participant `index`'s share of an op, of the sizes of footprint().
+// The next buffers for participant `index`'s share of an op, as footprint() lists them.
 struct Operands {
-    std::span<float> input, output;
+    std::array<std::span<float>, 5> in;
+    std::array<std::span<float>, 4> out;
 };
 Operands take(HostMemory& memory, const Op& op, std::size_t index, std::size_t count);
 

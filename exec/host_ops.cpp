@@ -141,16 +141,12 @@ std::size_t scattered_floats(const TaskGraph& graph) {
     return most;
 }
 
-void run_fused(const FusedGemm& op, int rank, int rank_count, HostMemory& memory, const RemoteRows& remote) {
+void run_fused(const FusedGemm& op, int rank, int rank_count, const Operands& at, const RemoteRows& remote) {
     const bool gathers = op.transfer == FusedGemm::Transfer::gather;
     const std::size_t moved = float_count(op.remote_bytes_per_block);
     const auto a_block = static_cast<std::size_t>(op.rows_per_block * op.k),
                c_block = static_cast<std::size_t>(op.rows_per_block * op.n);
-    const std::span<float> a = memory.input.take(static_cast<std::size_t>(op.blocks) * a_block);
-    const std::span<float> b = memory.input.take(static_cast<std::size_t>(op.k * op.n));
-    const std::span<float> c = memory.output.take(static_cast<std::size_t>(op.blocks) * c_block);
-    const std::span<float> staged =
-        memory.output.take(gathers ? static_cast<std::size_t>(op.remote_blocks) * moved : 0);
+    const std::span<float> a = at.in[0], b = at.in[1], c = at.out[0], staged = at.out[1];
     const auto peer_of = [&](long block) {
         return static_cast<int>((rank + 1 + (rank_count > 1 ? block % (rank_count - 1) : 0)) % rank_count);
     };

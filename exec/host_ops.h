@@ -52,7 +52,7 @@ struct RemoteRows {
 
 // Remote blocks come first, their peers in turn. Gather fetches a block's rows before the block is multiplied, scatter
 // delivers its results afterwards.
-void run_fused(const FusedGemm& op, int rank, int rank_count, HostMemory& memory, const RemoteRows& remote);
+void run_fused(const FusedGemm& op, int rank, int rank_count, const Operands& at, const RemoteRows& remote);
 
 // Floats that one block scatters to another rank, the largest of the graph's fused kernels.
 std::size_t scattered_floats(const TaskGraph& graph);

@@ -36,48 +36,23 @@ void HostRank::end_step() {
 
 namespace {
 
-// Takes the operands of an op from the buffers, one by one (a compiler may take arguments in any order), and runs it.
 struct Runner {
-    HostMemory& memory;
+    const Operands at;
     float& checksum;
 
-    std::span<float> in(long a, long b, long c = 1) { return memory.input.take(static_cast<std::size_t>(a * b * c)); }
-    std::span<float> out(long a, long b, long c = 1) { return memory.output.take(static_cast<std::size_t>(a * b * c)); }
-
-    void operator()(const Gemm& op) {
-        const std::span<float> a = in(op.m, op.k, op.batch), b = in(op.k, op.n, op.batch);
-        multiply(a, b, out(op.m, op.n, op.batch), op.m, op.n, op.k, op.batch);
-    }
-    void operator()(const GroupedGemm& op) {
-        long rows = 0, groups = 0;
-        for (const long r : op.rows) {
-            rows += r;
-            groups += r > 0;
-        }
-        const auto weights = [&](Region& region) {
-            return region.take(static_cast<std::size_t>(groups * op.k * op.n));
-        };
-        const std::span<float> a = in(rows, op.k), b = op.weight_gradient ? in(rows, op.n) : weights(memory.input);
-        multiply_groups(op, a, b, op.weight_gradient ? weights(memory.output) : out(rows, op.n));
-    }
+    void operator()(const Gemm& op) { multiply(at.in[0], at.in[1], at.out[0], op.m, op.n, op.k, op.batch); }
+    void operator()(const GroupedGemm& op) { multiply_groups(op, at.in[0], at.in[1], at.out[0]); }
     void operator()(const Attention& op) {
-        const long heads = op.batch * op.heads;
-        const std::span<float> q = in(heads, op.seq_q, op.head_dim), k = in(heads, op.seq_k, op.head_dim);
-        const std::span<float> v = in(heads, op.seq_k, op.head_dim);
-        if (!op.backward) {
-            const std::span<float> result = out(heads, op.seq_q, op.head_dim);
-            return attend(op, q, k, v, result, out(op.seq_q, op.seq_k));
-        }
-        const std::span<float> d_out = in(heads, op.seq_q, op.head_dim);
-        const AttentionGradients gradients{out(heads, op.seq_q, op.head_dim), out(heads, op.seq_k, op.head_dim),
-                                           out(heads, op.seq_k, op.head_dim)};
-        attend_backward(op, q, k, v, d_out, gradients, out(2, op.seq_q, op.seq_k));
+        const auto& [q, k, v, d_out, none] = at.in;
+        const auto& out = at.out;
+        if (op.backward)
+            attend_backward(op, q, k, v, d_out, {out[0], out[1], out[2]}, out[3]);
+        else
+            attend(op, q, k, v, out[0], out[1]);
     }
     void operator()(const MemoryPass& op) {
-        const std::span<float> source = memory.input.take(float_count(op.read));
-        const std::span<float> target = memory.output.take(float_count(op.written));
-        checksum +=
-            op.access == MemoryPass::Access::transpose ? stream_transposed(source, target) : stream(source, target);
+        const bool transpose = op.access == MemoryPass::Access::transpose;
+        checksum += (transpose ? stream_transposed : stream)(at.in[0], at.out[0]);
     }
     void operator()(const HostWork& op) { call_host(op.calls); }
     void operator()(const FusedGemm&) {}
@@ -86,7 +61,10 @@ struct Runner {
 
 }  // namespace
 
-void HostRank::compute(const Op& op) { std::visit(Runner{memory_, checksum_}, op); }
+void HostRank::compute(const Op& op) {
+    if (!is_collective(op) && !std::holds_alternative<FusedGemm>(op))
+        std::visit(Runner{take(memory_, op, 0, 1), checksum_}, op);
+}
 
 std::vector<std::string> host_doubts(const TaskGraph& graph, std::size_t ranks, std::size_t cores) {
     std::vector<std::string> doubts;
@@ -98,7 +76,8 @@ std::vector<std::string> host_doubts(const TaskGraph& graph, std::size_t ranks, 
         if (std::find(doubts.begin(), doubts.end(), doubt) == doubts.end()) doubts.push_back(std::move(doubt));
     }
     if (ranks > cores)
-        doubts.push_back(fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", ranks, cores));
+        doubts.push_back(
+            fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", ranks, cores));
     return doubts;
 }
 

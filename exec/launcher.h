@@ -28,4 +28,8 @@ using Environment = std::function<const char*(const char* name)>;  // null when 
 // torchrun's or Slurm's name of the run. Throws ConfigError on numbers that make no sense.
 Launch read_launch(const Environment& environment);
 
+// Rank 0's text, on every process that mpirun or srun started: the one thing that MPI is asked for when the ranks are GPU
+// processes. ConfigError when the program was built without MPI.
+std::string broadcast_by_mpi(const std::string& text);
+
 }  // namespace stepcast

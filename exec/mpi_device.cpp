@@ -1,4 +1,4 @@
-#include "exec/mpi_device.h"
+#include "exec/host_device.h"
 
 #include <algorithm>
 #include <exception>
@@ -93,16 +93,14 @@ public:
 
     void wait(TaskId, int rank, TaskId predecessor) override {
         const std::vector<int> before = participants(graph_->places(predecessor));
-        if (std::find(before.begin(), before.end(), rank) != before.end() || seen_[predecessor] == step_) return;
-        for (const int peer : before) {
-            MPI_Request request = MPI_REQUEST_NULL;
-            check(MPI_Irecv(nullptr, 0, MPI_BYTE, peer, static_cast<int>(predecessor) + 1, MPI_COMM_WORLD, &request));
-            finish(world_, request, {peer});
-        }
+        if (has(before, rank) || seen_[predecessor] == step_) return;
+        const int tag = static_cast<int>(predecessor) + 1;
+        for (const int peer : before)
+            run(world_, {peer}, [&](MPI_Request* r) { return MPI_Irecv(nullptr, 0, MPI_BYTE, peer, tag, world_.comm, r); });
         seen_[predecessor] = step_;
     }
 
-    void launch(TaskId task, const Op& op, std::span<const Place>, int) override {
+    void launch(TaskId task, const Op& op, int) override {
         if (const MpiGroup* group = group_of_[task]; group != nullptr) {
             communicate(*group, op, take(rank_.memory(), op, group->index, group->ranks.size()));
         } else if (const auto* fused = std::get_if<FusedGemm>(&op)) {
@@ -121,7 +119,7 @@ public:
         }
     }
 
-    void synchronize(int, Seconds) override {
+    void synchronize(int) override {
         for (const MPI_Request notice : notices_) finish(world_, notice, world_.ranks);
         notices_.clear();
         rank_.end_step();
@@ -136,18 +134,19 @@ public:
         const auto size = world_.ranks.size();
         const int count = mpi_count(values.size());
         std::vector<int> counts(size), offsets(size);
-        MPI_Request request = MPI_REQUEST_NULL;
-        check(MPI_Igather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, 0, MPI_COMM_WORLD, &request));
-        finish(world_, request, world_.ranks);
+        run(world_, world_.ranks, [&](MPI_Request* request) {
+            return MPI_Igather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, 0, world_.comm, request);
+        });
         std::size_t sum = 0;
         for (std::size_t peer = 0; rank == 0 && peer < size; ++peer) {
             offsets[peer] = mpi_count(sum);
             sum += static_cast<std::size_t>(counts[peer]);
         }
         std::vector<double> joined(sum);
-        check(MPI_Igatherv(values.data(), count, MPI_DOUBLE, joined.data(), counts.data(), offsets.data(), MPI_DOUBLE, 0,
-                           MPI_COMM_WORLD, &request));
-        finish(world_, request, world_.ranks);
+        run(world_, world_.ranks, [&](MPI_Request* request) {
+            return MPI_Igatherv(values.data(), count, MPI_DOUBLE, joined.data(), counts.data(), offsets.data(), MPI_DOUBLE,
+                                0, world_.comm, request);
+        });
         std::vector<std::vector<double>> all;
         for (std::size_t peer = 0; rank == 0 && peer < size; ++peer)
             all.emplace_back(joined.begin() + offsets[peer], joined.begin() + offsets[peer] + counts[peer]);
@@ -155,9 +154,7 @@ public:
     }
 
     double broadcast(int, double value) override {
-        MPI_Request request = MPI_REQUEST_NULL;
-        check(MPI_Ibcast(&value, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD, &request));
-        finish(world_, request, world_.ranks);
+        run(world_, world_.ranks, [&](MPI_Request* r) { return MPI_Ibcast(&value, 1, MPI_DOUBLE, 0, world_.comm, r); });
         return value;
     }
 
@@ -238,7 +235,7 @@ private:
         const auto deliver = [&](int peer, std::span<const float> rows) {
             landing_.deliver(peer, landing_part_ * world_.index, rows);
         };
-        stepcast::run_fused(op, own_rank(), rank_count(), rank_.memory(), {fetch, deliver});
+        stepcast::run_fused(op, own_rank(), rank_count(), take(rank_.memory(), op, 0, 1), {fetch, deliver});
     }
 
     MpiGroup world_;

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "exec/mpi_device.h"
+#include "exec/launcher.h"
 #include "exec/steady_clock.h"
 #include "model/errors.h"
 
@@ -46,14 +46,10 @@ void finish(const MpiGroup& group, MPI_Request request, const std::vector<int>& 
 Seconds clock_offset(const MpiGroup& world) {
     double value = 0;
     const auto send = [&](int peer) {
-        MPI_Request request = MPI_REQUEST_NULL;
-        check(MPI_Isend(&value, 1, MPI_DOUBLE, peer, 0, world.comm, &request));
-        finish(world, request, {peer});
+        run(world, {peer}, [&](MPI_Request* r) { return MPI_Isend(&value, 1, MPI_DOUBLE, peer, 0, world.comm, r); });
     };
     const auto receive = [&](int peer) {
-        MPI_Request request = MPI_REQUEST_NULL;
-        check(MPI_Irecv(&value, 1, MPI_DOUBLE, peer, 0, world.comm, &request));
-        finish(world, request, {peer});
+        run(world, {peer}, [&](MPI_Request* r) { return MPI_Irecv(&value, 1, MPI_DOUBLE, peer, 0, world.comm, r); });
     };
     const auto ask = [&] {
         send(0);
@@ -72,14 +68,13 @@ Seconds clock_offset(const MpiGroup& world) {
 
 MpiWindow::MpiWindow(const MpiGroup& world, std::span<float> memory) : sizes_(world.ranks.size()) {
     const std::uint64_t own = memory.size();
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Iallgather(&own, 1, MPI_UINT64_T, sizes_.data(), 1, MPI_UINT64_T, world.comm, &request));
-    finish(world, request, world.ranks);
+    run(world, world.ranks, [&](MPI_Request* request) {
+        return MPI_Iallgather(&own, 1, MPI_UINT64_T, sizes_.data(), 1, MPI_UINT64_T, world.comm, request);
+    });
     check(MPI_Win_create(memory.data(), static_cast<MPI_Aint>(memory.size_bytes()), sizeof(float), MPI_INFO_NULL,
                          world.comm, &window_));
     check(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN));
-    check(
-        MPI_Win_lock_all(MPI_MODE_NOCHECK, window_));  // for as long as the window lives; no two ranks write one place
+    check(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_));  // for as long as it lives; no two ranks write one place
 }
 
 void MpiWindow::close() {
@@ -91,10 +86,10 @@ void MpiWindow::close() {
 void MpiWindow::fetch(const MpiGroup& world, int peer, std::size_t offset, std::span<float> rows) const {
     const std::size_t places = static_cast<std::size_t>(sizes_[static_cast<std::size_t>(peer)]) - rows.size() + 1;
     const int count = mpi_count(rows.size());
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Rget(rows.data(), count, MPI_FLOAT, peer, static_cast<MPI_Aint>(offset % places), count, MPI_FLOAT,
-                   window_, &request));
-    finish(world, request, {peer});
+    run(world, {peer}, [&](MPI_Request* request) {
+        return MPI_Rget(rows.data(), count, MPI_FLOAT, peer, static_cast<MPI_Aint>(offset % places), count, MPI_FLOAT,
+                        window_, request);
+    });
 }
 
 void MpiWindow::deliver(int peer, std::size_t offset, std::span<const float> rows) const {

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "exec/host_memory.h"
 #include "exec/rank_group.h"
 #include "model/graph/op.h"
 
@@ -27,8 +26,16 @@ int mpi_count(std::size_t count);  // ConfigError beyond what an int holds
 // Waits for `request`; after the timeout DeviceError naming those of `waits_for` that are not this process.
 void finish(const MpiGroup& group, MPI_Request request, const std::vector<int>& waits_for);
 
+// Starts a call with the request to fill, then waits for it.
+template <typename Start>
+void run(const MpiGroup& group, const std::vector<int>& waits_for, Start start) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(start(&request));
+    finish(group, request, waits_for);
+}
+
 void meet(const MpiGroup& group);
-// This rank's share of `op`, as between threads (shared_collectives.h).
+// This rank's share of `op`, as between threads (rank_group.h).
 void communicate(const MpiGroup& group, const Op& op, const Operands& at);
 
 // Memory of one process that the others read or write without its help (MPI's one-sided communication), so that fused

@@ -11,14 +11,6 @@ namespace stepcast {
 
 namespace {
 
-// Starts a call with the request to fill, then waits for it.
-template <typename Start>
-void run(const MpiGroup& group, Start start) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(start(&request));
-    finish(group, request, group.ranks);
-}
-
 // Sizes of parts that lie one after another.
 struct Layout {
     std::vector<int> counts, offsets;
@@ -43,38 +35,38 @@ struct Collective {
     }
 
     void operator()(const AllReduce&) const {
-        run(group, [&](MPI_Request* request) {
+        run(group, group.ranks, [&](MPI_Request* request) {
             return MPI_Iallreduce(input.data(), output.data(), mpi_count(output.size()), MPI_FLOAT, MPI_SUM, group.comm, request);
         });
     }
     void operator()(const AllGather&) const {
         const Layout parts = parts_of(output.size());
-        run(group, [&](MPI_Request* request) {
+        run(group, group.ranks, [&](MPI_Request* request) {
             return MPI_Iallgatherv(input.data(), parts.counts[group.index], MPI_FLOAT, output.data(), parts.counts.data(),
                                    parts.offsets.data(), MPI_FLOAT, group.comm, request);
         });
     }
     void operator()(const ReduceScatter&) const {
         const Layout parts = parts_of(input.size());
-        run(group, [&](MPI_Request* request) {
+        run(group, group.ranks, [&](MPI_Request* request) {
             return MPI_Ireduce_scatter(input.data(), output.data(), parts.counts.data(), MPI_FLOAT, MPI_SUM, group.comm, request);
         });
     }
     void operator()(const Broadcast& op) const {
         const std::span<float> values = input.empty() ? output : input;
-        run(group, [&](MPI_Request* request) {
+        run(group, group.ranks, [&](MPI_Request* request) {
             return MPI_Ibcast(values.data(), mpi_count(values.size()), MPI_FLOAT, op.root, group.comm, request);
         });
     }
     void operator()(const Reduce& op) const {
-        run(group, [&](MPI_Request* request) {
+        run(group, group.ranks, [&](MPI_Request* request) {
             return MPI_Ireduce(input.data(), output.data(), mpi_count(input.size()), MPI_FLOAT, MPI_SUM, op.root, group.comm, request);
         });
     }
     void operator()(const AllToAll& op) const {
         const ExchangeCounts counts = exchange_counts(op, group.index, group.ranks.size());
         const Layout sent(counts.to), received(counts.from);
-        run(group, [&](MPI_Request* request) {
+        run(group, group.ranks, [&](MPI_Request* request) {
             return MPI_Ialltoallv(input.data(), sent.counts.data(), sent.offsets.data(), MPI_FLOAT, output.data(),
                                   received.counts.data(), received.offsets.data(), MPI_FLOAT, group.comm, request);
         });
@@ -84,7 +76,7 @@ struct Collective {
         const auto pieces = static_cast<std::size_t>(op.messages);
         for (std::size_t message = 0; message < pieces; ++message) {
             const Part part = part_of(values.size(), message, pieces);
-            run(group, [&](MPI_Request* request) {
+            run(group, group.ranks, [&](MPI_Request* request) {
                 float* const begin = values.data() + part.begin;
                 const int count = mpi_count(part.size());
                 if (group.index == 0) return MPI_Isend(begin, count, MPI_FLOAT, 1, 0, group.comm, request);
@@ -101,9 +93,9 @@ struct Collective {
 }  // namespace
 
 void meet(const MpiGroup& group) {
-    run(group, [&](MPI_Request* request) { return MPI_Ibarrier(group.comm, request); });
+    run(group, group.ranks, [&](MPI_Request* request) { return MPI_Ibarrier(group.comm, request); });
 }
 
-void communicate(const MpiGroup& group, const Op& op, const Operands& at) { std::visit(Collective{group, at.input, at.output}, op); }
+void communicate(const MpiGroup& group, const Op& op, const Operands& at) { std::visit(Collective{group, at.in[0], at.out[0]}, op); }
 
 }  // namespace stepcast

@@ -1,4 +1,5 @@
-#include "exec/mpi_device.h"
+#include "exec/host_device.h"
+#include "exec/launcher.h"
 #include "model/errors.h"
 
 namespace stepcast {
@@ -12,8 +13,7 @@ std::unique_ptr<Device> open_mpi_device() {
 std::string broadcast_by_mpi(const std::string&) {
     throw ConfigError(
         "execute: started as several processes, but nothing says where rank 0 is and stepcast was built without MPI; "
-        "set "
-        "MASTER_ADDR and MASTER_PORT, or NCCL_COMM_ID=HOST:PORT");
+        "set MASTER_ADDR and MASTER_PORT, or NCCL_COMM_ID=HOST:PORT");
 }
 
 }  // namespace stepcast

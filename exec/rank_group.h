@@ -1,4 +1,5 @@
-// Ranks as threads that meet: a barrier that names who is missing, and one pointer that each publishes to the others.
+// Ranks as threads that meet: a barrier that names who is missing, one pointer that each publishes to the others, and what the ranks
+// of a run tell each other.
 #pragma once
 
 #include <atomic>
@@ -10,7 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "exec/host_memory.h"
 #include "model/errors.h"
+#include "model/graph/task_graph.h"
 #include "model/units.h"
 
 namespace stepcast {
@@ -48,6 +51,34 @@ private:
     Patience patience_;
     const FailedRank& failed_;
     std::unique_ptr<Slot[]> slots_;
+};
+
+// Participant `index`'s share of `op`: every participant calls it with buffers of its own, of the sizes that footprint()
+// says, and it returns when they may be used again. Sums run in the order of the participants, so results do not depend on
+// timing. An op that has no place on several ranks is our bug.
+void communicate(RankGroup& group, std::size_t index, const Op& op, const Operands& at);
+
+// The ranks of one run that are threads of this process, each named by its number.
+class RankThreads {
+public:
+    RankThreads(const std::vector<int>& ranks, std::size_t tasks, Patience patience, const FailedRank& failed);
+    [[nodiscard]] Seconds timeout() const { return patience_.timeout; }
+
+    void begin_step(int rank);  // together
+    void finish(TaskId task) { finished_[task].fetch_add(1, std::memory_order_release); }
+    // Until all `before` have finished `task` in the step that `rank` is in; DeviceError as meet().
+    void wait(int rank, TaskId task, const std::vector<int>& before) const;
+    // Both together: rank 0 gets everybody's values, the others none; everybody gets rank 0's value.
+    std::vector<std::vector<double>> gather(int rank, std::vector<double> values);
+    double broadcast(int rank, double value);
+
+private:
+    Patience patience_;
+    const FailedRank& failed_;
+    RankGroup everyone_;
+    std::vector<std::uint64_t> steps_;                        // by index: begun
+    std::vector<std::vector<double>> values_;                 // by index
+    std::unique_ptr<std::atomic<std::uint64_t>[]> finished_;  // by task: ranks that finished it, over all steps
 };
 
 // Waits until `done()`: spins, and gives the core away when the wait is long. False after the timeout; throws

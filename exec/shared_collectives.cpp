@@ -1,4 +1,4 @@
-#include "exec/shared_collectives.h"
+#include "exec/rank_group.h"
 
 #include <algorithm>
 #include <functional>
@@ -99,7 +99,7 @@ struct Collective {
 }  // namespace
 
 void communicate(RankGroup& group, std::size_t index, const Op& op, const Operands& at) {
-    std::visit(Collective{group, index, at.input, at.output}, op);
+    std::visit(Collective{group, index, at.in[0], at.out[0]}, op);
 }
 
 }  // namespace stepcast

@@ -1,8 +1,7 @@
-#include "exec/cuda/attention.h"
-
 #include <cmath>
 
 #include "exec/cuda/check.h"
+#include "exec/cuda/gemm.h"
 
 namespace stepcast {
 
@@ -45,25 +44,27 @@ void prepare_attention(Products& products, const Attention& op) {
     for (const Product& product : {shapes.d_v, shapes.d_p, shapes.d_q, shapes.d_k}) products.prepare(product);
 }
 
-void attend(Products& products, const Attention& op, const AttentionOperands& operands, void* workspace,
-            cudaStream_t stream) {
-    const Shapes shapes = shapes_of(op);
-    products.run(shapes.scores, operands.q, operands.k, operands.scores, workspace, stream);
-    check(mask_scores(operands.scores, shapes.matrix, shapes.scale, stream));
-    check(softmax_rows(operands.scores, shapes.matrix, stream));
-    products.run(shapes.out, operands.scores, operands.v, operands.out, workspace, stream);
-}
-
 // P = softmax(S), O = P V: dV = P^T dO, dP = dO V^T, dS = P * (dP - rowsum(dP * P)) / sqrt(d), dQ = dS K, dK = dS^T Q.
-void attend_backward(Products& products, const Attention& op, const AttentionGradientOperands& operands,
-                     void* workspace, cudaStream_t stream) {
+void attend(Products& products, const Attention& op, const CudaOperands& at, void* workspace, cudaStream_t stream) {
     const Shapes shapes = shapes_of(op);
-    products.run(shapes.d_v, operands.softmax, operands.d_out, operands.d_v, workspace, stream);
-    products.run(shapes.d_p, operands.d_out, operands.v, operands.scores, workspace, stream);
-    check(softmax_backward(operands.softmax, operands.scores, shapes.matrix, stream));
-    check(mask_gradient(operands.scores, shapes.matrix, shapes.scale, stream));
-    products.run(shapes.d_q, operands.scores, operands.k, operands.d_q, workspace, stream);
-    products.run(shapes.d_k, operands.scores, operands.q, operands.d_k, workspace, stream);
+    const auto& [q, k, v, softmax, d_out] = at.in;
+    const auto multiply = [&](const Product& product, const char* a, const char* b, char* c) {
+        products.run(product, a, b, c, workspace, stream);
+    };
+    char* const scores = at.out[0];
+    if (!op.backward) {
+        multiply(shapes.scores, q, k, scores);
+        check(mask_scores(scores, shapes.matrix, shapes.scale, stream));
+        check(softmax_rows(scores, shapes.matrix, stream));
+        multiply(shapes.out, scores, v, at.out[1]);
+        return;
+    }
+    multiply(shapes.d_v, softmax, d_out, at.out[3]);
+    multiply(shapes.d_p, d_out, v, scores);
+    check(softmax_backward(softmax, scores, shapes.matrix, stream));
+    check(mask_gradient(scores, shapes.matrix, shapes.scale, stream));
+    multiply(shapes.d_q, scores, k, at.out[1]);
+    multiply(shapes.d_k, scores, q, at.out[2]);
 }
 
 }  // namespace stepcast

@@ -39,8 +39,7 @@ void check_edges(const TaskGraph& graph, bool processes, bool replay) {
     if (replay && std::any_of(graph.ops().begin(), graph.ops().end(), blocks))
         throw ConfigError(
             "run.cuda_graph: messages that hold the host (parallelism.blocking_p2p) cannot be in a CUDA graph; set one "
-            "of "
-            "them to false");
+            "of them to false");
     if (replay && graph.launch_blocking())
         throw ConfigError(
             "run.cuda_graph: cluster.launch_blocking makes the host wait for every kernel, which a CUDA graph "

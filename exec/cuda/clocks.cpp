@@ -14,8 +14,12 @@ namespace {
 using Status = int;
 constexpr Status success = 0;
 constexpr unsigned int sm_clock = 1;
-constexpr unsigned long long power_cap = 0x4, hardware_slowdown = 0x8, software_thermal = 0x20, hardware_thermal = 0x40,
-                             power_brake = 0x80;
+struct Reason {
+    unsigned long long bits;
+    const char* what;
+};
+// Software's power cap; software's and hardware's thermal slowdown; hardware's slowdown and power brake.
+constexpr Reason known_reasons[] = {{0x4, "the power limit"}, {0x20 | 0x40, "heat"}, {0x8 | 0x80, "the hardware"}};
 using Init = Status();
 using FindByBus = Status(const char* bus, void** device);
 using ReadClock = Status(void* device, unsigned int type, unsigned int* megahertz);
@@ -44,9 +48,7 @@ void Clocks::look() {
     if (read == nullptr) read = library_.find<ReadReasons>("nvmlDeviceGetCurrentClocksThrottleReasons");
     unsigned long long reasons = 0;
     if (read == nullptr || read(device_, &reasons) != success) return;
-    power_looks_ += (reasons & power_cap) != 0;
-    heat_looks_ += (reasons & (software_thermal | hardware_thermal)) != 0;
-    other_looks_ += (reasons & (hardware_slowdown | power_brake)) != 0;
+    for (std::size_t i = 0; i < held_down_.size(); ++i) held_down_[i] += (reasons & known_reasons[i].bits) != 0;
 }
 
 std::vector<std::string> Clocks::doubts() const {
@@ -54,16 +56,11 @@ std::vector<std::string> Clocks::doubts() const {
     if (clocks_.empty()) return doubts;
     std::vector<unsigned int> sorted = clocks_;
     std::sort(sorted.begin(), sorted.end());
-    const auto add = [&](int looks, const char* what) {
-        if (looks > 0)
-            doubts.push_back(
-                fmt::format("throttled: {} held the clock of GPU {} down in {} of {} looks (median {} of {} "
-                            "MHz)",
-                            what, pci_bus_, looks, clocks_.size(), sorted[sorted.size() / 2], most_));
-    };
-    add(power_looks_, "the power limit");
-    add(heat_looks_, "heat");
-    add(other_looks_, "the hardware");
+    for (std::size_t i = 0; i < held_down_.size(); ++i)
+        if (held_down_[i] > 0)
+            doubts.push_back(fmt::format(
+                "throttled: {} held the clock of GPU {} down in {} of {} looks (median {} of {} MHz)",
+                known_reasons[i].what, pci_bus_, held_down_[i], clocks_.size(), sorted[sorted.size() / 2], most_));
     return doubts;
 }
 

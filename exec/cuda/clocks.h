@@ -2,6 +2,7 @@
 // program runs; without it there is nothing to say.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ private:
     void* device_ = nullptr;
     unsigned int most_ = 0;  // MHz
     std::vector<unsigned int> clocks_;
-    int power_looks_ = 0, heat_looks_ = 0, other_looks_ = 0;
+    std::array<int, 3> held_down_{};  // looks, by reason
     Seconds last_look_;
 };
 

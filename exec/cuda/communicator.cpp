@@ -1,10 +1,14 @@
 #include "exec/cuda/communicator.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "exec/cuda/check.h"
 #include "model/errors.h"
+#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 
@@ -47,7 +51,8 @@ void wait_for(ncclComm_t comm, ncclResult_t result, const Watch& watch) {
 
 }  // namespace
 
-Communicator::Communicator(const ncclUniqueId& id, int ranks, int rank, const Watch& watch) {
+Communicator::Communicator(const ncclUniqueId& id, int ranks, int rank, const Watch& watch)
+    : index_(static_cast<std::size_t>(rank)), size_(static_cast<std::size_t>(ranks)) {
     ncclConfig_t config = polled();
     const ncclResult_t result = ncclCommInitRankConfig(&comm_, ranks, id, rank, &config);
     try {
@@ -59,9 +64,12 @@ Communicator::Communicator(const ncclUniqueId& id, int ranks, int rank, const Wa
     }
 }
 
-Communicator::Communicator(Communicator&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
+Communicator::Communicator(Communicator&& other) noexcept
+    : comm_(std::exchange(other.comm_, nullptr)), index_(other.index_), size_(other.size_) {}
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
     std::swap(comm_, other.comm_);
+    index_ = other.index_;
+    size_ = other.size_;
     return *this;
 }
 
@@ -80,10 +88,13 @@ Communicator::~Communicator() {
         ncclCommAbort(comm_);
 }
 
-Communicator Communicator::split(int color, int key, const Watch& watch) {
+Communicator Communicator::split(const std::vector<int>& members, int rank, const Watch& watch) {
     Communicator made;
+    made.index_ = static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
+    made.size_ = members.size();
     ncclConfig_t config = polled();
-    const ncclResult_t result = ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &made.comm_, &config);
+    const int color = made.index_ < made.size_ ? 0 : NCCL_SPLIT_NOCOLOR;
+    const ncclResult_t result = ncclCommSplit(comm_, color, static_cast<int>(made.index_), &made.comm_, &config);
     try {
         wait_for(comm_, result, watch);
         if (made.comm_ != nullptr) wait_for(made.comm_, ncclSuccess, watch);
@@ -94,65 +105,78 @@ Communicator Communicator::split(int color, int key, const Watch& watch) {
     return made;
 }
 
-void Communicator::settle(ncclResult_t result, const Watch& watch) const { wait_for(comm_, result, watch); }
-
-void Communicator::all_reduce(const void* input, void* output, std::size_t count, cudaStream_t stream,
-                              const Watch& watch) {
-    settle(ncclAllReduce(input, output, count, ncclFloat32, ncclSum, comm_, stream), watch);
-}
-
-void Communicator::all_gather(const void* input, void* output, std::size_t share, cudaStream_t stream,
-                              const Watch& watch) {
-    settle(ncclAllGather(input, output, share, ncclFloat32, comm_, stream), watch);
-}
-
-void Communicator::reduce_scatter(const void* input, void* output, std::size_t share, cudaStream_t stream,
-                                  const Watch& watch) {
-    settle(ncclReduceScatter(input, output, share, ncclFloat32, ncclSum, comm_, stream), watch);
-}
-
-void Communicator::broadcast(const void* input, void* output, std::size_t count, int root, cudaStream_t stream,
-                             const Watch& watch) {
-    settle(ncclBroadcast(input, output, count, ncclFloat32, root, comm_, stream), watch);
-}
-
-void Communicator::reduce(const void* input, void* output, std::size_t count, int root, cudaStream_t stream,
-                          const Watch& watch) {
-    settle(ncclReduce(input, output, count, ncclFloat32, ncclSum, root, comm_, stream), watch);
-}
-
 namespace {
 
-// Inside a group a call only queues; ncclInProgress is an answer of the group's end.
-void queue(ncclResult_t result, ncclComm_t comm) {
-    if (result != ncclSuccess && result != ncclInProgress) {
+// What one op asks of NCCL. Counts are fp32 elements, but bytes where ranks exchange messages.
+struct Share {
+    ncclComm_t comm;
+    std::size_t index, count;
+    const CudaOperands& at;
+    cudaStream_t stream;
+    const Watch& watch;
+
+    void settle(ncclResult_t result) const { wait_for(comm, result, watch); }
+    [[nodiscard]] std::size_t share(Bytes bytes) const { return (float_count(bytes) + count - 1) / count; }
+
+    void operator()(const AllReduce& op) const {
+        settle(ncclAllReduce(at.in[0], at.out[0], float_count(op.bytes), ncclFloat32, ncclSum, comm, stream));
+    }
+    void operator()(const AllGather& op) const {
+        settle(ncclAllGather(at.in[0], at.out[0], share(op.bytes), ncclFloat32, comm, stream));
+    }
+    void operator()(const ReduceScatter& op) const {
+        settle(ncclReduceScatter(at.in[0], at.out[0], share(op.bytes), ncclFloat32, ncclSum, comm, stream));
+    }
+    void operator()(const Broadcast& op) const {
+        settle(ncclBroadcast(at.in[0], at.out[0], float_count(op.bytes), ncclFloat32, op.root, comm, stream));
+    }
+    void operator()(const Reduce& op) const {
+        settle(ncclReduce(at.in[0], at.out[0], float_count(op.bytes), ncclFloat32, ncclSum, op.root, comm, stream));
+    }
+    // Inside a group a call only queues; ncclInProgress is an answer of the group's end.
+    void queue(ncclResult_t result) const {
+        if (result == ncclSuccess || result == ncclInProgress) return;
         ncclGroupEnd();
         refuse(result, comm);
     }
-}
+    void operator()(const AllToAll& op) const {
+        const ExchangeCounts floats = exchange_counts(op, index, count);
+        const char* source = at.in[0];
+        char* target = at.out[0];
+        check(ncclGroupStart());
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::size_t to = 4 * floats.to[i], from = 4 * floats.from[i];
+            const int peer = static_cast<int>(i);
+            if (to > 0) queue(ncclSend(source, to, ncclInt8, peer, comm, stream));
+            if (from > 0) queue(ncclRecv(target, from, ncclInt8, peer, comm, stream));
+            source += to;
+            target += from;
+        }
+        settle(ncclGroupEnd());
+    }
+    void operator()(const SendRecv& op) const {
+        const auto messages = static_cast<std::size_t>(op.messages);
+        for (std::size_t message = 0; message < messages; ++message) {
+            const Part part = part_of(static_cast<std::size_t>(op.bytes.si()), message, messages);
+            if (index == 0)
+                settle(ncclSend(at.in[0] + part.begin, part.size(), ncclInt8, 1, comm, stream));
+            else
+                settle(ncclRecv(at.out[0] + part.begin, part.size(), ncclInt8, 0, comm, stream));
+        }
+    }
+    // NCCL has no barrier: a sum of one number needs everybody.
+    void operator()(const Barrier&) const {
+        settle(ncclAllReduce(at.in[0], at.out[0], 1, ncclFloat32, ncclSum, comm, stream));
+    }
+    void operator()(const LocalOp auto& op) const {
+        throw std::logic_error(fmt::format("{} has places on several ranks", kind_name(op)));
+    }
+};
 
 }  // namespace
 
-void Communicator::all_to_all(const void* input, std::span<const std::size_t> to, void* output,
-                              std::span<const std::size_t> from, cudaStream_t stream, const Watch& watch) {
-    const auto* source = static_cast<const char*>(input);
-    auto* target = static_cast<char*>(output);
-    check(ncclGroupStart());
-    for (std::size_t peer = 0; peer < to.size(); ++peer) {
-        if (to[peer] > 0) queue(ncclSend(source, to[peer], ncclInt8, static_cast<int>(peer), comm_, stream), comm_);
-        if (from[peer] > 0) queue(ncclRecv(target, from[peer], ncclInt8, static_cast<int>(peer), comm_, stream), comm_);
-        source += to[peer];
-        target += from[peer];
-    }
-    settle(ncclGroupEnd(), watch);
-}
-
-void Communicator::send(const void* input, std::size_t bytes, int peer, cudaStream_t stream, const Watch& watch) {
-    settle(ncclSend(input, bytes, ncclInt8, peer, comm_, stream), watch);
-}
-
-void Communicator::receive(void* output, std::size_t bytes, int peer, cudaStream_t stream, const Watch& watch) {
-    settle(ncclRecv(output, bytes, ncclInt8, peer, comm_, stream), watch);
+void Communicator::run(const Op& op, const CudaOperands& at, cudaStream_t stream, const Watch& watch) {
+    std::visit(Share{comm_, index_, size_, at, stream, watch}, op);
 }
 
 void Communicator::check_health() const {

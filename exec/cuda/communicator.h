@@ -5,8 +5,9 @@
 
 #include <nccl.h>
 
-#include <span>
+#include <vector>
 
+#include "exec/cuda/cuda_memory.h"
 #include "exec/cuda/timeline.h"
 
 namespace stepcast {
@@ -19,30 +20,23 @@ public:
     Communicator& operator=(Communicator&& other) noexcept;
     ~Communicator();
 
-    // All ranks call it together; a rank with a negative color gets an empty one.
-    Communicator split(int color, int key, const Watch& watch);
+    // One for `members` of this one's ranks, in their order; all ranks call it together, and `rank` gets an empty one when it is
+    // none of them.
+    Communicator split(const std::vector<int>& members, int rank, const Watch& watch);
     [[nodiscard]] bool empty() const { return comm_ == nullptr; }
+    [[nodiscard]] std::size_t index() const { return index_; }  // of this rank in it
+    [[nodiscard]] std::size_t size() const { return size_; }
 
-    // Counts are fp32 elements but for bytes where they say so; buffers lie on the GPU, calls return once queued.
-    void all_reduce(const void* input, void* output, std::size_t count, cudaStream_t stream, const Watch& watch);
-    void all_gather(const void* input, void* output, std::size_t share, cudaStream_t stream, const Watch& watch);
-    void reduce_scatter(const void* input, void* output, std::size_t share, cudaStream_t stream, const Watch& watch);
-    void broadcast(const void* input, void* output, std::size_t count, int root, cudaStream_t stream,
-                   const Watch& watch);
-    void reduce(const void* input, void* output, std::size_t count, int root, cudaStream_t stream, const Watch& watch);
-    // Bytes for and from each participant, one after another in the buffers: grouped sends and receives.
-    void all_to_all(const void* input, std::span<const std::size_t> to, void* output, std::span<const std::size_t> from,
-                    cudaStream_t stream, const Watch& watch);
-    void send(const void* input, std::size_t bytes, int peer, cudaStream_t stream, const Watch& watch);
-    void receive(void* output, std::size_t bytes, int peer, cudaStream_t stream, const Watch& watch);
+    // This rank's share of `op`, as between threads (exec/rank_group.h), on operands of the sizes that need_of() says;
+    // returns once it is queued.
+    void run(const Op& op, const CudaOperands& at, cudaStream_t stream, const Watch& watch);
 
     void check_health() const;  // throws when a peer or the network failed
     void abort() noexcept;      // ends what runs; the communicator is empty afterwards
 
 private:
-    void settle(ncclResult_t result, const Watch& watch) const;
-
     ncclComm_t comm_ = nullptr;
+    std::size_t index_ = 0, size_ = 0;
 };
 
 ncclUniqueId make_unique_id();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <ranges>
 #include <set>
 #include <thread>
 
@@ -13,8 +14,9 @@
 
 #include "exec/cuda/check.h"
 #include "exec/cuda/check_graph.h"
-#include "exec/footprint.h"
-#include "exec/mpi_device.h"
+#include "exec/cuda/cuda_rank.h"
+#include "exec/rank_group.h"
+#include "exec/rendezvous.h"
 #include "exec/steady_clock.h"
 #include "model/errors.h"
 #include "model/files/plain_text.h"
@@ -35,278 +37,169 @@ std::unique_ptr<Rendezvous> find_others(Launch launch, Seconds timeout) {
     return std::make_unique<Rendezvous>(launch, timeout);
 }
 
-}  // namespace
-
-struct CudaDevice::Run {
-    const TaskGraph& graph;
-    Patience patience;
-    RankGroup everyone;
-    Seconds offset;  // added to this process's clock to read rank 0's
-    std::vector<CommunicatorKey> communicators;
-    std::vector<std::uint32_t> communicator_of;            // by task
-    std::vector<CudaPlan> plans;                           // of the ranks here
-    std::unique_ptr<std::atomic<std::uint64_t>[]> queued;  // by task: ranks that have queued it, over all steps
-    std::vector<std::uint64_t> steps;                      // by rank: steps begun
-    std::vector<std::vector<double>> values;               // by rank, for gather
+// What belongs to one graph.
+struct Run {
+    CudaRun shared;
+    RankThreads threads;
+    Seconds offset;               // added to this process's clock to read rank 0's
+    std::vector<CudaPlan> plans;  // of the ranks here
 };
 
-CudaDevice::CudaDevice(const CudaRequest& request, Launch launch, int gpus)
-    : rank_count_(launch.processes > 1 ? launch.processes : (request.ranks > 0 ? request.ranks : gpus)),
-      replay_(request.graph),
-      seed_(request.seed),
-      launch_(std::move(launch)) {
-    if (processes() && request.ranks > 0 && request.ranks != launch_.processes)
-        throw ConfigError(
-            fmt::format("execute: started as {} processes, but the experiment has {} ranks; start as many processes as "
-                        "ranks, or one process without the launcher",
-                        launch_.processes, request.ranks));
-    if (!processes() && rank_count_ > gpus)
-        throw ConfigError(fmt::format(
-            "execute: {} ranks on {} GPU{} here; NCCL refuses two ranks on one GPU, expected at most one rank a GPU "
-            "(change parallelism with --set, or start one process a rank over several machines)",
-            rank_count_, gpus, gpus == 1 ? "" : "s"));
-    // NCCL's kernels of different communicators must start in one order on all ranks: that in which they are called.
-    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
-    if (processes()) {
-        ranks_.push_back(std::make_unique<CudaRank>(launch_.rank, launch_.local_rank % gpus));
-        rendezvous_ = find_others(launch_, Seconds(60));
-        require_own_gpus();
-        return;
+class CudaDevice final : public Device {
+public:
+    CudaDevice(const CudaRequest& request, Launch launch, int gpus)
+        : rank_count_(launch.processes > 1 ? launch.processes : (request.ranks > 0 ? request.ranks : gpus)),
+          replay_(request.graph),
+          seed_(request.seed),
+          launch_(std::move(launch)) {
+        if (processes() && request.ranks > 0 && request.ranks != launch_.processes)
+            throw ConfigError(fmt::format(
+                "execute: started as {} processes, but the experiment has {} ranks; start as many processes as "
+                "ranks, or one process without the launcher",
+                launch_.processes, request.ranks));
+        if (!processes() && rank_count_ > gpus)
+            throw ConfigError(
+                fmt::format("execute: {} ranks on {} GPU{} here; NCCL refuses two ranks on one GPU, expected at most "
+                            "one rank a GPU "
+                            "(change parallelism with --set, or start one process a rank over several machines)",
+                            rank_count_, gpus, gpus == 1 ? "" : "s"));
+        // NCCL's kernels of different communicators must start in one order on all ranks: that in which they are called.
+        setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+        if (processes()) {
+            ranks_.push_back(std::make_unique<CudaRank>(launch_.rank, launch_.local_rank % gpus));
+            rendezvous_ = find_others(launch_, Seconds(60));
+            require_own_gpus();
+            return;
+        }
+        for (int rank = 0; rank < rank_count_; ++rank) ranks_.push_back(std::make_unique<CudaRank>(rank, rank));
     }
-    for (int rank = 0; rank < rank_count_; ++rank) ranks_.push_back(std::make_unique<CudaRank>(rank, rank));
-}
 
-// NCCL ends a communicator when all its ranks have ended theirs: side by side, one after another would wait for itself.
-CudaDevice::~CudaDevice() {
-    std::vector<std::jthread> threads;
-    for (std::unique_ptr<CudaRank>& rank : ranks_) threads.emplace_back([&rank] { rank.reset(); });
-}
-
-// NCCL tells GPUs apart by host and bus; NCCL_HOSTID gives processes of one host different names, for tests.
-void CudaDevice::require_own_gpus() {
-    const char* name = std::getenv("NCCL_HOSTID");
-    const std::string bus = pci_bus_of(at(launch_.rank).gpu());
-    const std::string own = (name != nullptr ? name : host_name()) + " " + bus;
-    const auto first_double = [&](const std::string& mine) {
-        std::string found;
-        std::set<std::string> seen;
-        for (const std::string& one : rendezvous_->gather(mine))
-            if (!seen.insert(one).second && found.empty()) found = one;
-        return rendezvous_->broadcast(found);
-    };
-    if (const std::string twice = first_double(own); !twice.empty())
-        throw ConfigError(fmt::format(
-            "execute: two ranks on one GPU ({}), which NCCL refuses; start one process a GPU, or give each another "
-            "NCCL_HOSTID to test without regard to time",
-            twice));
-    shares_gpus_ = !first_double(host_name() + " " + bus).empty();
-}
-
-std::string CudaDevice::description() const {
-    return fmt::format("cuda, {} rank{} as {}, {} ({} SMs, {}){}", rank_count_, rank_count_ == 1 ? "" : "s",
-                       processes() ? "processes" : "threads", gpu().name, gpu().multiprocessors,
-                       to_string(gpu().memory), replay_ ? ", steps replayed as CUDA graphs" : "");
-}
-
-std::vector<std::string> CudaDevice::versions() const {
-    int runtime = 0, driver = 0, nccl = 0;
-    check(cudaRuntimeGetVersion(&runtime));
-    check(cudaDriverGetVersion(&driver));
-    check(ncclGetVersion(&nccl));
-    return {"CUDA runtime " + cuda_version(runtime), "driver for CUDA " + cuda_version(driver),
-            fmt::format("cuBLASLt {}", cublasLtGetVersion()), fmt::format("NCCL {}", nccl),
-            fmt::format("cuBLASLt workspace {}", to_string(Bytes(static_cast<double>(workspace_bytes))))};
-}
-
-std::vector<int> CudaDevice::local_ranks() const {
-    if (processes()) return {launch_.rank};
-    std::vector<int> ranks;
-    for (int rank = 0; rank < rank_count_; ++rank) ranks.push_back(rank);
-    return ranks;
-}
-
-void CudaDevice::connect(const TaskGraph& graph) {
-    run_->communicator_of.assign(graph.size(), CudaRank::no_communicator);
-    std::map<CommunicatorKey, std::uint32_t> known;
-    for (TaskId task = 0; task < graph.size(); ++task) {
-        CommunicatorKey key{participants(graph.places(task)), graph.places(task).front().lane()};
-        if (key.ranks.size() < 2) continue;
-        const auto [entry, is_new] = known.try_emplace(key, static_cast<std::uint32_t>(run_->communicators.size()));
-        if (is_new) run_->communicators.push_back(std::move(key));
-        run_->communicator_of[task] = entry->second;
+    // NCCL ends a communicator when all its ranks have ended theirs: side by side, one after another would wait for itself.
+    ~CudaDevice() override {
+        std::vector<std::jthread> threads;
+        for (std::unique_ptr<CudaRank>& rank : ranks_) threads.emplace_back([&rank] { rank.reset(); });
     }
-    if (rank_count_ < 2 || id_) return;
-    ncclUniqueId id{};
-    if (launch_.rank == 0) id = make_unique_id();
-    if (processes()) {
-        const std::string bytes = rendezvous_->broadcast(std::string(id.internal, sizeof id.internal));
-        std::memcpy(id.internal, bytes.data(), sizeof id.internal);
-    }
-    id_ = id;
-}
 
-void CudaDevice::plan(const TaskGraph& graph) {
-    for (const std::unique_ptr<CudaRank>& rank : ranks_) rank->clear();
-    CudaPlan most;  // fused kernels read and write the buffers of others
-    for (const int rank : local_ranks()) {
-        check(cudaSetDevice(at(rank).gpu()));
-        std::size_t available = 0, whole = 0;
-        check(cudaMemGetInfo(&available, &whole));
-        constexpr std::size_t libraries = std::size_t{1} << 30;  // what cuBLAS and NCCL take for themselves
-        available -= std::min(available, libraries);
-        run_->plans.push_back(plan_cuda_memory(graph, rank, at(rank).facts().cache,
-                                               Bytes(static_cast<double>(available)),
-                                               Bytes(static_cast<double>(whole))));
-        most.window = std::max(most.window, run_->plans.back().window);
-        for (std::size_t i = 0; i < element_count; ++i)
-            most.inputs[i] = std::max(most.inputs[i], run_->plans.back().inputs[i]);
+    [[nodiscard]] std::string description() const override {
+        return fmt::format("cuda, {} rank{} as {}, {} ({} SMs, {}){}", rank_count_, rank_count_ == 1 ? "" : "s",
+                           processes() ? "processes" : "threads", gpu().name, gpu().multiprocessors,
+                           to_string(gpu().memory), replay_ ? ", steps replayed as CUDA graphs" : "");
     }
-    for (CudaPlan& plan : run_->plans) {
-        plan.window = most.window;
-        if (moves_rows(graph)) plan.inputs = most.inputs;
-    }
-}
 
-std::vector<std::string> CudaDevice::prepare(const TaskGraph& graph, Seconds timeout) {
-    if (graph.rank_count() != rank_count_)
-        throw ConfigError(fmt::format("execute: the experiment has {} ranks, but the CUDA device {}",
-                                      graph.rank_count(), rank_count_));
-    failed_ = -1;
-    check_edges(graph, processes(), replay_);
-    check_ops(graph, gpu(), processes());
-    const auto ranks = static_cast<std::size_t>(rank_count_);
-    const Patience patience{timeout, false};
-    run_.reset(new Run{graph,
-                       patience,
-                       RankGroup(local_ranks(), patience, failed_),
-                       {},
-                       {},
-                       {},
-                       {},
-                       std::unique_ptr<std::atomic<std::uint64_t>[]>(new std::atomic<std::uint64_t>[graph.size()]()),
-                       std::vector<std::uint64_t>(ranks),
-                       std::vector<std::vector<double>>(ranks)});
-    plan(graph);
-    if (processes()) {
-        rendezvous_->set_timeout(timeout);
-        run_->offset = rendezvous_->clock_offset();
+    [[nodiscard]] std::vector<std::string> versions() const override {
+        int runtime = 0, driver = 0, nccl = 0;
+        check(cudaRuntimeGetVersion(&runtime));
+        check(cudaDriverGetVersion(&driver));
+        check(ncclGetVersion(&nccl));
+        return {"CUDA runtime " + cuda_version(runtime), "driver for CUDA " + cuda_version(driver),
+                fmt::format("cuBLASLt {}", cublasLtGetVersion()), fmt::format("NCCL {}", nccl),
+                fmt::format("cuBLASLt workspace {}", to_string(Bytes(static_cast<double>(workspace_bytes))))};
     }
-    connect(graph);
-    std::vector<std::string> doubts = execution_doubts(graph);
-    if (shares_gpus_) doubts.emplace_back("ranks share a GPU: the results are right, the times mean nothing");
-    return doubts;
-}
 
-// Judges one wait: throws when another rank failed, when a communicator did, or when the GPU finishes no task any more.
-Watch CudaDevice::watch(int rank) {
-    struct State {
-        Seconds begin = steady_now(), look = steady_now();
+    [[nodiscard]] std::vector<int> local_ranks() const override {
+        if (processes()) return {launch_.rank};
+        const auto ranks = std::views::iota(0, rank_count_);
+        return {ranks.begin(), ranks.end()};
+    }
+
+    std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override {
+        if (graph.rank_count() != rank_count_)
+            throw ConfigError(fmt::format("execute: the experiment has {} ranks, but the CUDA device {}",
+                                          graph.rank_count(), rank_count_));
+        failed_ = -1;
+        check_edges(graph, processes(), replay_);
+        check_ops(graph, gpu(), processes());
+        run_.reset(new Run{CudaRun(graph, replay_, seed_),
+                           RankThreads(local_ranks(), graph.size(), {timeout, false}, failed_),
+                           {},
+                           {}});
+        for (const int rank : local_ranks()) run_->shared.peers[static_cast<std::size_t>(rank)] = &at(rank);
+        plan(graph);
+        if (processes()) {
+            rendezvous_->set_timeout(timeout);
+            run_->offset = rendezvous_->clock_offset();
+        }
+        agree_on_id();
+        std::vector<std::string> doubts = execution_doubts(graph);
+        if (shares_gpus_) doubts.emplace_back("ranks share a GPU: the results are right, the times mean nothing");
+        return doubts;
+    }
+
+    void attach(int rank) override {
+        const CudaPlan& plan = run_->plans[processes() ? 0 : static_cast<std::size_t>(rank)];
+        at(rank).attach(run_->shared, plan, id_.value_or(ncclUniqueId{}), watch(rank));
+    }
+
+    Seconds begin_step(int rank) override {
+        if (processes()) rendezvous_->meet();
+        run_->threads.begin_step(rank);
+        return at(rank).timeline().begin_step() + run_->offset;
+    }
+
+    void wait(TaskId task, int rank, TaskId predecessor) override {
+        StreamTimeline& timeline = at(rank).timeline();
+        if (!timeline.issues()) return;
+        const TaskGraph& graph = run_->shared.graph;
+        const std::vector<int> before = participants(graph.places(predecessor));
+        if (has(before, rank)) return timeline.wait(task, predecessor, watch(rank));
+        if (processes() || replay_) return;             // check_edges(): the task's collective is the wait
+        run_->threads.wait(rank, predecessor, before);  // queued by them, so that there is an event to wait for
+        if (graph.on_host(predecessor)) return;
+        for (const int other : before) timeline.wait(task, at(other).timeline().finished(predecessor), watch(rank));
+    }
+
+    void launch(TaskId task, const Op& op, int rank) override {
+        if (at(rank).timeline().issues()) at(rank).launch(task, op, watch(rank));
+    }
+
+    void record(TaskId task, int rank, Edge edge) override {
+        StreamTimeline& timeline = at(rank).timeline();
+        if (!timeline.issues()) return;
+        if (edge == Edge::start) return timeline.start(task);
+        timeline.finish(task);
+        run_->threads.finish(task);
+        const TaskGraph& graph = run_->shared.graph;
+        const auto* message = std::get_if<SendRecv>(&graph.op(task));
+        if (graph.launch_blocking() || (message != nullptr && message->blocking)) timeline.await(task, watch(rank));
+    }
+
+    void synchronize(int rank) override {
+        CudaRank& here = at(rank);
         TaskId task = 0;
-    };
-    return [this, rank, state = State{}]() mutable {
-        if (const int failed = failed_.load(std::memory_order_relaxed); failed >= 0 && failed != rank)
-            throw DeviceError(fmt::format("given up because rank {} failed", failed));
-        constexpr Seconds pause(1e-3);
-        const Seconds time = steady_now();
-        if (time - state.look < pause) return;
-        state.look = time;
-        at(rank).check_health();
-        if (rendezvous_) rendezvous_->check_others();
-        if (time - state.begin < run_->patience.timeout) return;
-        throw DeviceError(fmt::format("no progress within {}", to_string(run_->patience.timeout)));
-    };
-}
-
-void CudaDevice::attach(int rank) {
-    std::vector<CudaRank*> peers(static_cast<std::size_t>(rank_count_), nullptr);
-    for (const int local : local_ranks()) peers[static_cast<std::size_t>(local)] = &at(local);
-    at(rank).attach({run_->graph, run_->plans[processes() ? 0 : static_cast<std::size_t>(rank)], replay_, seed_,
-                     run_->communicators, run_->communicator_of, std::move(peers)},
-                    id_.value_or(ncclUniqueId{}), watch(rank));
-}
-
-Seconds CudaDevice::begin_step(int rank) {
-    ++run_->steps[static_cast<std::size_t>(rank)];
-    if (processes())
-        rendezvous_->meet();
-    else
-        run_->everyone.meet(static_cast<std::size_t>(rank));
-    return at(rank).timeline().begin_step() + run_->offset;
-}
-
-void CudaDevice::wait(TaskId task, int rank, TaskId predecessor) {
-    StreamTimeline& timeline = at(rank).timeline();
-    if (!timeline.issues()) return;
-    const std::vector<int> before = participants(run_->graph.places(predecessor));
-    if (has(before, rank)) return timeline.wait(task, predecessor, watch(rank));
-    if (processes() || replay_) return;  // check_edges(): the task's collective is the wait
-    const std::uint64_t wanted = run_->steps[static_cast<std::size_t>(rank)] * before.size();
-    const auto queued = [&] { return run_->queued[predecessor].load(std::memory_order_acquire) >= wanted; };
-    if (!wait_until(queued, run_->patience, failed_))
-        throw DeviceError(fmt::format("rank {} did not come to task {} \"{}\" within {}", before.front(), predecessor,
-                                      run_->graph.name(predecessor), to_string(run_->patience.timeout)));
-    if (run_->graph.on_host(predecessor)) return;
-    for (const int other : before) timeline.wait(task, at(other).timeline().finished(predecessor), watch(rank));
-}
-
-void CudaDevice::launch(TaskId task, const Op& op, std::span<const Place>, int rank) {
-    if (at(rank).timeline().issues()) at(rank).launch(task, op, watch(rank));
-}
-
-void CudaDevice::record(TaskId task, int rank, Edge edge) {
-    StreamTimeline& timeline = at(rank).timeline();
-    if (!timeline.issues()) return;
-    if (edge == Edge::start) return timeline.start(task);
-    timeline.finish(task);
-    run_->queued[task].fetch_add(1, std::memory_order_release);
-    const auto* message = std::get_if<SendRecv>(&run_->graph.op(task));
-    if (run_->graph.launch_blocking() || (message != nullptr && message->blocking)) timeline.await(task, watch(rank));
-}
-
-void CudaDevice::synchronize(int rank, Seconds timeout) {
-    CudaRank& here = at(rank);
-    const Watch others = watch(rank);
-    TaskId task = 0;
-    Seconds begin = steady_now();
-    here.timeline().forget_progress();
-    const auto name_task = [&](const DeviceError& error) {
-        const TaskGraph& graph = run_->graph;
-        if (task >= graph.size()) return DeviceError(fmt::format("rank {}: {}", rank, error.what()));
-        return DeviceError(fmt::format("rank {}, task {} \"{}\" ({}): {}", rank, task, graph.name(task),
-                                       kind_name(graph.op(task)), error.what()));
-    };
-    try {
-        here.timeline().synchronize([&] {
-            here.clocks().look();
-            const TaskId first = here.timeline().first_unfinished();
-            if (first != task) begin = steady_now();
-            task = first;
-            if (steady_now() - begin > timeout) throw DeviceError(fmt::format("did not finish within {}", to_string(timeout)));
-            if (const int failed = failed_.load(std::memory_order_relaxed); failed >= 0 && failed != rank)
-                throw DeviceError(fmt::format("given up because rank {} failed", failed));
-            here.check_health();
-            if (rendezvous_) rendezvous_->check_others();
-        });
-    } catch (const DeviceError& error) {
-        throw name_task(error);
+        Seconds begin = steady_now();
+        try {
+            here.timeline().synchronize([&] {
+                here.clocks().look();
+                const TaskId first = here.timeline().first_unfinished();
+                if (first != task) begin = steady_now();
+                task = first;
+                if (const Seconds timeout = run_->threads.timeout(); steady_now() - begin > timeout)
+                    throw DeviceError(fmt::format("did not finish within {}", to_string(timeout)));
+                look_after(rank);
+            });
+        } catch (const DeviceError& error) {
+            const TaskGraph& graph = run_->shared.graph;
+            if (task >= graph.size()) throw DeviceError(fmt::format("rank {}: {}", rank, error.what()));
+            throw DeviceError(fmt::format("rank {}, task {} \"{}\" ({}): {}", rank, task, graph.name(task),
+                                          kind_name(graph.op(task)), error.what()));
+        }
+        here.clocks().look();
     }
-    here.clocks().look();
-}
 
-Seconds CudaDevice::elapsed(TaskId task, int rank, Edge edge) const {
-    return at(rank).timeline().elapsed(task, edge) + run_->offset;
-}
+    [[nodiscard]] Seconds elapsed(TaskId task, int rank, Edge edge) const override {
+        return at(rank).timeline().elapsed(task, edge) + run_->offset;
+    }
 
-std::vector<std::string> CudaDevice::doubts() {
-    std::vector<std::string> all;
-    for (const std::unique_ptr<CudaRank>& rank : ranks_)
-        for (std::string& doubt : rank->clocks().doubts()) all.push_back(std::move(doubt));
-    return all;
-}
+    std::vector<std::string> doubts() override {
+        std::vector<std::string> all;
+        for (const std::unique_ptr<CudaRank>& rank : ranks_)
+            for (std::string& doubt : rank->clocks().doubts()) all.push_back(std::move(doubt));
+        return all;
+    }
 
-std::vector<std::vector<double>> CudaDevice::gather(int rank, std::vector<double> values) {
-    std::vector<std::vector<double>> all;
-    if (processes()) {
+    std::vector<std::vector<double>> gather(int rank, std::vector<double> values) override {
+        if (!processes()) return run_->threads.gather(rank, std::move(values));
+        std::vector<std::vector<double>> all;
         const std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
         for (const std::string& text : rendezvous_->gather(bytes)) {
             all.emplace_back(text.size() / sizeof(double));
@@ -314,29 +207,123 @@ std::vector<std::vector<double>> CudaDevice::gather(int rank, std::vector<double
         }
         return all;
     }
-    const auto own = static_cast<std::size_t>(rank);
-    run_->values[own] = std::move(values);
-    run_->everyone.meet(own);
-    if (rank == 0) all = run_->values;
-    run_->everyone.meet(own);
-    return all;
-}
 
-double CudaDevice::broadcast(int rank, double value) {
-    if (processes()) return as_number<double>(rendezvous_->broadcast(fmt::format("{}", value))).value_or(value);
-    gather(rank, {value});  // everybody's value stays in place until the meeting below
-    const double shared = run_->values[0][0];
-    run_->everyone.meet(static_cast<std::size_t>(rank));
-    return shared;
-}
+    double broadcast(int rank, double value) override {
+        if (!processes()) return run_->threads.broadcast(rank, value);
+        return as_number<double>(rendezvous_->broadcast(fmt::format("{}", value))).value_or(value);
+    }
 
-// Each rank that gives up ends its own communicators, and with them the kernels that wait for the failed one.
-void CudaDevice::abort(int failed) noexcept {
-    int none = -1;
-    failed_.compare_exchange_strong(none, failed);
-    cudaSetDevice(at(failed).gpu());
-    at(failed).abort();
-    if (rendezvous_) rendezvous_->fail();
+    // Each rank that gives up ends its own communicators, and with them the kernels that wait for the failed one.
+    void abort(int failed) noexcept override {
+        int none = -1;
+        failed_.compare_exchange_strong(none, failed);
+        cudaSetDevice(at(failed).gpu());
+        at(failed).abort();
+        if (rendezvous_) rendezvous_->fail();
+    }
+
+    [[nodiscard]] const CudaGpu& gpu() const { return ranks_.front()->facts(); }
+    [[nodiscard]] int rank_count() const override { return rank_count_; }
+    [[nodiscard]] Seconds clock_error(int rank) const override { return at(rank).timeline().clock_error(); }
+    [[nodiscard]] double cpu_share(int) const override { return 1; }
+
+private:
+    [[nodiscard]] bool processes() const { return launch_.processes > 1; }
+    [[nodiscard]] CudaRank& at(int rank) const { return *ranks_[processes() ? 0 : static_cast<std::size_t>(rank)]; }
+
+    // NCCL tells GPUs apart by host and bus; NCCL_HOSTID gives processes of one host different names, for tests.
+    void require_own_gpus() {
+        const char* name = std::getenv("NCCL_HOSTID");
+        const std::string bus = pci_bus_of(at(launch_.rank).gpu());
+        const std::string own = (name != nullptr ? name : host_name()) + " " + bus;
+        const auto first_double = [&](const std::string& mine) {
+            std::string found;
+            std::set<std::string> seen;
+            for (const std::string& one : rendezvous_->gather(mine))
+                if (!seen.insert(one).second && found.empty()) found = one;
+            return rendezvous_->broadcast(found);
+        };
+        if (const std::string twice = first_double(own); !twice.empty())
+            throw ConfigError(fmt::format(
+                "execute: two ranks on one GPU ({}), which NCCL refuses; start one process a GPU, or give each another "
+                "NCCL_HOSTID to test without regard to time",
+                twice));
+        shares_gpus_ = !first_double(host_name() + " " + bus).empty();
+    }
+
+    // NCCL's name of the communicator of all ranks, once.
+    void agree_on_id() {
+        if (rank_count_ < 2 || id_) return;
+        ncclUniqueId id{};
+        if (launch_.rank == 0) id = make_unique_id();
+        if (processes()) {
+            const std::string bytes = rendezvous_->broadcast(std::string(id.internal, sizeof id.internal));
+            std::memcpy(id.internal, bytes.data(), sizeof id.internal);
+        }
+        id_ = id;
+    }
+
+    void plan(const TaskGraph& graph) {
+        for (const std::unique_ptr<CudaRank>& rank : ranks_) rank->clear();
+        CudaPlan most;  // fused kernels read and write the buffers of others
+        for (const int rank : local_ranks()) {
+            check(cudaSetDevice(at(rank).gpu()));
+            std::size_t available = 0, whole = 0;
+            check(cudaMemGetInfo(&available, &whole));
+            constexpr std::size_t libraries = std::size_t{1} << 30;  // what cuBLAS and NCCL take for themselves
+            available -= std::min(available, libraries);
+            run_->plans.push_back(plan_cuda_memory(graph, rank, at(rank).facts().cache,
+                                                   Bytes(static_cast<double>(available)),
+                                                   Bytes(static_cast<double>(whole))));
+            most.window = std::max(most.window, run_->plans.back().window);
+            for (std::size_t i = 0; i < element_count; ++i)
+                most.inputs[i] = std::max(most.inputs[i], run_->plans.back().inputs[i]);
+        }
+        for (CudaPlan& plan : run_->plans) {
+            plan.window = most.window;
+            if (moves_rows(graph)) plan.inputs = most.inputs;
+        }
+    }
+
+    // Throws when another rank failed, or a communicator did.
+    void look_after(int rank) {
+        if (const int failed = failed_.load(std::memory_order_relaxed); failed >= 0 && failed != rank)
+            throw DeviceError(fmt::format("given up because rank {} failed", failed));
+        at(rank).check_health();
+        if (rendezvous_) rendezvous_->check_others();
+    }
+
+    // Judges one wait of the host, which is to end within the run's timeout.
+    Watch watch(int rank) {
+        return [this, rank, begin = steady_now(), look = steady_now()]() mutable {
+            constexpr Seconds pause(1e-3);
+            const Seconds time = steady_now();
+            if (time - look < pause) return;
+            look = time;
+            look_after(rank);
+            if (time - begin >= run_->threads.timeout())
+                throw DeviceError(fmt::format("no progress within {}", to_string(run_->threads.timeout())));
+        };
+    }
+
+    int rank_count_;
+    bool replay_;
+    std::uint64_t seed_;
+    Launch launch_;
+    std::vector<std::unique_ptr<CudaRank>> ranks_;  // of this process
+    std::unique_ptr<Rendezvous> rendezvous_;        // of processes
+    std::optional<ncclUniqueId> id_;
+    bool shares_gpus_ = false;
+    FailedRank failed_{-1};
+    std::unique_ptr<Run> run_;
+};
+
+}  // namespace
+
+CudaDeviceAndGpu make_cuda_device(const CudaRequest& request, const Launch& launch, int gpus) {
+    auto device = std::make_unique<CudaDevice>(request, launch, gpus);
+    const CudaGpu gpu = device->gpu();
+    return {std::move(device), gpu};
 }
 
 }  // namespace stepcast

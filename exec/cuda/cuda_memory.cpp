@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "exec/cuda/check.h"
-#include "exec/footprint.h"
 #include "model/errors.h"
+#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 
@@ -28,7 +28,8 @@ Element element_of(Dtype dtype) {
         case Dtype::fp16: return Element::fp16;
         case Dtype::bf16: return Element::bf16;
         case Dtype::fp8: return Element::fp8;
-        default: throw ConfigError(fmt::format("execute: kernels in {} are not run; choose fp8 or bf16", to_string(dtype)));
+        default:
+            throw ConfigError(fmt::format("execute: kernels in {} are not run; choose fp8 or bf16", to_string(dtype)));
     }
 }
 
@@ -42,55 +43,63 @@ long stored_rows(const GroupedGemm& op, long rows) {
 
 namespace {
 
+// Most operands are those that the host has, `floats`, in the size of their elements.
 struct Needs {
-    std::size_t index, count;
+    std::size_t count;
+    const Footprint& floats;
 
     Need operator()(const Gemm& op) const {
-        const auto batch = static_cast<double>(op.batch);
-        const double result = op.accumulate ? 4.0 : static_cast<double>(size_of(result_of(op.dtype)));
-        return {element_of(op.dtype), batch * (area(op.m, op.k) + area(op.k, op.n)) * bytes(op.dtype),
-                batch * area(op.m, op.n) * result};
+        return {element_of(op.dtype), scaled(floats, bytes(op.dtype), op.accumulate ? 4 : result_bytes(op.dtype))};
     }
     Need operator()(const GroupedGemm& op) const {
-        const Footprint sizes = footprint(op, index, count);
-        double padding = 0;
-        for (const long rows : op.rows) padding += area(stored_rows(op, rows) - rows, op.k + op.n);
-        return {element_of(op.dtype), (sizes.input + padding) * bytes(op.dtype),
-                sizes.output * static_cast<double>(size_of(result_of(op.dtype)))};
+        GroupedGemm stored = op;
+        for (long& rows : stored.rows) rows = stored_rows(op, rows);
+        return {element_of(op.dtype), scaled(footprint(stored, 0, 1), bytes(op.dtype), result_bytes(op.dtype))};
     }
+    // Other ranks fetch from the begin of the inputs, so that those hold what is moved; what arrives lies behind the result.
     Need operator()(const FusedGemm& op) const {
-        const long rows = op.blocks * op.rows_per_block;
         const double moved = static_cast<double>(op.remote_blocks) * op.remote_bytes_per_block.si();
-        return {element_of(op.dtype), std::max((area(rows, op.k) + area(op.k, op.n)) * bytes(op.dtype), moved),
-                std::max(area(rows, op.n) * static_cast<double>(size_of(result_of(op.dtype))), moved) + moved};
+        Footprint all = scaled(floats, bytes(op.dtype), result_bytes(op.dtype));
+        all.inputs[1] = std::max(all.inputs[1], moved - all.inputs[0]);
+        all.outputs = {std::max(all.outputs[0], moved), moved};
+        return {element_of(op.dtype), all};
     }
+    // Scores of all heads, which a backward is given too, and values of a width of their own.
     Need operator()(const Attention& op) const {
         const Element element = score_element(op.dtype);
-        const auto size = static_cast<double>(size_of(element));
-        const double heads = area(op.batch, op.heads), scores = heads * area(op.seq_q, op.seq_k);
+        const double heads = area(op.batch, op.heads) * static_cast<double>(size_of(element));
         const long values = op.value_dim > 0 ? op.value_dim : op.head_dim;
         const double q = heads * area(op.seq_q, op.head_dim), k = heads * area(op.seq_k, op.head_dim);
         const double v = heads * area(op.seq_k, values), o = heads * area(op.seq_q, values);
-        if (op.backward) return {element, (q + k + v + o + scores) * size, (q + k + v + scores) * size};
-        return {element, (q + k + v) * size, (o + scores) * size};
+        const double scores = heads * area(op.seq_q, op.seq_k);
+        if (op.backward) return {element, {{q, k, v, scores, o}, {scores, q, k, v}}};
+        return {element, {{q, k, v}, {scores, o}}};
     }
-    Need operator()(const MemoryPass& op) const { return {{}, op.read.si(), op.written.si()}; }
-    Need operator()(const AllReduce& op) const { return {{}, op.bytes.si(), op.bytes.si()}; }
-    Need operator()(const AllGather& op) const { return {{}, share(op.bytes), share(op.bytes) * ranks()}; }
-    Need operator()(const ReduceScatter& op) const { return {{}, share(op.bytes) * ranks(), share(op.bytes)}; }
-    Need operator()(const Broadcast& op) const { return {{}, op.bytes.si(), op.bytes.si()}; }
-    Need operator()(const Reduce& op) const { return {{}, op.bytes.si(), op.bytes.si()}; }
-    Need operator()(const AllToAll& op) const {
-        const Footprint sizes = footprint(op, index, count);  // in floats
-        return {{}, 4 * sizes.input, 4 * sizes.output};
+    // NCCL wants both buffers of every rank, and equal shares.
+    Need operator()(const OneOf<Broadcast, Reduce> auto& op) const {
+        const double all = 4 * static_cast<double>(float_count(op.bytes));
+        return {{}, {{all}, {all}}};
     }
-    Need operator()(const SendRecv& op) const { return {{}, op.bytes.si(), op.bytes.si()}; }
-    Need operator()(const Barrier&) const { return {{}, 4, 4}; }
-    Need operator()(const HostWork&) const { return {}; }
+    Need operator()(const AllGather&) const {
+        const double share = 4 * floats.inputs[0];
+        return {{}, {{share}, {share * static_cast<double>(count)}}};
+    }
+    Need operator()(const ReduceScatter&) const {
+        const double share = 4 * floats.outputs[0];
+        return {{}, {{share * static_cast<double>(count)}, {share}}};
+    }
+    Need operator()(const Barrier&) const { return {{}, {{4}, {4}}}; }
+    Need operator()(const OneOf<MemoryPass, AllReduce, AllToAll, SendRecv, HostWork> auto&) const {
+        return {{}, scaled(floats, 4, 4)};
+    }
 
+    static Footprint scaled(Footprint all, double input, double output) {
+        for (double& operand : all.inputs) operand *= input;
+        for (double& operand : all.outputs) operand *= output;
+        return all;
+    }
     static double bytes(Dtype dtype) { return static_cast<double>(size_of(element_of(dtype))); }
-    [[nodiscard]] double ranks() const { return static_cast<double>(count); }
-    [[nodiscard]] double share(Bytes bytes) const { return 4 * std::ceil(bytes.si() / 4 / ranks()); }
+    static double result_bytes(Dtype dtype) { return static_cast<double>(size_of(result_of(dtype))); }
 };
 
 constexpr double most_operands = 16;  // of one op, each rounded up to the alignment
@@ -110,16 +119,13 @@ Largest largest_needs(const TaskGraph& graph, int rank) {
         const auto self = std::find(ranks.begin(), ranks.end(), rank);
         if (self == ranks.end()) continue;
         const Need need = need_of(graph.op(task), static_cast<std::size_t>(self - ranks.begin()), ranks.size());
-        if (need.element) {
-            const auto at = static_cast<std::size_t>(*need.element);
-            largest.inputs[at] = std::max(largest.inputs[at], need.input);
-            ++largest.ops[at];
-        } else {
-            largest.untyped = std::max(largest.untyped, need.input);
-        }
-        largest.output = std::max(largest.output, need.output);
-        if (need.input + need.output > largest.widest) {
-            largest.widest = need.input + need.output;
+        const double input = need.bytes.input(), output = need.bytes.output();
+        double& most = need.element ? largest.inputs[static_cast<std::size_t>(*need.element)] : largest.untyped;
+        most = std::max(most, input);
+        if (need.element) ++largest.ops[static_cast<std::size_t>(*need.element)];
+        largest.output = std::max(largest.output, output);
+        if (input + output > largest.widest) {
+            largest.widest = input + output;
             largest.widest_task = task;
         }
         if (is_compute(graph.op(task)))
@@ -138,7 +144,9 @@ std::size_t rounded(double bytes) { return (static_cast<std::size_t>(bytes) + al
 
 }  // namespace
 
-Need need_of(const Op& op, std::size_t index, std::size_t count) { return std::visit(Needs{index, count}, op); }
+Need need_of(const Op& op, std::size_t index, std::size_t count) {
+    return std::visit(Needs{count, footprint(op, index, count)}, op);
+}
 
 CudaPlan plan_cuda_memory(const TaskGraph& graph, int rank, Bytes cache, Bytes available, Bytes whole) {
     Largest largest = largest_needs(graph, rank);
@@ -176,18 +184,15 @@ CudaBlock::CudaBlock(std::size_t bytes) : size_(bytes) {
     data_.reset(static_cast<char*>(data));
 }
 
-void CudaBlock::Free::operator()(char* data) const { cudaFree(data); }
-
-void CudaRegion::begin(std::size_t bytes) {
-    if (next_ + bytes + static_cast<std::size_t>(most_operands) * alignment > size()) next_ = 0;
-}
-
-char* CudaRegion::take(std::size_t bytes) {
-    if (next_ + bytes > size())
-        throw std::logic_error(fmt::format("a buffer of {} bytes was taken at {} of {}", bytes, next_, size()));
-    char* taken = data() + next_;
-    next_ += rounded(static_cast<double>(bytes));
-    return taken;
+void CudaRegion::take(std::span<const double> bytes, std::span<char*> places) {
+    const double all = std::accumulate(bytes.begin(), bytes.end(), most_operands * static_cast<double>(alignment));
+    if (static_cast<double>(next_) + all > static_cast<double>(size())) next_ = 0;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        if (static_cast<double>(next_) + bytes[i] > static_cast<double>(size()))
+            throw std::logic_error(fmt::format("a buffer of {} bytes was taken at {} of {}", bytes[i], next_, size()));
+        places[i] = data() + next_;
+        next_ += rounded(bytes[i]);
+    }
 }
 
 CudaMemory::CudaMemory(const CudaPlan& plan, int ranks, std::uint64_t seed, cudaStream_t stream)
@@ -204,6 +209,13 @@ CudaMemory::CudaMemory(const CudaPlan& plan, int ranks, std::uint64_t seed, cuda
     }
     check(fill_random(output.data(), Element::fp32, plan.output / sizeof(float), seed + element_count, stream));
     check(cudaStreamSynchronize(stream));
+}
+
+CudaOperands CudaMemory::take(const Need& need) {
+    CudaOperands at;
+    input(need.element.value_or(common)).take(need.bytes.inputs, at.in);
+    output.take(need.bytes.outputs, at.out);
+    return at;
 }
 
 }  // namespace stepcast

@@ -7,8 +7,11 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "exec/cuda/kernels.h"
+#include "exec/cuda/owned.h"
+#include "exec/footprint.h"
 #include "model/graph/task_graph.h"
 
 namespace stepcast {
@@ -27,7 +30,7 @@ long stored_rows(const GroupedGemm& op, long rows);
 // What participant `index` of `count` reads and writes in a task, in bytes; `element` where the op states one.
 struct Need {
     std::optional<Element> element;
-    double input = 0, output = 0;
+    Footprint bytes;
     friend bool operator==(const Need&, const Need&) = default;
 };
 Need need_of(const Op& op, std::size_t index, std::size_t count);
@@ -55,27 +58,29 @@ public:
     [[nodiscard]] std::size_t size() const { return size_; }
 
 private:
-    struct Free {
-        void operator()(char* data) const;
-    };
-    std::unique_ptr<char, Free> data_;
+    Owned<char*> data_;
     std::size_t size_ = 0;
 };
 
-// One op's operands are taken one after another, never overlapping, from a place that moves on from op to op.
 class CudaRegion {
 public:
     CudaRegion() = default;
     explicit CudaRegion(std::size_t bytes) : block_(bytes) {}
-    // Begins an op that takes `bytes` in all; from the start again when the end is near. bytes <= size().
-    void begin(std::size_t bytes);
-    char* take(std::size_t bytes);
+    // Places for one op's operands of `bytes` each: one after another, never overlapping, from where the last op's ended, or
+    // from the start again when the end is near.
+    void take(std::span<const double> bytes, std::span<char*> places);
     [[nodiscard]] char* data() const { return block_.data(); }
     [[nodiscard]] std::size_t size() const { return block_.size(); }
 
 private:
     CudaBlock block_;
     std::size_t next_ = 0;
+};
+
+// Where an op's operands lie, as Need lists them.
+struct CudaOperands {
+    std::array<char*, 5> in{};
+    std::array<char*, 4> out{};
 };
 
 struct CudaMemory {
@@ -87,6 +92,7 @@ struct CudaMemory {
     // `ranks` windows, one for each rank that may scatter here.
     CudaMemory(const CudaPlan& plan, int ranks, std::uint64_t seed, cudaStream_t stream);
     [[nodiscard]] CudaRegion& input(Element element) { return inputs[static_cast<std::size_t>(element)]; }
+    CudaOperands take(const Need& need);  // the next op's
 };
 
 }  // namespace stepcast

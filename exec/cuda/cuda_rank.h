@@ -2,9 +2,7 @@
 #pragma once
 
 #include <map>
-#include <optional>
 
-#include "exec/cuda/attention.h"
 #include "exec/cuda/clocks.h"
 #include "exec/cuda/communicator.h"
 #include "exec/cuda/gemm.h"
@@ -20,8 +18,22 @@ struct CommunicatorKey {
     friend auto operator<=>(const CommunicatorKey&, const CommunicatorKey&) = default;
 };
 
+class CudaRank;
 CudaGpu describe_gpu(int gpu);
 std::string pci_bus_of(int gpu);  // "0000:17:00.0"
+
+// One graph as all ranks of this process run it.
+struct CudaRun {
+    CudaRun(const TaskGraph& run, bool replays, std::uint64_t first_seed);  // without its peers
+
+    static constexpr std::uint32_t no_communicator = static_cast<std::uint32_t>(-1);
+    const TaskGraph& graph;
+    bool replay;
+    std::uint64_t seed;
+    std::vector<CudaRank*> peers;                // by rank; null where it is in another process
+    std::vector<CommunicatorKey> communicators;  // of all ranks, in the order of their first use
+    std::vector<std::uint32_t> communicator_of;  // by task; index into it, or no_communicator
+};
 
 class CudaRank {
 public:
@@ -35,17 +47,7 @@ public:
     void clear();  // gives buffers, streams and events back; communicators stay
 
     // In the rank's thread: allocates, fills, connects and lets the library choose its algorithms.
-    struct Setting {
-        const TaskGraph& graph;
-        const CudaPlan& plan;
-        bool replay;
-        std::uint64_t seed;
-        const std::vector<CommunicatorKey>& communicators;  // of all ranks, in the order of their first use
-        const std::vector<std::uint32_t>& communicator_of;  // by task; index into it, or no_communicator
-        std::vector<CudaRank*> peers;                       // by rank; null where it is in another process
-    };
-    static constexpr std::uint32_t no_communicator = static_cast<std::uint32_t>(-1);
-    void attach(Setting setting, const ncclUniqueId& id, const Watch& watch);
+    void attach(const CudaRun& run, const CudaPlan& plan, const ncclUniqueId& id, const Watch& watch);
 
     [[nodiscard]] StreamTimeline& timeline() { return *timeline_; }
     [[nodiscard]] const StreamTimeline& timeline() const { return *timeline_; }
@@ -57,19 +59,18 @@ public:
 
 private:
     struct Compute;
-    struct Collective;
-    void communicate(TaskId task, const Op& op, const Watch& watch);
     void connect(const ncclUniqueId& id, const Watch& watch);
     void choose_algorithms();
     [[nodiscard]] char* workspace(TaskId task) const;
-    void run_fused(const FusedGemm& op, TaskId task);
+    void run_fused(const FusedGemm& op, const CudaOperands& at, void* workspace, cudaStream_t stream);
 
     int rank_, gpu_;
     CudaGpu facts_;
     Clocks clocks_;
     Communicator world_;
     std::map<CommunicatorKey, Communicator> communicators_;
-    std::optional<Setting> setting_;
+    const CudaRun* run_ = nullptr;
+    std::size_t window_ = 0;  // bytes, of each rank that scatters to another
     std::unique_ptr<CudaMemory> memory_;
     std::unique_ptr<StreamTimeline> timeline_;
     std::unique_ptr<Products> products_;

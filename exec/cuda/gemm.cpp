@@ -28,6 +28,11 @@ void set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribut
     check(cublasLtMatrixLayoutSetAttribute(layout, attribute, &value, sizeof value));
 }
 
+template <typename Value>
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute, const Value& value) {
+    check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
+}
+
 constexpr float one = 1, zero = 0;
 
 }  // namespace
@@ -41,22 +46,21 @@ Product product_of(const Gemm& op) {
     return product;
 }
 
-Products::Products() {
-    cublasLtHandle_t handle = nullptr;
-    check(cublasLtCreate(&handle));
-    handle_.reset(handle);
+Product product_of(const FusedGemm& op) {
+    return {op.blocks * op.rows_per_block, op.n, op.k, 1, op.dtype, false, true};
 }
 
-Products::Owned<cublasLtMatrixLayout_t> Products::layout(cudaDataType_t type, long rows, long columns, long batch) {
-    cublasLtMatrixLayout_t made = nullptr;
-    check(cublasLtMatrixLayoutCreate(&made, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns),
-                                     rows));
-    Owned<cublasLtMatrixLayout_t> owned(made);
+Products::Products() { check(cublasLtCreate(Out(handle_))); }
+
+Owned<cublasLtMatrixLayout_t> Products::layout(cudaDataType_t type, long rows, long columns, long batch) {
+    Owned<cublasLtMatrixLayout_t> made;
+    check(cublasLtMatrixLayoutCreate(Out(made), type, static_cast<std::uint64_t>(rows),
+                                     static_cast<std::uint64_t>(columns), rows));
     if (batch > 1) {
-        set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
-        set(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, static_cast<std::int64_t>(rows) * columns);
+        set(made.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
+        set(made.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, static_cast<std::int64_t>(rows) * columns);
     }
-    return owned;
+    return made;
 }
 
 // A row-major matrix is the column-major one of its transpose, so cuBLAS computes C^T[n,m] = B^T A^T: its first operand
@@ -65,11 +69,9 @@ Products::Planned& Products::planned(const Product& p) {
     if (const auto found = plans_.find(p); found != plans_.end()) return found->second;
     Planned plan;
     const cublasComputeType_t compute = p.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    cublasLtMatmulDesc_t description = nullptr;
-    check(cublasLtMatmulDescCreate(&description, compute, CUDA_R_32F));
-    plan.description.reset(description);
-    set(description, CUBLASLT_MATMUL_DESC_TRANSA, p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-    set(description, CUBLASLT_MATMUL_DESC_TRANSB, p.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    check(cublasLtMatmulDescCreate(Out(plan.description), compute, CUDA_R_32F));
+    set(plan.description.get(), CUBLASLT_MATMUL_DESC_TRANSA, p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(plan.description.get(), CUBLASLT_MATMUL_DESC_TRANSB, p.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     const cudaDataType_t type = data_type(element_of(p.dtype));
     plan.a = p.b_transposed ? layout(type, p.k, p.n, p.batch) : layout(type, p.n, p.k, p.batch);
     plan.b = p.a_transposed ? layout(type, p.m, p.k, p.batch) : layout(type, p.k, p.m, p.batch);
@@ -86,19 +88,17 @@ Products::Planned& Products::planned(const Product& p) {
 }
 
 std::vector<cublasLtMatmulHeuristicResult_t> Products::ask(const Planned& plan, unsigned int aligned, int most) {
-    cublasLtMatmulPreference_t made = nullptr;
-    check(cublasLtMatmulPreferenceCreate(&made));
-    const Owned<cublasLtMatmulPreference_t> preference(made);
-    check(cublasLtMatmulPreferenceSetAttribute(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
-                                               sizeof workspace_bytes));
+    Owned<cublasLtMatmulPreference_t> made;
+    check(cublasLtMatmulPreferenceCreate(Out(made)));
+    set(made.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
     for (const auto operand : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                                CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-        check(cublasLtMatmulPreferenceSetAttribute(made, operand, &aligned, sizeof aligned));
+        set(made.get(), operand, aligned);
     std::vector<cublasLtMatmulHeuristicResult_t> answers(static_cast<std::size_t>(most));
     int found = 0;
     const cublasStatus_t status =
         cublasLtMatmulAlgoGetHeuristic(handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(), plan.c.get(),
-                                       plan.c.get(), made, most, answers.data(), &found);
+                                       plan.c.get(), made.get(), most, answers.data(), &found);
     if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status);
     answers.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(found) : 0);
     std::erase_if(answers, [](const auto& answer) { return answer.state != CUBLAS_STATUS_SUCCESS; });

@@ -2,11 +2,7 @@
 // once.
 #pragma once
 
-#include <cublasLt.h>
-#include <cublas_v2.h>
-
 #include <map>
-#include <memory>
 #include <vector>
 
 #include "exec/cuda/cuda_memory.h"
@@ -26,6 +22,7 @@ struct Product {
 // As a training step does it: a forward product with the weights as [n,k], an accumulating one as a weight gradient,
 // both operands with the summed dimension outside.
 Product product_of(const Gemm& op);
+Product product_of(const FusedGemm& op);  // of all its rows
 
 // All on the GPU that was current when it was made. A product's workspace must not be in use by another stream.
 class Products {
@@ -41,14 +38,6 @@ public:
                   void* workspace, cudaStream_t stream);
 
 private:
-    struct Close {
-        void operator()(cublasLtHandle_t handle) const { cublasLtDestroy(handle); }
-        void operator()(cublasLtMatmulDesc_t description) const { cublasLtMatmulDescDestroy(description); }
-        void operator()(cublasLtMatrixLayout_t layout) const { cublasLtMatrixLayoutDestroy(layout); }
-        void operator()(cublasLtMatmulPreference_t preference) const { cublasLtMatmulPreferenceDestroy(preference); }
-    };
-    template <typename Pointer>
-    using Owned = std::unique_ptr<std::remove_pointer_t<Pointer>, Close>;
     struct Planned {
         Owned<cublasLtMatmulDesc_t> description;
         Owned<cublasLtMatrixLayout_t> a, b, c;  // as cuBLAS sees them: column-major, our B first
@@ -62,6 +51,14 @@ private:
     std::map<Product, Planned> plans_;
 };
 
+// Attention through memory: batched products and a softmax, operation by operation, as an eager framework runs it and as
+// sim/costs/op_costs.cpp prices it: two products and four passes over the scores forward, four and five backward.
+void prepare_attention(Products& products, const Attention& op);
+// Every sequence and head has Q[seq_q,head_dim], K[seq_k,head_dim], V[seq_k,value_dim] and O[seq_q,value_dim], packed, in
+// score_element(dtype). In: Q, K, V; out: the softmax over batch * heads * seq_q * seq_k scores, and O. Backward, in: Q, K, V, the
+// softmax that the forward left and the gradient of O; out: room for scores, and the gradients of Q, K and V.
+void attend(Products& products, const Attention& op, const CudaOperands& at, void* workspace, cudaStream_t stream);
+
 // The grouped GEMMs of a graph. Their operands lie at a few fixed places that are taken in turn, since the library
 // reads the addresses from GPU memory. In fp8, which it has not, a product for each group, one after another; there the
 // operands of a weight gradient lie with the rows inside, padded (stored_rows()).
@@ -69,37 +66,24 @@ class GroupedProducts {
 public:
     explicit GroupedProducts(Products& products);
 
-    // Places the operands of `op` in `memory`, so often that a place is cold when its turn comes.
+    // Places the operands of `op` in `memory`, so often that a place is cold when its turn comes: row blocks, weights and results
+    // packed one after another.
     void prepare(const GroupedGemm& op, CudaMemory& memory, Bytes cache, cudaStream_t stream);
     void run(const GroupedGemm& op, void* workspace, cudaStream_t stream);
-    // With operands of the caller: row blocks, weights and results packed one after another. Synchronises.
-    void run_on(const GroupedGemm& op, const void* a, const void* b, void* c, void* workspace, cudaStream_t stream);
 
 private:
-    struct Close {
-        void operator()(cublasHandle_t handle) const { cublasDestroy(handle); }
-    };
-    struct Operands {
-        const char *a, *b;
-        char* c;
-    };
     struct Planned {
-        std::vector<cublasOperation_t> first_operation, second_operation;
-        std::vector<int> m, n, k, first_lead, second_lead, c_lead, sizes;
+        std::vector<int> rows, n, k, ones;  // of each group that has rows
         std::vector<float> alpha, beta;
-        std::vector<CudaBlock> places;   // each: pointers to B, A and C of every group
-        std::vector<Operands> operands;  // fp8: the same on the host
+        std::vector<cublasOperation_t> plain, transposed;
+        std::vector<CudaOperands> places;
+        std::vector<CudaBlock> pointers;  // of each place: to B, A and C of every group; none in fp8
         std::size_t next = 0;
     };
-    static Planned shape(const GroupedGemm& op);
-    static CudaBlock place(const GroupedGemm& op, const char* a, const char* b, char* c, cudaStream_t stream);
-    void launch(const GroupedGemm& op, const Planned& plan, const CudaBlock& place, void* workspace,
-                cudaStream_t stream);
-
-    void run_each(const GroupedGemm& op, Operands at, void* workspace, cudaStream_t stream);
+    void run_each(const GroupedGemm& op, const CudaOperands& place, void* workspace, cudaStream_t stream);
 
     Products& products_;
-    std::unique_ptr<std::remove_pointer_t<cublasHandle_t>, Close> handle_;
+    Owned<cublasHandle_t> handle_;
     std::map<const GroupedGemm*, Planned> plans_;
 };
 

@@ -14,20 +14,22 @@ enum class Element : std::uint8_t { fp32, fp16, bf16, fp8 };  // fp8 is E4M3
 // Random values, uniform in [-1, 1), the same for the same seed.
 cudaError_t fill_random(void* target, Element element, std::size_t count, std::uint64_t seed, cudaStream_t stream);
 
+// What a memory pass reads and writes.
+struct Traffic {
+    const void* source;
+    std::size_t read;
+    void* target;
+    std::size_t written;
+    void* sink;  // 4 bytes
+};
 // Reads all of `source`, writes all of `target`: target = source ^ 1, word by word, where both reach; what is left of the
-// source is folded into `sink` (4 bytes), what is left of the target is set.
-cudaError_t stream_memory(const void* source, std::size_t read, void* target, std::size_t written, void* sink,
-                          cudaStream_t stream);
-
-// The same traffic, the common part being transposed: the source holds matrices of 1024 x 1024 4-byte elements one after
-// another, a last part that is no whole matrix is streamed.
-cudaError_t transpose_memory(const void* source, std::size_t read, void* target, std::size_t written, void* sink,
-                             cudaStream_t stream);
-
-// The same traffic, one thread block for each piece of `source` and `target`, as an optimizer over a list of tensors
-// launches it.
-cudaError_t optimizer_memory(const void* source, std::size_t read, void* target, std::size_t written, void* sink,
-                             cudaStream_t stream);
+// source is folded into `sink`, what is left of the target is set.
+cudaError_t stream_memory(const Traffic& traffic, cudaStream_t stream);
+// The common part being transposed: the source holds matrices of 1024 x 1024 4-byte elements one after another, a last part that is
+// no whole matrix is streamed.
+cudaError_t transpose_memory(const Traffic& traffic, cudaStream_t stream);
+// One thread block for each piece of `source` and `target`, as an optimizer over a list of tensors launches it.
+cudaError_t optimizer_memory(const Traffic& traffic, cudaStream_t stream);
 
 // Scores of `matrices` heads, rows x columns each, row-major. Not fp8.
 struct Scores {

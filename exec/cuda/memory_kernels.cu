@@ -46,9 +46,25 @@ cudaError_t fill(void* target, std::size_t count, std::uint64_t seed, cudaStream
 __device__ uint4 changed(uint4 v) { return {v.x ^ 1u, v.y ^ 1u, v.z ^ 1u, v.w ^ 1u}; }
 __device__ std::uint32_t folded(uint4 v) { return v.x ^ v.y ^ v.z ^ v.w; }
 
-// Items [begin, end) of 16 bytes; four loads are in flight before the first is used.
-__device__ std::uint32_t pass(const uint4* source, std::size_t read, uint4* target, std::size_t written,
-                              std::size_t begin, std::size_t end, std::size_t step) {
+constexpr std::size_t item = sizeof(uint4);
+std::size_t items(std::size_t bytes) { return (bytes + item - 1) / item; }
+
+// Traffic in items of 16 bytes.
+struct Items {
+    const uint4* source;
+    std::size_t read;
+    uint4* target;
+    std::size_t written;
+    std::uint32_t* sink;
+};
+Items items_of(const Traffic& t) {
+    return {static_cast<const uint4*>(t.source), items(t.read), static_cast<uint4*>(t.target), items(t.written),
+            static_cast<std::uint32_t*>(t.sink)};
+}
+
+// Items [begin, end), every `step`-th; four loads are in flight before the first is used.
+__device__ std::uint32_t pass(const Items& all, std::size_t begin, std::size_t end, std::size_t step) {
+    const auto [source, read, target, written, sink] = all;
     const std::size_t both = min(min(read, written), end);
     std::uint32_t fold = 0;
     std::size_t i = begin;
@@ -71,17 +87,15 @@ __device__ void keep(std::uint32_t fold, std::uint32_t* sink) {
     if (fold == 0x5bd1e995u) *sink = fold;
 }
 
-__global__ void stream_kernel(const uint4* source, std::size_t read, uint4* target, std::size_t written,
-                              std::uint32_t* sink) {
-    keep(pass(source, read, target, written, first_item(), max(read, written), stride()), sink);
+__global__ void stream_kernel(Items all) {
+    keep(pass(all, first_item(), max(all.read, all.written), stride()), all.sink);
 }
 
-constexpr std::size_t piece = 4096;  // items of 16 bytes: 64 KiB, what a multi-tensor optimizer gives a thread block
+constexpr std::size_t piece = 4096;  // items: 64 KiB, what a multi-tensor optimizer gives a thread block
 
-__global__ void pieces_kernel(const uint4* source, std::size_t read, uint4* target, std::size_t written,
-                              std::uint32_t* sink) {
+__global__ void pieces_kernel(Items all) {
     const std::size_t begin = blockIdx.x * piece;
-    keep(pass(source, read, target, written, begin + threadIdx.x, begin + piece, blockDim.x), sink);
+    keep(pass(all, begin + threadIdx.x, begin + piece, blockDim.x), all.sink);
 }
 
 constexpr int tile = 32, tile_rows = 8, matrix = 1024;
@@ -98,9 +112,6 @@ __global__ void transpose_kernel(const std::uint32_t* source, std::uint32_t* tar
             shared[threadIdx.x][row];
 }
 
-constexpr std::size_t item = sizeof(uint4);
-std::size_t items(std::size_t bytes) { return (bytes + item - 1) / item; }
-
 }  // namespace
 
 cudaError_t fill_random(void* target, Element element, std::size_t count, std::uint64_t seed, cudaStream_t stream) {
@@ -114,30 +125,25 @@ cudaError_t fill_random(void* target, Element element, std::size_t count, std::u
     return cudaErrorInvalidValue;
 }
 
-cudaError_t stream_memory(const void* source, std::size_t read, void* target, std::size_t written, void* sink,
-                          cudaStream_t stream) {
-    stream_kernel<<<blocks_for(items(std::max(read, written)) / 4), block_size, 0, stream>>>(
-        static_cast<const uint4*>(source), items(read), static_cast<uint4*>(target), items(written),
-        static_cast<std::uint32_t*>(sink));
+cudaError_t stream_memory(const Traffic& traffic, cudaStream_t stream) {
+    const Items all = items_of(traffic);
+    stream_kernel<<<blocks_for(std::max(all.read, all.written) / 4), block_size, 0, stream>>>(all);
     return cudaGetLastError();
 }
 
-cudaError_t optimizer_memory(const void* source, std::size_t read, void* target, std::size_t written, void* sink,
-                             cudaStream_t stream) {
-    const std::size_t pieces = (items(std::max(read, written)) + piece - 1) / piece;
-    pieces_kernel<<<static_cast<unsigned int>(std::max<std::size_t>(pieces, 1)), block_size, 0, stream>>>(
-        static_cast<const uint4*>(source), items(read), static_cast<uint4*>(target), items(written),
-        static_cast<std::uint32_t*>(sink));
+cudaError_t optimizer_memory(const Traffic& traffic, cudaStream_t stream) {
+    const Items all = items_of(traffic);
+    const std::size_t pieces = (std::max(all.read, all.written) + piece - 1) / piece;
+    pieces_kernel<<<static_cast<unsigned int>(std::max<std::size_t>(pieces, 1)), block_size, 0, stream>>>(all);
     return cudaGetLastError();
 }
 
-cudaError_t transpose_memory(const void* source, std::size_t read, void* target, std::size_t written, void* sink,
-                             cudaStream_t stream) {
+cudaError_t transpose_memory(const Traffic& traffic, cudaStream_t stream) {
     constexpr std::size_t matrix_bytes = std::size_t{4} * matrix * matrix;
     constexpr std::size_t most = 65535;  // blocks in z
-    std::size_t matrices = std::min(read, written) / matrix_bytes;
-    const auto* from = static_cast<const char*>(source);
-    auto* to = static_cast<char*>(target);
+    std::size_t matrices = std::min(traffic.read, traffic.written) / matrix_bytes;
+    const auto* from = static_cast<const char*>(traffic.source);
+    auto* to = static_cast<char*>(traffic.target);
     for (std::size_t done = 0; done < matrices; done += most) {
         const auto depth = static_cast<unsigned int>(std::min(most, matrices - done));
         transpose_kernel<<<dim3(matrix / tile, matrix / tile, depth), dim3(tile, tile_rows), 0, stream>>>(
@@ -146,9 +152,9 @@ cudaError_t transpose_memory(const void* source, std::size_t read, void* target,
     }
     const std::size_t done = matrices * matrix_bytes;
     if (const cudaError_t code = cudaGetLastError();
-        code != cudaSuccess || (matrices > 0 && read == done && written == done))
+        code != cudaSuccess || (matrices > 0 && traffic.read == done && traffic.written == done))
         return code;
-    return stream_memory(from + done, read - done, to + done, written - done, sink, stream);
+    return stream_memory({from + done, traffic.read - done, to + done, traffic.written - done, traffic.sink}, stream);
 }
 
 }  // namespace stepcast

@@ -24,10 +24,7 @@ int count_gpus() {
 extern "C" __attribute__((visibility("default"))) void stepcast_open_cuda_device(const CudaRequest& request,
                                                                                  CudaDeviceAndGpu& result) {
     const int gpus = count_gpus();
-    auto device =
-        std::make_unique<CudaDevice>(request, read_launch([](const char* name) { return std::getenv(name); }), gpus);
-    result.gpu = device->gpu();
-    result.device = std::move(device);
+    result = make_cuda_device(request, read_launch([](const char* name) { return std::getenv(name); }), gpus);
 }
 
 }  // namespace stepcast

@@ -38,6 +38,14 @@ struct alignas(16) Pack {
 // `packs` of them a thread.
 constexpr int packs = 4;
 
+// Calls `use(p, i)` for every pack i of a row that this thread takes; p counts its own.
+template <typename Use>
+__device__ void over_packs(std::int64_t width, Use use) {
+#pragma unroll
+    for (int p = 0; p < packs; ++p)
+        if (const std::int64_t i = threadIdx.x + p * static_cast<std::int64_t>(blockDim.x); i < width) use(p, i);
+}
+
 template <typename T>
 __global__ void mask_kernel(T* scores, Scores shape, float scale, float masked) {
     const std::int64_t all = shape.matrices * shape.rows;
@@ -103,42 +111,28 @@ __global__ void softmax_kernel(T* scores, Scores shape) {
 
 template <typename T>
 __global__ void softmax_packed_kernel(T* scores, Scores shape) {
-    const std::int64_t all = shape.matrices * shape.rows, width = shape.columns / Pack<T>::size;
+    constexpr int size = Pack<T>::size;
+    const std::int64_t all = shape.matrices * shape.rows, width = shape.columns / size;
     for (std::int64_t row = blockIdx.x; row < all; row += gridDim.x) {
         auto* wide = reinterpret_cast<Pack<T>*>(scores + row * shape.columns);
-        float held[packs][Pack<T>::size];
-        float largest = -INFINITY;
-#pragma unroll
-        for (int p = 0; p < packs; ++p) {
-            const std::int64_t i = threadIdx.x + p * static_cast<std::int64_t>(blockDim.x);
-            Pack<T> pack;
-            if (i < width) pack = wide[i];
-#pragma unroll
-            for (int j = 0; j < Pack<T>::size; ++j) {
-                held[p][j] = i < width ? to_float(pack.values[j]) : -INFINITY;
-                largest = fmaxf(largest, held[p][j]);
-            }
-        }
+        float held[packs][size];
+        float largest = -INFINITY, sum = 0;
+        over_packs(width, [&](int p, std::int64_t i) {
+            const Pack<T> pack = wide[i];
+            for (int j = 0; j < size; ++j) largest = fmaxf(largest, held[p][j] = to_float(pack.values[j]));
+        });
         largest = over_block(largest, Largest{});
-        float sum = 0;
-#pragma unroll
-        for (int p = 0; p < packs; ++p)
-#pragma unroll
-            for (int j = 0; j < Pack<T>::size; ++j) {
-                held[p][j] = largest > -INFINITY ? __expf(held[p][j] - largest) : 0.0f;
-                sum += held[p][j];
-            }
+        over_packs(width, [&](int p, std::int64_t) {
+            for (int j = 0; j < size; ++j)
+                sum += held[p][j] = largest > -INFINITY ? __expf(held[p][j] - largest) : 0.0f;
+        });
         sum = over_block(sum, Sum{});
         const float share = sum > 0 ? 1.0f / sum : 0.0f;
-#pragma unroll
-        for (int p = 0; p < packs; ++p) {
-            const std::int64_t i = threadIdx.x + p * static_cast<std::int64_t>(blockDim.x);
-            if (i >= width) continue;
+        over_packs(width, [&](int p, std::int64_t i) {
             Pack<T> pack;
-#pragma unroll
-            for (int j = 0; j < Pack<T>::size; ++j) pack.values[j] = from_float<T>(held[p][j] * share);
+            for (int j = 0; j < size; ++j) pack.values[j] = from_float<T>(held[p][j] * share);
             wide[i] = pack;
-        }
+        });
     }
 }
 
@@ -159,33 +153,25 @@ __global__ void softmax_backward_kernel(const T* p, T* gradient, Scores shape) {
 
 template <typename T>
 __global__ void softmax_backward_packed_kernel(const T* p, T* gradient, Scores shape) {
-    const std::int64_t all = shape.matrices * shape.rows, width = shape.columns / Pack<T>::size;
+    constexpr int size = Pack<T>::size;
+    const std::int64_t all = shape.matrices * shape.rows, width = shape.columns / size;
     for (std::int64_t row = blockIdx.x; row < all; row += gridDim.x) {
         const auto* share = reinterpret_cast<const Pack<T>*>(p + row * shape.columns);
         auto* wide = reinterpret_cast<Pack<T>*>(gradient + row * shape.columns);
         Pack<T> shares[packs], gradients[packs];
         float dot = 0;
-#pragma unroll
-        for (int q = 0; q < packs; ++q) {
-            const std::int64_t i = threadIdx.x + q * static_cast<std::int64_t>(blockDim.x);
-            if (i >= width) continue;
+        over_packs(width, [&](int q, std::int64_t i) {
             shares[q] = share[i];
             gradients[q] = wide[i];
-#pragma unroll
-            for (int j = 0; j < Pack<T>::size; ++j)
-                dot += to_float(shares[q].values[j]) * to_float(gradients[q].values[j]);
-        }
+            for (int j = 0; j < size; ++j) dot += to_float(shares[q].values[j]) * to_float(gradients[q].values[j]);
+        });
         dot = over_block(dot, Sum{});
-#pragma unroll
-        for (int q = 0; q < packs; ++q) {
-            const std::int64_t i = threadIdx.x + q * static_cast<std::int64_t>(blockDim.x);
-            if (i >= width) continue;
-#pragma unroll
-            for (int j = 0; j < Pack<T>::size; ++j)
+        over_packs(width, [&](int q, std::int64_t i) {
+            for (int j = 0; j < size; ++j)
                 gradients[q].values[j] =
                     from_float<T>(to_float(shares[q].values[j]) * (to_float(gradients[q].values[j]) - dot));
             wide[i] = gradients[q];
-        }
+        });
     }
 }
 

@@ -9,10 +9,10 @@
 
 namespace stepcast {
 
-StreamTimeline::Owned<cudaEvent_t> StreamTimeline::make_event(unsigned int flags) {
-    cudaEvent_t event = nullptr;
-    check(cudaEventCreateWithFlags(&event, flags));
-    return Owned<cudaEvent_t>(event);
+Owned<cudaEvent_t> StreamTimeline::make_event(unsigned int flags) {
+    Owned<cudaEvent_t> event;
+    check(cudaEventCreateWithFlags(Out(event), flags));
+    return event;
 }
 
 StreamTimeline::StreamTimeline(const TaskGraph& graph, int rank, bool replay)
@@ -30,9 +30,7 @@ StreamTimeline::StreamTimeline(const TaskGraph& graph, int rank, bool replay)
       join_(make_event(cudaEventDisableTiming)) {
     const auto open = [&](std::size_t lane) {
         if (streams_[lane]) return;
-        cudaStream_t stream = nullptr;
-        check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-        streams_[lane].reset(stream);
+        check(cudaStreamCreateWithFlags(Out(streams_[lane]), cudaStreamNonBlocking));
         origin_lane_ = std::min(origin_lane_, lane);
     };
     origin_lane_ = lane_count - 1;
@@ -46,7 +44,7 @@ StreamTimeline::StreamTimeline(const TaskGraph& graph, int rank, bool replay)
                 more_lanes_[task].push_back(lane);
             if (!graph.on_host(task)) open(lane);
         }
-        if (!takes_part(task) || on_host(task)) continue;
+        if (lanes_[task] < 0 || on_host(task)) continue;
         finish_[task] = make_event(cudaEventDefault);
         if (replay) captured_[task] = make_event(cudaEventDisableTiming);
     }
@@ -91,21 +89,16 @@ void StreamTimeline::end_capture() {
         check(cudaEventRecord(join_.get(), stream.get()));
         check(cudaStreamWaitEvent(any_stream(), join_.get(), 0));
     }
-    cudaGraph_t graph = nullptr;
-    check(cudaStreamEndCapture(any_stream(), &graph));
-    cudaGraphExec_t step = nullptr;
-    const cudaError_t code = cudaGraphInstantiate(&step, graph, 0);
-    cudaGraphDestroy(graph);
-    check(code);
-    step_.reset(step);
+    Owned<cudaGraph_t> graph;
+    check(cudaStreamEndCapture(any_stream(), Out(graph)));
+    check(cudaGraphInstantiate(Out(step_), graph.get(), 0));
     mode_ = Mode::replaying;
 }
 
 void StreamTimeline::give_up() noexcept {
     if (!captures()) return;
-    cudaGraph_t graph = nullptr;
-    cudaStreamEndCapture(any_stream(), &graph);  // refused when lanes are not joined, but over
-    if (graph != nullptr) cudaGraphDestroy(graph);
+    Owned<cudaGraph_t> graph;
+    cudaStreamEndCapture(any_stream(), Out(graph));  // refused when lanes are not joined, but over
     cudaGetLastError();
     mode_ = Mode::issuing;
 }

@@ -3,14 +3,12 @@
 // every event costs the GPU about a microsecond.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <array>
 #include <functional>
 #include <map>
-#include <memory>
 #include <vector>
 
+#include "exec/cuda/owned.h"
 #include "exec/device.h"
 
 namespace stepcast {
@@ -49,22 +47,13 @@ public:
     [[nodiscard]] Seconds clock_error() const { return clock_error_; }  // of begin_step()
     // The first task that the GPU has not finished, as far as all are queued; graph.size() when there is none.
     [[nodiscard]] TaskId first_unfinished();
-    void forget_progress() { unfinished_ = 0; }
 
 private:
     enum class Mode : std::uint8_t { issuing, capturing, replaying };
-    struct Close {
-        void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
-        void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
-        void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
-    };
-    template <typename Pointer>
-    using Owned = std::unique_ptr<std::remove_pointer_t<Pointer>, Close>;
     static constexpr TaskId none = static_cast<TaskId>(-1);
 
     static Owned<cudaEvent_t> make_event(unsigned int flags);
     [[nodiscard]] bool on_host(TaskId task) const { return graph_.on_host(task); }
-    [[nodiscard]] bool takes_part(TaskId task) const { return lanes_[task] >= 0; }
     void order_after(std::size_t lane, cudaEvent_t event);
     void mark(cudaEvent_t event, cudaStream_t stream);
     void begin_capture();

@@ -29,15 +29,15 @@ public:
     void attach(int rank) override { host_->attach(rank); }
     Seconds begin_step(int rank) override { return host_->begin_step(rank); }
     void wait(TaskId task, int rank, TaskId predecessor) override { host_->wait(task, rank, predecessor); }
-    void launch(TaskId task, const Op& op, std::span<const Place> places, int rank) override {
+    void launch(TaskId task, const Op& op, int rank) override {
         if (rank == faulty_rank_ && ++launches_ == faulty_launch_) {
             if (fault_ == Fault::fail) throw DeviceError("out of order");
             while (!aborted_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
-        host_->launch(task, op, places, rank);
+        host_->launch(task, op, rank);
     }
     void record(TaskId task, int rank, Edge edge) override { host_->record(task, rank, edge); }
-    void synchronize(int rank, Seconds timeout) override { host_->synchronize(rank, timeout); }
+    void synchronize(int rank) override { host_->synchronize(rank); }
     [[nodiscard]] Seconds elapsed(TaskId task, int rank, Edge edge) const override {
         return host_->elapsed(task, rank, edge);
     }

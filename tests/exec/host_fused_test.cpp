@@ -44,7 +44,7 @@ TEST_CASE("a fused product multiplies all its rows and moves the remote blocks f
         const auto deliver = [&](int peer, std::span<const float> rows) {
             delivered.emplace_back(peer, 0, std::vector<float>(rows.begin(), rows.end()));
         };
-        run_fused(five_blocks(transfer), 1, 4, memory, {fetch, deliver});
+        run_fused(five_blocks(transfer), 1, 4, take(memory, five_blocks(transfer), 0, 1), {fetch, deliver});
         const std::span<float> a = memory.input.all(), b = a.subspan(48), c = memory.output.all();
         std::vector<float> product(30);
         for (std::size_t row = 0; row < 10; ++row)
@@ -71,7 +71,7 @@ TEST_CASE("a rank alone moves its remote blocks to itself, and no more than a bl
     std::vector<std::pair<int, std::size_t>> delivered;
     const auto fetch = [](int, std::size_t, std::span<float>) {};
     const auto deliver = [&](int peer, std::span<const float> rows) { delivered.emplace_back(peer, rows.size()); };
-    run_fused(op, 0, 1, memory, {fetch, deliver});
+    run_fused(op, 0, 1, take(memory, op, 0, 1), {fetch, deliver});
     CHECK(delivered == std::vector<std::pair<int, std::size_t>>(3, {0, 6}));
 }
 

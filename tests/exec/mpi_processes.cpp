@@ -29,31 +29,31 @@ void check_collectives(const MpiGroup& world) {
     const auto rank = static_cast<float>(world.index);
     const bool first = world.index == 0;
     Floats in(3, rank + 1), out(3), none;
-    communicate(world, AllReduce{12_B}, {in, out});
+    communicate(world, AllReduce{12_B}, {{in}, {out}});
     expect("all_reduce", out, {3, 3, 3});
 
     Floats part(first ? 1 : 2), all(3);  // 3 elements over 2 ranks: [0, 1), [1, 3)
-    communicate(world, ReduceScatter{12_B}, {in, part});
+    communicate(world, ReduceScatter{12_B}, {{in}, {part}});
     expect("reduce_scatter", part, Floats(part.size(), 3));
     std::iota(part.begin(), part.end(), 10 * rank);
-    communicate(world, AllGather{12_B}, {part, all});
+    communicate(world, AllGather{12_B}, {{part}, {all}});
     expect("all_gather", all, {0, 10, 11});
 
     Floats copy(2, first ? 7 : 8);
-    communicate(world, Broadcast{8_B, 1}, {first ? none : copy, first ? copy : none});
+    communicate(world, Broadcast{8_B, 1}, {{first ? none : copy}, {first ? copy : none}});
     expect("broadcast", copy, {8, 8});
     Floats sum(2, -1);
-    communicate(world, Reduce{8_B, 1}, {copy, sum});
+    communicate(world, Reduce{8_B, 1}, {{copy}, {sum}});
     expect("reduce", sum, first ? Floats{-1, -1} : Floats{16, 16});
 
     // Rank 0 sends 2 rows, rank 1 sends 3.
     Floats rows(first ? 2 : 3), received(first ? 3 : 2);
     std::iota(rows.begin(), rows.end(), 10 * rank);
-    communicate(world, AllToAll{{0_B, 8_B, 12_B, 0_B}}, {rows, received});
+    communicate(world, AllToAll{{0_B, 8_B, 12_B, 0_B}}, {{rows}, {received}});
     expect("all_to_all", received, first ? Floats{10, 11, 12} : Floats{0, 1});
 
     Floats message = first ? Floats{1, 2, 3, 4, 5} : Floats(5);
-    communicate(world, SendRecv{20_B, 2}, {first ? message : none, first ? none : message});
+    communicate(world, SendRecv{20_B, 2}, {{first ? message : none}, {first ? none : message}});
     expect("send_receive", message, {1, 2, 3, 4, 5});
 }
 

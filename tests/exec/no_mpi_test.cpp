@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "exec/mpi_device.h"
+#include "exec/host_device.h"
+#include "exec/launcher.h"
 
 using namespace stepcast;
 

@@ -35,9 +35,9 @@ public:
         return Seconds(10 + now().begins);
     }
     void wait(TaskId task, int rank, TaskId predecessor) override { call("wait " + std::to_string(task) + " for " + std::to_string(predecessor), rank); }
-    void launch(TaskId task, const Op&, std::span<const Place>, int rank) override { call("launch " + std::to_string(task), rank); }
+    void launch(TaskId task, const Op&, int rank) override { call("launch " + std::to_string(task), rank); }
     void record(TaskId task, int rank, Edge edge) override { call((edge == Edge::start ? "start " : "finish ") + std::to_string(task), rank); }
-    void synchronize(int rank, Seconds) override { call("synchronize", rank); }
+    void synchronize(int rank) override { call("synchronize", rank); }
     [[nodiscard]] Seconds elapsed(TaskId task, int, Edge edge) const override {
         const double since = edge == Edge::start ? (task == 0 ? 10 : 11) : task == 0 ? 11 : 9 + now().end;
         return Seconds(since + now().begins);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "exec/footprint.h"
-#include "exec/shared_collectives.h"
+#include "exec/rank_group.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;
@@ -41,7 +41,7 @@ TEST_CASE("all-reduce leaves the sum on every rank") {
     std::vector<Floats> out(3, Floats(5));
     with_three_ranks([&](RankGroup& group, std::size_t i) {
         Floats in = values_of(i, 5);
-        communicate(group, i, AllReduce{20_B}, {in, out[i]});
+        communicate(group, i, AllReduce{20_B}, {{in}, {out[i]}});
     });
     for (const Floats& sum : out) CHECK(sum == Floats{6, 60, 600, 6000, 60000});  // (1 + 2 + 3) 10^i
 }
@@ -51,7 +51,7 @@ TEST_CASE("reduce-scatter leaves each rank its part of the sum") {
     std::vector<Floats> out(3, Floats(2));
     with_three_ranks([&](RankGroup& group, std::size_t i) {
         Floats in = values_of(i, 5);
-        communicate(group, i, ReduceScatter{20_B}, {in, out[i]});
+        communicate(group, i, ReduceScatter{20_B}, {{in}, {out[i]}});
     });
     CHECK(out == std::vector<Floats>{{6, 0}, {60, 600}, {6000, 60000}});
 }
@@ -60,7 +60,7 @@ TEST_CASE("all-gather joins the parts of all ranks, of unequal sizes too") {
     std::vector<Floats> out(3, Floats(5));
     with_three_ranks([&](RankGroup& group, std::size_t i) {
         Floats in = values_of(i, 2);
-        communicate(group, i, AllGather{20_B}, {in, out[i]});
+        communicate(group, i, AllGather{20_B}, {{in}, {out[i]}});
     });
     for (const Floats& all : out) CHECK(all == Floats{1, 2, 20, 3, 30});
 }
@@ -69,8 +69,8 @@ TEST_CASE("broadcast and reduce name their root by its position among the partic
     std::vector<Floats> copies{Floats(3), {}, Floats(3)}, sums{{}, {}, Floats(3)};
     with_three_ranks([&](RankGroup& group, std::size_t i) {
         Floats in = values_of(i, 3);
-        communicate(group, i, Broadcast{12_B, 1}, {i == 1 ? in : std::span<float>(), copies[i]});
-        communicate(group, i, Reduce{12_B, 2}, {in, sums[i]});
+        communicate(group, i, Broadcast{12_B, 1}, {{i == 1 ? in : std::span<float>()}, {copies[i]}});
+        communicate(group, i, Reduce{12_B, 2}, {{in}, {sums[i]}});
     });
     CHECK(copies == std::vector<Floats>{{2, 20, 200}, {}, {2, 20, 200}});
     CHECK(sums == std::vector<Floats>{{}, {}, {6, 60, 600}});
@@ -87,7 +87,7 @@ TEST_CASE("all-to-all delivers every row to its target, in the order of the sour
         for (std::size_t t = 0; t < 3; ++t)
             for (std::size_t row = 0; row < counts[3 * s + t]; ++row)
                 in.push_back(static_cast<float>(100 * s + 10 * t + row));
-        communicate(group, s, op, {in, out[s]});
+        communicate(group, s, op, {{in}, {out[s]}});
     });
     CHECK(out == std::vector<Floats>{{100, 101, 102, 200}, {10, 11, 210, 211}, {20}});
 }
@@ -96,8 +96,8 @@ TEST_CASE("send and receive moves all pieces from the first to the second partic
     const FailedRank failed{-1};
     RankGroup pair({1, 0}, Patience{Seconds(20), false}, failed);
     Floats in = values_of(0, 7), out(7);
-    std::thread sender([&] { communicate(pair, 0, SendRecv{28_B, 3}, {in, {}}); });
-    communicate(pair, 1, SendRecv{28_B, 3}, {{}, out});
+    std::thread sender([&] { communicate(pair, 0, SendRecv{28_B, 3}, {{in}, {}}); });
+    communicate(pair, 1, SendRecv{28_B, 3}, {{}, {out}});
     sender.join();
     CHECK(out == in);
 }
@@ -126,5 +126,5 @@ TEST_CASE("an exchange keeps on a rank what it sends to itself") {
     const ExchangeCounts first = exchange_counts(op, 0, 2);
     CHECK(first.to == std::vector<std::size_t>{0, 2});
     CHECK(first.from == std::vector<std::size_t>{0, 3});
-    CHECK(footprint(op, 1, 2) == Footprint{3, 2});
+    CHECK(footprint(op, 1, 2) == Footprint{{3}, {2}});
 }

@@ -31,18 +31,28 @@ TEST_CASE("a failed call says where, which code and what it means") {
 }
 
 TEST_CASE("an op needs its operands in its own element type") {
-    // 4 x 8 times 8 x 16 in two batches: 2 (32 + 128) elements in, 2 * 64 out.
-    CHECK(need_of(Gemm{4, 16, 8, 2, Dtype::bf16}, 0, 1) == Need{Element::bf16, 640, 256});
-    CHECK(need_of(Gemm{4, 16, 8, 2, Dtype::bf16, true}, 0, 1) == Need{Element::bf16, 640, 512});
-    CHECK(need_of(Gemm{4, 16, 8, 2, Dtype::fp8}, 0, 1) == Need{Element::fp8, 320, 256});
-    CHECK(need_of(Gemm{4, 16, 8, 1, Dtype::tf32}, 0, 1) == Need{Element::fp32, 640, 256});
+    // 4 x 8 times 8 x 16 in two batches: 2 * 32 and 2 * 128 elements in, 2 * 64 out.
+    CHECK(need_of(Gemm{4, 16, 8, 2, Dtype::bf16}, 0, 1) == Need{Element::bf16, {{128, 512}, {256}}});
+    CHECK(need_of(Gemm{4, 16, 8, 2, Dtype::bf16, true}, 0, 1) == Need{Element::bf16, {{128, 512}, {512}}});
+    CHECK(need_of(Gemm{4, 16, 8, 2, Dtype::fp8}, 0, 1) == Need{Element::fp8, {{64, 256}, {256}}});
+    CHECK(need_of(Gemm{4, 16, 8, 1, Dtype::tf32}, 0, 1) == Need{Element::fp32, {{128, 512}, {256}}});
+    // Groups of 2 and 3 rows of 7, with weights of 7 x 5 each.
+    CHECK(need_of(GroupedGemm{{2, 0, 3}, 5, 7, Dtype::bf16}, 0, 1) == Need{Element::bf16, {{2 * 35, 2 * 70}, {2 * 25}}});
+    CHECK(need_of(GroupedGemm{{2, 0, 3}, 5, 7, Dtype::bf16, true}, 0, 1) ==
+          Need{Element::bf16, {{2 * 35, 2 * 25}, {2 * 70}}});
     // 6 heads of 4 queries and 8 keys, 16 wide: Q 384, K and V 768 elements, O 384, scores 192.
     CHECK(need_of(Attention{2, 3, 4, 8, 16, false, false, Dtype::fp16}, 0, 1) ==
-          Need{Element::fp16, 2 * (384 + 768 + 768), 2 * (384 + 192)});
+          Need{Element::fp16, {{2 * 384, 2 * 768, 2 * 768}, {2 * 192, 2 * 384}}});
     CHECK(need_of(Attention{2, 3, 4, 8, 16, false, true, Dtype::fp16}, 0, 1) ==
-          Need{Element::fp16, 2 * (384 + 768 + 768 + 384 + 192), 2 * (384 + 768 + 768 + 192)});
+          Need{Element::fp16, {{2 * 384, 2 * 768, 2 * 768, 2 * 192, 2 * 384}, {2 * 192, 2 * 384, 2 * 768, 2 * 768}}});
+    // Four blocks of 2 rows of 7, by 7 x 5; three blocks of 100 bytes are moved, more than operands or result have.
+    CHECK(need_of(FusedGemm{4, 3, 2, 1, 5, 7, 100_B, FusedGemm::Transfer::gather, Dtype::bf16}, 0, 1) ==
+          Need{Element::bf16, {{112, 188}, {300, 300}}});
     // 10 bytes gathered from 3 ranks are 2.5 floats: one float each.
-    CHECK(need_of(AllGather{10_B}, 0, 3) == Need{{}, 4, 12});
+    CHECK(need_of(AllGather{10_B}, 0, 3) == Need{{}, {{4}, {12}}});
+    CHECK(need_of(Broadcast{10_B, 1}, 0, 3) == Need{{}, {{12}, {12}}});
+    CHECK(need_of(SendRecv{10_B, 1}, 0, 2) == Need{{}, {{12}, {}}});
+    CHECK(need_of(SendRecv{10_B, 1}, 1, 2) == Need{{}, {{}, {12}}});
 }
 
 TEST_CASE("the plan covers the largest op, the cache and a workspace a lane, and refuses what does not fit") {
@@ -119,7 +129,7 @@ TEST_CASE("what the GPU or the library lacks is refused before anything runs") {
 // gradients of the two that have rows are 16 x 32 in bf16.
 TEST_CASE("the weight gradient of groups in fp8 has padded rows, and runs as a product for each group") {
     const GroupedGemm op{{1, 0, 17}, 32, 16, Dtype::fp8, true};
-    CHECK(need_of(op, 0, 1) == Need{Element::fp8, 48 * 48, 2 * 16 * 32 * 2});
+    CHECK(need_of(op, 0, 1) == Need{Element::fp8, {{48 * 16, 48 * 32}, {2 * 16 * 32 * 2}}});
     CHECK(stored_rows(op, 17) == 32);
     CHECK(stored_rows(GroupedGemm{{17}, 32, 16, Dtype::bf16, true}, 17) == 17);
     TaskGraph graph(1);

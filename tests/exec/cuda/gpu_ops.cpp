@@ -1,6 +1,7 @@
 // Does every op on a GPU do its work? Exit code 0 when all is right, 1 when something is wrong, 77 (skipped, with the
 // reason) without a GPU. `--without-times` leaves out what only compares speeds. With several
 // GPUs the collectives run between them, with one they are its own.
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -9,7 +10,9 @@
 #include <thread>
 
 #include "exec/cuda/check.h"
+#include "exec/cuda/communicator.h"
 #include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_rank.h"
 #include "exec/execute.h"
 #include "tests/exec/all_ops.h"
 
@@ -118,7 +121,6 @@ Doubles reference(const Product& p, const Doubles& a, const Doubles& b, Doubles 
 
 struct Bench {
     Products products;
-    GroupedProducts grouped{products};
     CudaBlock workspace{workspace_bytes};
 };
 
@@ -143,18 +145,25 @@ void test_products(Bench& bench, Dtype dtype) {
 // Groups one after another: the same product for each, on its part of the operands.
 void test_groups(Bench& bench, bool fp8) {
     const std::vector<long> rows{24, 0, 40, 8};
-    constexpr long n = 48, k = 32, groups = 3;
+    constexpr long n = 48, k = 32;
     for (const Dtype dtype : {Dtype::fp32, Dtype::fp16, Dtype::bf16, Dtype::fp8})
         for (const auto& [gradient, kernels] : {std::pair(false, 0), {true, 0}, {false, 1}, {true, 2}}) {
             if (dtype == Dtype::fp8 && !fp8) continue;
             const GroupedGemm op{rows, n, k, dtype, gradient, kernels};
             const Element element = element_of(dtype), result = result_of(dtype);
-            long all = 0;
-            for (const long r : rows) all += stored_rows(op, r);
-            const Values a = random_values(element, static_cast<std::size_t>(all * k), 11);
-            const Values b = random_values(element, static_cast<std::size_t>(gradient ? all * n : groups * k * n), 12);
-            const Values c = random_values(result, static_cast<std::size_t>(gradient ? groups * k * n : all * n), 13);
-            bench.grouped.run_on(op, a.block.data(), b.block.data(), c.block.data(), bench.workspace.data(), nullptr);
+            // One place, at the begin of the buffers: the second operand lies behind the first.
+            const Need need = need_of(op, 0, 1);
+            CudaPlan plan{.output = 1 << 16};
+            plan.inputs[static_cast<std::size_t>(element)] = 1 << 16;
+            CudaMemory memory(plan, 1, 11, nullptr);
+            const char* const in = memory.input(element).data();
+            const std::size_t a_size = static_cast<std::size_t>(need.bytes.inputs[0]), b_size = static_cast<std::size_t>(need.bytes.inputs[1]);
+            const Doubles a = download(in, element, a_size / size_of(element));
+            const Doubles b = download(in + (a_size + alignment - 1) / alignment * alignment, element, b_size / size_of(element));
+            GroupedProducts grouped(bench.products);
+            grouped.prepare(op, memory, Bytes(0), nullptr);
+            grouped.run(op, bench.workspace.data(), nullptr);
+            check(cudaDeviceSynchronize());
             Doubles expected;
             std::size_t at_a = 0, at_b = 0;
             for (const long group : rows) {
@@ -163,15 +172,14 @@ void test_groups(Bench& bench, bool fp8) {
                 const bool inside = dtype == Dtype::fp8;  // the rows of a weight gradient
                 const Product p =
                     gradient ? Product{k, n, r, 1, dtype, !inside, inside} : Product{r, n, k, 1, dtype, false, true};
-                const std::size_t b_size = static_cast<std::size_t>((gradient ? r : k) * n);
-                const Doubles one = reference(p, Doubles(a.values.begin() + static_cast<long>(at_a), a.values.end()),
-                                              Doubles(b.values.begin() + static_cast<long>(at_b), b.values.end()),
+                const Doubles one = reference(p, Doubles(a.begin() + static_cast<long>(at_a), a.end()),
+                                              Doubles(b.begin() + static_cast<long>(at_b), b.end()),
                                               Doubles(static_cast<std::size_t>(p.m * p.n)));
                 expected.insert(expected.end(), one.begin(), one.end());
                 at_a += static_cast<std::size_t>(r * k);
-                at_b += b_size;
+                at_b += static_cast<std::size_t>((gradient ? r : k) * n);
             }
-            const double off = distance(download(c.block.data(), result, expected.size()), expected);
+            const double off = distance(download(memory.output.data(), result, expected.size()), expected);
             expect(off < tolerance(dtype), "grouped gemm " + std::string(to_string(dtype)) +
                                                (gradient ? " weight gradient" : "") + ": off by " +
                                                std::to_string(off));
@@ -233,16 +241,18 @@ void test_attention(Bench& bench) {
             const Values out = random_values(element, size(40, 16), 25), p = random_values(element, size(40, keys), 26);
             const AttentionReference expected = attention_reference(op, q.values, k.values, v.values, d_out.values);
             attend(bench.products, op,
-                   {q.block.data(), k.block.data(), v.block.data(), out.block.data(), p.block.data()},
+                   {{q.block.data(), k.block.data(), v.block.data()}, {p.block.data(), out.block.data()}},
                    bench.workspace.data(), nullptr);
             const Values d_q = random_values(element, size(40, 16), 27),
                          d_k = random_values(element, size(keys, 16), 28);
             const Values d_v = random_values(element, size(keys, 16), 29),
                          d_p = random_values(element, size(40, keys), 30);
-            attend_backward(bench.products, op,
-                            {q.block.data(), k.block.data(), v.block.data(), p.block.data(), d_out.block.data(),
-                             d_q.block.data(), d_k.block.data(), d_v.block.data(), d_p.block.data()},
-                            bench.workspace.data(), nullptr);
+            Attention back = op;
+            back.backward = true;
+            attend(bench.products, back,
+                   {{q.block.data(), k.block.data(), v.block.data(), p.block.data(), d_out.block.data()},
+                    {d_p.block.data(), d_q.block.data(), d_k.block.data(), d_v.block.data()}},
+                   bench.workspace.data(), nullptr);
             check(cudaDeviceSynchronize());
             const double most = dtype == Dtype::fp32 ? 1e-4 : 3e-2;
             const auto compare = [&](const char* what, const Values& found, const Doubles& wanted) {
@@ -270,11 +280,11 @@ void test_memory() {
     const CudaBlock source(2 * matrix + tail), sink(alignment);
     check(fill_random(source.data(), Element::bf16, source.size() / 2, 31, nullptr));
     const std::vector<std::uint32_t> in = words_of(source);
-    using Pass = cudaError_t(const void*, std::size_t, void*, std::size_t, void*, cudaStream_t);
+    using Pass = cudaError_t(const Traffic&, cudaStream_t);
     const auto passes = [&](Pass* pass, std::size_t read, std::size_t written) {
         CudaBlock target(written);
         check(cudaMemset(target.data(), 0xee, written));
-        check(pass(source.data(), read, target.data(), written, sink.data(), nullptr));
+        check(pass({source.data(), read, target.data(), written, sink.data()}, nullptr));
         check(cudaDeviceSynchronize());
         return words_of(target);
     };
@@ -317,7 +327,10 @@ void test_collectives(int rank, int ranks, const ncclUniqueId& id) {
     check(cudaSetDevice(rank));
     const Watch watch = [] {};
     Communicator world(id, ranks, rank, watch);
-    Communicator half = world.split(rank % 2, rank, watch);
+    std::array<std::vector<int>, 2> halves;  // even ranks, odd ranks
+    for (int r = 0; r < ranks; ++r) halves[static_cast<std::size_t>(r % 2)].push_back(r);
+    Communicator even = world.split(halves[0], rank, watch), odd = world.split(halves[1], rank, watch);
+    expect((rank % 2 == 0 ? odd : even).empty(), "no communicator for who is none of its members");
     constexpr std::size_t count = 1000;
     const auto upload = [](const std::vector<float>& values) {
         CudaBlock block(values.size() * 4);
@@ -335,38 +348,41 @@ void test_collectives(int rank, int ranks, const ncclUniqueId& id) {
         for (std::size_t i = 0; i < size; ++i) right = right && found[i] == wanted(i);
         expect(right, std::string(what) + " on rank " + std::to_string(rank) + " of " + std::to_string(ranks));
     };
-    world.all_reduce(in.data(), out.data(), count, nullptr, watch);
+    const auto run = [&](Communicator& group, const Op& op) {
+        group.run(op, {{in.data()}, {out.data()}}, nullptr, watch);
+    };
+    const Bytes part(4 * count), whole(4.0 * static_cast<double>(count * n));
+    run(world, AllReduce{part});
     is("all_reduce", count, [&](std::size_t) { return sum; });
-    world.all_gather(in.data(), out.data(), count, nullptr, watch);
+    run(world, AllGather{whole});
     is("all_gather", count * n, [&](std::size_t i) { return static_cast<double>(i / count + 1); });
-    world.reduce_scatter(in.data(), out.data(), count, nullptr, watch);
+    run(world, ReduceScatter{whole});
     is("reduce_scatter", count, [&](std::size_t) { return sum; });
-    world.broadcast(in.data(), out.data(), count, ranks - 1, nullptr, watch);
+    run(world, Broadcast{part, ranks - 1});
     is("broadcast", count, [&](std::size_t) { return static_cast<double>(ranks); });
-    world.reduce(in.data(), out.data(), count, 0, nullptr, watch);
+    run(world, Reduce{part, 0});
     if (rank == 0) is("reduce", count, [&](std::size_t) { return sum; });
-    half.all_reduce(in.data(), out.data(), count, nullptr, watch);
+    run(rank % 2 == 0 ? even : odd, AllReduce{part});
     double half_sum = 0;
     for (int r = rank % 2; r < ranks; r += 2) half_sum += r + 1;
     is("all_reduce of half the ranks", count, [&](std::size_t) { return half_sum; });
 
     std::vector<float> rows, wanted;
-    std::vector<std::size_t> to, from;
-    for (int peer = 0; peer < ranks; ++peer) {
-        const auto size = static_cast<std::size_t>(rank + peer + 1);
-        rows.insert(rows.end(), size, static_cast<float>(16 * rank + peer));
-        wanted.insert(wanted.end(), size, static_cast<float>(16 * peer + rank));
-        to.push_back(4 * size);
-        from.push_back(4 * size);
-    }
+    AllToAll exchange;
+    for (int source = 0; source < ranks; ++source)
+        for (int target = 0; target < ranks; ++target) {
+            const auto size = static_cast<std::size_t>(source + target + 1);
+            exchange.bytes.emplace_back(4.0 * static_cast<double>(size));
+            if (source == target) continue;  // what a rank keeps stays where it is
+            if (source == rank) rows.insert(rows.end(), size, static_cast<float>(16 * source + target));
+            if (target == rank) wanted.insert(wanted.end(), size, static_cast<float>(16 * source + target));
+        }
     const CudaBlock sent = upload(rows);
-    world.all_to_all(sent.data(), to, out.data(), from, nullptr, watch);
+    world.run(exchange, {{sent.data()}, {out.data()}}, nullptr, watch);
     is("all_to_all", wanted.size(), [&](std::size_t i) { return static_cast<double>(wanted[i]); });
+    run(world, Barrier{});
     if (ranks > 1 && rank < 2) {
-        if (rank == 0)
-            world.send(in.data(), 4 * count, 1, nullptr, watch);
-        else
-            world.receive(out.data(), 4 * count, 0, nullptr, watch);
+        run(world, SendRecv{part, 3});
         if (rank == 1) is("send and receive", count, [](std::size_t) { return 1.0; });
         check(cudaDeviceSynchronize());
     }
@@ -422,13 +438,13 @@ TaskGraph two_lanes() {
 }
 
 void test_two_lanes(bool replay) {
-    CudaDevice device({.ranks = 1, .graph = replay}, {}, 1);
+    const auto device = make_cuda_device({.ranks = 1, .graph = replay}, {}, 1).device;
     const TaskGraph graph = two_lanes();
     ExecuteOptions options;
     options.steps = 3;
     options.check_idle = false;
     options.retry.extra_steps = 0;
-    const Measurement measurement = execute(graph, device, options);
+    const Measurement measurement = execute(graph, *device, options);
     bool held = true;
     for (const Trace& trace : measurement.traces) {
         std::vector<Seconds> start(graph.size()), finish(graph.size());
@@ -443,13 +459,13 @@ void test_two_lanes(bool replay) {
 }
 
 void test_execution(bool replay) {
-    CudaDevice device({.ranks = 1, .graph = replay}, {}, 1);
+    const auto device = make_cuda_device({.ranks = 1, .graph = replay}, {}, 1).device;
     const TaskGraph graph = one_rank_graph();
     ExecuteOptions options;
     options.steps = 5;
     options.check_idle = false;
     options.retry.extra_steps = 0;
-    const Measurement measurement = execute(graph, device, options);
+    const Measurement measurement = execute(graph, *device, options);
     bool right = measurement.steps.size() == 5;
     for (const Trace& trace : measurement.traces) {
         check_trace(graph, trace, Seconds(1e-4));
@@ -461,13 +477,13 @@ void test_execution(bool replay) {
 
 // And every kind that two ranks have together, as threads.
 void test_two_ranks(int gpus) {
-    CudaDevice device({.ranks = 2}, {}, gpus);
+    const auto device = make_cuda_device({.ranks = 2}, {}, gpus).device;
     const TaskGraph graph = all_ops(2);
     ExecuteOptions options;
     options.steps = 3;
     options.check_idle = false;
     options.retry.extra_steps = 0;
-    const Measurement measurement = execute(graph, device, options);  // checks its traces
+    const Measurement measurement = execute(graph, *device, options);  // checks its traces
     expect(measurement.steps.size() == 3, "a step of all ops on two ranks");
 }
 
