@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <ranges>
 
 #include <boost/locale/utf.hpp>
 
@@ -44,12 +45,8 @@ std::string_view trimmed(std::string_view text, std::string_view blanks) {
 
 std::vector<std::string> words_of(const std::string& list) {
     std::vector<std::string> words;
-    for (std::size_t at = 0; at <= list.size();) {
-        const std::size_t end = std::min(list.find(',', at), list.size());
-        const std::size_t first = list.find_first_not_of(' ', at);
-        if (first < end) words.push_back(list.substr(first, list.find_last_not_of(' ', end - 1) + 1 - first));
-        at = end + 1;
-    }
+    for (const auto part : std::views::split(list, ','))
+        if (const auto word = trimmed({part.begin(), part.end()}, " "); !word.empty()) words.emplace_back(word);
     return words;
 }
 

@@ -34,8 +34,7 @@ void exchange_counts(Program& program, const MoeLayer& layer, bool scheduled) {
         program.on_all("counts", Phase::forward, AllGather{Bytes(8.0 * layer.experts * layer.ranks)});
         return program.on_each("schedule", Phase::forward, HostWork{HostWork::Kind::schedule, 1}, Lane::host);  // reads them
     }
-    const auto cells = static_cast<std::size_t>(layer.ranks) * static_cast<std::size_t>(layer.ranks);
-    program.on_all("counts", Phase::forward, AllToAll{std::vector<Bytes>(cells, Bytes(8.0 * layer.experts_per_rank()))});
+    program.on_all("counts", Phase::forward, all_to_all(layer.ranks, [&](int, int) { return Bytes(8.0 * layer.experts_per_rank()); }));
     program.synchronise(Phase::forward);
 }
 
