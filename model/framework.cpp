@@ -59,11 +59,8 @@ private:
 };
 
 Dtype gradient_dtype(GradientType type, Dtype training) {
-    if (type == GradientType::fp32) return Dtype::fp32;
-    if (type == GradientType::fp16) return Dtype::fp16;
-    if (type == GradientType::bf16) return Dtype::bf16;
-    if (training == Dtype::fp32 || training == Dtype::tf32) return Dtype::fp32;
-    return training == Dtype::fp16 ? Dtype::fp16 : Dtype::bf16;
+    if (type != GradientType::training) return parse_name<Dtype>(to_string(type));
+    return training == Dtype::tf32 ? Dtype::fp32 : between_products(training);
 }
 
 void adopt_workload(Experiment& e, Adoption& adopt) {

@@ -47,14 +47,17 @@ std::string shipped_folder() {
     return (file.parent_path() / (program ? "../share/stepcast" : "share")).lexically_normal().string();
 }
 
-// A home of one's own need not hold frameworks and families: then the shipped ones stay.
-fs::path folder(PresetKind kind) {
-    const std::string name = kind == PresetKind::family ? "families" : noun_of(kind) + "s";
-    const auto in = [&](const std::string& root) { return fs::path(root) / "model" / "presets" / name; };
-    const bool shared = kind == PresetKind::framework || kind == PresetKind::family;
+// A home of one's own need not hold what every model and script needs: then the shipped ones stay.
+fs::path shared_path(const std::string& name) {
     std::error_code ignored;
-    const fs::path own = in(home_folder());
-    return shared && !fs::is_directory(own, ignored) ? in(shipped_folder()) : own;
+    const fs::path below = fs::path("model") / "presets" / name, own = home_folder() / below;
+    return fs::exists(own, ignored) ? own : shipped_folder() / below;
+}
+
+fs::path folder(PresetKind kind) {
+    const bool shared = kind == PresetKind::framework || kind == PresetKind::family;
+    const std::string name = kind == PresetKind::family ? "families" : noun_of(kind) + "s";
+    return shared ? shared_path(name) : fs::path(home_folder()) / "model" / "presets" / name;
 }
 
 // "H100" -> dgx-h100: the preset whose GPU has that name or alias. A machine of more than one GPU comes before a lone one, a name
@@ -107,7 +110,8 @@ std::string home_folder() {
     return shipped_folder();
 }
 
-std::string sources_path() { return (folder(PresetKind::framework).parent_path() / "sources.toml").string(); }
+std::string sources_path() { return shared_path("sources.toml").string(); }
+std::string hub_path() { return shared_path("hub.toml").string(); }
 
 std::vector<std::string> preset_names(PresetKind kind) {
     std::vector<std::string> names;

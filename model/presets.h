@@ -13,8 +13,9 @@ enum class PresetKind { workload, cluster, experiment, framework, family, namepl
 std::string preset_path(PresetKind kind, const std::string& name);
 bool has_preset(PresetKind kind, const std::string& name);  // found by that name, not as a file
 std::vector<std::string> preset_names(PresetKind kind);
-// The file that says which framework the rows of published tables ran in.
+// The file that says which framework the rows of published tables ran in; how a model's config.json states a workload.
 std::string sources_path();
+std::string hub_path();
 // Root folder that holds model/presets and calibrate/patterns: $STEPCAST_HOME; for a program in its build folder the source
 // tree; for an installed or copied one ../share/stepcast next to it.
 std::string home_folder();

@@ -64,21 +64,16 @@ public:
         kernel(issue::linear, l.name, Gemm{.m = l.tokens, .n = l.out.rank, .k = l.in.rank, .dtype = dtype_});
     }
     // dx unless the input needs none, dW, and a sum over tokens for the bias; without bias dW comes first.
-    void linear_backward(const Linear& l, bool input_gradient = true) {
+    void linear_backward(const Linear& l) {
         host(issue::linear_node);
         const Gemm dx{.m = l.tokens, .n = l.in.rank, .k = l.out.rank, .dtype = dtype_, .layout = Gemm::Layout::nn};
         const Gemm dw{.m = l.out.rank, .n = l.in.rank, .k = l.tokens, .dtype = dtype_, .layout = Gemm::Layout::tn};
         if (!l.bias) kernel(0, l.name, dw);
-        if (input_gradient) kernel(0, l.name, dx);
+        if (!l.constant_input) kernel(0, l.name, dx);
         if (!l.bias) return;
         kernel(0, l.name, dw);
         pass(0, "bias_gradient", static_cast<double>(l.tokens * l.out.rank), element_, Bytes(0), Access::strided);
     }
-    void gelu(double elements) { pass(issue::function, "gelu", elements, element_, element_); }
-    void gelu_backward(double elements) { pass(issue::node, "gelu_backward", elements, 2.0 * element_, element_); }
-    void add(std::string_view name, double elements) { pass(issue::operation, name, elements, 2.0 * element_, element_); }
-    // The sum of the two gradients of a tensor that is read twice.
-    void accumulate(double elements) { pass(issue::node, "gradient_sum", elements, 2.0 * element_, element_); }
     // Fused AdamW: gradients, weights and two moments in, weights and moments out, all of the parameters' type; kernels of
     // 320 pieces of 65536 elements.
     void adam(double parameters, int tensors) {

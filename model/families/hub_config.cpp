@@ -4,7 +4,11 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
+#include <iterator>
 #include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "model/families/families.h"
 #include "model/families/hub_families.h"
@@ -14,19 +18,19 @@ namespace stepcast {
 namespace {
 
 // "DeepseekV3ForCausalLM" of a file whose model_type is its own.
-const ModelType* type_of_architecture(const Json& json) {
+std::string type_of_architecture(const Json& json, const HubRules& rules) {
     if (!json.contains("architectures") || !json["architectures"].is_array() || json["architectures"].empty())
-        return nullptr;
+        return "";
     std::string spoken;
     if (const auto& first = json["architectures"][0]; first.is_string())
         for (const char c : first.get<std::string>()) {
             if (std::isupper(static_cast<unsigned char>(c)) && !spoken.empty() && spoken.back() != '_') spoken += '_';
             spoken += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
         }
-    const ModelType* longest = nullptr;
-    for (const auto& type : model_types())
-        if (spoken.starts_with(std::string(type.name) + "_for_") && (!longest || type.name.size() > longest->name.size()))
-            longest = &type;
+    std::string longest;
+    for (const HubType& type : rules.types)
+        for (const std::string& name : type.names)
+            if (spoken.starts_with(name + "_for_") && name.size() > longest.size()) longest = name;
     return longest;
 }
 
@@ -44,29 +48,26 @@ bool has_shape_of_llama(const Json& json) {
     return !json.contains("layer_types") || json.contains("sliding_window");
 }
 
-const ModelType& type_of(const Json& json, const std::string& path, std::vector<std::string>& notes) {
+// Its name among those of the rules.
+std::string type_of(const Json& json, const std::string& path, const HubRules& rules, std::vector<std::string>& notes) {
     const auto name = json.contains("model_type") && json["model_type"].is_string()
                           ? json["model_type"].get<std::string>()
                           : std::string();
-    std::vector<std::string> known;
-    std::string listed;
-    for (const auto& type : model_types()) {
-        if (type.name == name) return type;
-        known.emplace_back(type.name);
-        listed += (listed.empty() ? "" : ", ") + known.back();
-    }
+    if (name != any_type && rules.of(name)) return name;
     for (const ModelFamily& family : read_families())
         if (!family.not_modelled.empty() && std::ranges::find(family.hub, name) != family.hub.end())
             throw ConfigError(path + ": model_type: \"" + name + "\" is not modelled: " + family.not_modelled);
-    if (const auto* type = type_of_architecture(json)) return *type;
+    if (const auto type = type_of_architecture(json, rules); !type.empty()) return type;
     if (has_shape_of_llama(json)) {
         notes.push_back("model_type \"" + name + "\" is not known; read as Llama's shape: causal, gated feed-forward, "
                         "RMSNorm unless stated, rotary positions, no biases but those stated, tied embeddings unless stated");
-        return shape_of_llama();
+        return std::string(any_type);
     }
-    throw ConfigError(path + ": model_type: " + (name.empty() ? "missing" : "\"" + name + "\" has no rule") +
-                      "; expected one of " + listed + did_you_mean(name, known) +
-                      "; or write its sizes as a workload of TOML keys (stepcast list keys workload)");
+    std::vector<std::string> known;
+    for (const HubType& type : rules.types)
+        std::ranges::copy_if(type.names, std::back_inserter(known), [](const auto& one) { return one != any_type; });
+    throw ConfigError(fmt::format("{}: model_type: {}; expected one of {}{}; or write its sizes as a workload of TOML keys (stepcast list keys workload)",
+                                  path, name.empty() ? "missing" : "\"" + name + "\" has no rule", fmt::join(known, ", "), did_you_mean(name, known)));
 }
 
 std::string without_infinities(std::string text) {
@@ -115,14 +116,12 @@ void note_further_predictions(HubValues& c) {
                    c.of(name).dump());
 }
 
-// What changes the work and no rule reads.
-void refuse_unread(const HubValues& c) {
-    constexpr std::array<std::pair<const char*, const char*>, 3> unread{{{"moe_latent_size", "a latent width of experts"},
-                                                                         {"index_topk", "sparse attention"},
-                                                                         {"use_bidirectional_attention", "attention to later tokens"}}};
-    for (const auto& [name, what] : unread)
+void refuse_unread(const HubValues& c, const HubRules& rules) {
+    for (const auto& [key, what] : rules.unread) {
+        const char* name = key.c_str();
         if (c.states(name) && c.of(name) != false && c.of(name) != 0)
             c.fail(name, "found " + c.of(name).dump().substr(0, 40) + "; " + what + " is not modelled; expected a file without it");
+    }
 }
 
 // The text part of a model of several parts, with what stands above for all of them where it says nothing itself.
@@ -154,26 +153,26 @@ HubConfig read_hub_config(const std::string& path) {
     const bool parts = file.contains("text_config") && file["text_config"].is_object() && !file.contains("hidden_size");
     Json json = parts ? text_part(file) : file;
     if (parts) notes.emplace_back("text_config: the text model only; what it sees or hears is not in the forecast");
-    const ModelType& type = type_of(parts && !json.contains("model_type") ? file : json, path, notes);
+    const HubRules rules = read_hub_rules();
+    const std::string name = type_of(parts && !json.contains("model_type") ? file : json, path, rules, notes);
+    const HubType& type = *rules.of(name);
     if (!type.defaults.empty()) {
         Json whole = Json::parse(type.defaults);
         whole.update(json);
         json = whole;
     }
-    HubValues config(json, path);
+    HubValues config(json, path, rules);
     Workload& w = config.workload();
-    w = architecture_of(type.name);
+    w = architecture_of(name);
     w.attention = AttentionKind::flash;
     w.optimizer = Optimizer::adam;
-    refuse_unread(config);
-    w.tied = config.flag("tie_word_embeddings", w.tied);
-    type.read(config);
+    refuse_unread(config, rules);
+    config.read(type);
     note_further_predictions(config);
-    config.need("vocab", "vocab_size");
     w.dtype = dtype_in(json, config);
     if (w.dtype == Dtype::fp32) config.said.notes.emplace_back("dtype float32 is how the weights are stored; the forecast trains in it: --set dtype=bf16 for mixed precision");
     const auto folder = std::filesystem::path(path).parent_path().filename().string();
-    w.name = folder.empty() ? std::string(type.name) : folder;
+    w.name = folder.empty() ? name : folder;
     HubConfig result = config.said;
     result.notes.insert(result.notes.begin(), notes.begin(), notes.end());
     result.workload = w;

@@ -1,63 +1,12 @@
 #include "model/families/hub_families.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+
+#include "model/keys/fields.h"
 
 namespace stepcast {
 namespace {
-
-// Under the names of GPT-2.
-void read_n_sizes(HubValues& c) {
-    c.need("layers", "n_layer");
-    c.need("hidden", "n_embd");
-    c.need("heads", "n_head");
-    c.may("dropout", "resid_pdrop");
-    c.workload().ffn = 4 * c.workload().hidden;
-    c.may("ffn", "n_inner");
-}
-
-void read_learned_positions(HubValues& c, const char* positions) {
-    c.need("max_positions", positions);
-    c.workload().seq = c.workload().max_positions;
-}
-
-void read_sizes(HubValues& c) {
-    c.need("layers", "num_hidden_layers");
-    c.need("hidden", "hidden_size");
-    c.need("heads", "num_attention_heads");
-    c.need("ffn", "intermediate_size");
-    c.may("kv_heads", "num_key_value_heads");
-    c.may("head_dim", "head_dim");
-}
-
-void read_sizes_and_biases(HubValues& c) {
-    read_sizes(c);
-    c.workload().qkv_bias = c.flag("attention_bias", c.workload().qkv_bias);
-    c.workload().linear_bias = c.flag("mlp_bias", c.workload().linear_bias);
-}
-
-void read_gpt2(HubValues& c) {
-    read_n_sizes(c);
-    read_learned_positions(c, "n_positions");
-}
-
-// GPT-J: GPT-2's names, biases of the feed-forward alone.
-void read_gptj(HubValues& c) {
-    read_n_sizes(c);
-    c.workload().qkv_bias = false;
-}
-
-void read_bert(HubValues& c) {
-    read_sizes(c);
-    read_learned_positions(c, "max_position_embeddings");
-    c.may("dropout", "hidden_dropout_prob");
-}
-
-void read_neox(HubValues& c) {
-    read_sizes(c);
-    c.may("dropout", "hidden_dropout");
-}
 
 double all_but_every(int nth, int layers) { return 1 - static_cast<double>(layers / nth) / layers; }
 
@@ -85,7 +34,7 @@ double share_of_windows(const HubValues& c, int layers) {
 }
 
 // Qwen's windows are off unless switched on. Where no layer has one, one that the user sets is of all layers.
-void read_window(HubValues& c, const char* name = "sliding_window") {
+void read_window(HubValues& c, const char* name) {
     Workload& w = c.workload();
     w.window = 0;
     if (c.flag("use_sliding_window", !c.states("max_window_layers"))) c.may("window", name);
@@ -96,8 +45,11 @@ void read_window(HubValues& c, const char* name = "sliding_window") {
     }
 }
 
+void read_window(HubValues& c) { read_window(c, "sliding_window"); }
+
 // Leading layers without experts: [0, 1, 2] of mlp_only_layers, [0, 0, 1, 1, ..] of moe_layer_freq.
 void read_dense_layers(HubValues& c) {
+    if (c.states("shared_expert_intermediate_size")) c.workload().moe.shared_experts = 1;
     if (c.states("mlp_only_layers")) {
         int expected = 0;
         for (const auto& layer : c.of("mlp_only_layers"))
@@ -116,83 +68,22 @@ void read_dense_layers(HubValues& c) {
     c.workload().moe.dense_layers = dense;
 }
 
-void read_llama(HubValues& c) {
-    read_sizes_and_biases(c);
-    read_window(c);
-}
-
-// A type that is not known: biases by the names in use, and the library's own default for tied embeddings.
-void read_shape_of_llama(HubValues& c) {
-    c.workload().tied = c.flag("tie_word_embeddings", true);
-    read_llama(c);
-    Workload& w = c.workload();
-    for (const char* name : {"use_qkv_bias", "qkv_bias", "add_qkv_bias"}) w.qkv_bias = c.flag(name, w.qkv_bias);
-    w.linear_bias = c.flag("use_bias", w.linear_bias);
-    if (!c.states("rms_norm_eps") && (c.states("layer_norm_eps") || c.states("layer_norm_epsilon"))) w.norm = Norm::layernorm;
-}
-
-// Biases everywhere, LayerNorm, and no gate (arXiv 2402.19173).
-void read_starcoder2(HubValues& c) {
-    read_shape_of_llama(c);
-    Workload& w = c.workload();
-    w.norm = Norm::layernorm;
-    w.gated = c.states("mlp_type") && c.of("mlp_type") == "gated";
-    w.linear_bias = w.qkv_bias = c.flag("use_bias", true);
-}
-
-// Experts, under any of the names in use.
-void read_experts(HubValues& c) {
-    read_llama(c);
-    c.need("moe.experts", c.first({"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}));
-    c.need("moe.top_k", c.first({"num_experts_per_tok", "moe_k"}));
-    c.may("moe.shared_experts", c.first({"n_shared_experts", "moe_num_shared_experts"}));
-    c.may("moe.shared_ffn", c.first({"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"}));
-    if (c.states("shared_expert_intermediate_size")) c.workload().moe.shared_experts = 1;
-    c.may("moe.dense_layers", c.first({"first_k_dense_replace", "moe_layer_start_index"}));
-    c.may("moe.interval", c.first({"decoder_sparse_step", "moe_layer_interval", "interleave_moe_layer_step"}));
-    read_dense_layers(c);
-    c.may("moe.groups", "n_group");
-    c.may("moe.top_groups", "topk_group");
-}
-
-// .. of a width that is not that of dense layers.
-void read_narrow_experts(HubValues& c) {
-    read_experts(c);
-    c.need("moe.ffn", "moe_intermediate_size");
-}
-
-void read_qwen2_experts(HubValues& c) {
-    read_narrow_experts(c);
-    c.workload().qkv_bias = true;
-}
-
-void read_gemma(HubValues& c) {
-    read_llama(c);
-    c.workload().tied = c.flag("tie_word_embeddings", true);
-    c.note("gemma: norms behind each block and caps of the scores are not in the forecast");
-}
-
-// Where the file does not say which layers slide: all but every n-th (Gemma 2, arXiv 2408.00118; Gemma 3, arXiv 2503.19786).
+// Where the file does not say which layers slide.
 template <int nth>
-void read_sliding_gemma(HubValues& c) {
-    read_gemma(c);
+void read_slides(HubValues& c) {
     if (!c.states("layer_types") && !c.states("sliding_window_pattern")) c.workload().window_share = all_but_every(nth, c.workload().layers);
 }
 
-void read_gpt_oss(HubValues& c) {
-    read_llama(c);
-    c.need("moe.experts", "num_local_experts");
-    c.may("moe.top_k", c.first({"num_experts_per_tok", "experts_per_token"}));
-    c.workload().qkv_bias = c.flag("attention_bias", true);
-    c.workload().linear_bias = true;
+void read_norm_by_epsilon(HubValues& c) {
+    if (!c.states("rms_norm_eps") && (c.states("layer_norm_eps") || c.states("layer_norm_epsilon"))) c.workload().norm = Norm::layernorm;
 }
 
+void read_gate_by_name(HubValues& c) { c.workload().gated = c.states("mlp_type") && c.of("mlp_type") == "gated"; }
+
 void read_llama4(HubValues& c) {
-    read_experts(c);
     Workload& w = c.workload();
     w.moe.shared_experts = 1;
-    w.moe.ffn = w.ffn;
-    w.moe.shared_ffn = w.ffn;
+    w.moe.ffn = w.moe.shared_ffn = w.ffn;
     c.may("ffn", "intermediate_size_mlp");
     if (!c.states("attention_chunk_size")) return;
     read_window(c, "attention_chunk_size");
@@ -205,7 +96,7 @@ void read_llama4(HubValues& c) {
 void lay_mixers(HubValues& c, double mamba, double attention) {
     Workload& w = c.workload();
     w.mamba.attention = attention / w.layers;
-    c.need("mamba.heads", c.first({"mamba_num_heads", "mamba_n_heads"}));
+    c.read_group("mamba");
     const double heads = w.mamba.heads;
     w.mamba.heads = static_cast<int>(std::lround(heads * mamba / w.layers));
     if (mamba != w.layers)
@@ -213,8 +104,6 @@ void lay_mixers(HubValues& c, double mamba, double attention) {
                std::to_string(w.mamba.heads) + " heads instead of " + std::to_string(static_cast<int>(heads)));
     for (const char* name : {"mamba_head_dim", "mamba_d_head"})
         if (c.states(name) && c.of(name) != "auto") c.may("mamba.head_dim", name);
-    c.may("mamba.state", c.first({"ssm_state_size", "mamba_d_state"}));
-    c.may("mamba.groups", c.first({"n_groups", "mamba_n_groups"}));
 }
 
 // A pattern of blocks: M a Mamba-2 block, - a feed-forward, E experts, * attention.
@@ -226,19 +115,17 @@ void read_nemotron_h(HubValues& c) {
     const int forward = count('-') + count('E');
     if (count('M') == 0 || forward == 0) c.fail("hybrid_override_pattern", "expected Mamba and feed-forward blocks");
     if (count('-') > 0 && count('E') > 0) c.fail("hybrid_override_pattern", "dense blocks between those with experts are not modelled");
-    count('E') > 0 ? read_narrow_experts(c) : read_llama(c);
-    Workload& w = c.workload();
-    w.layers = forward;
-    w.gated = false;
-    w.activation = Activation::relu;
-    w.positions = Positions::none;
+    if (count('E') > 0) {
+        for (const char* group : {"experts", "narrow_experts"}) c.read_group(group);
+        read_dense_layers(c);
+    }
+    c.workload().layers = forward;
     lay_mixers(c, count('M'), count('*'));
-    c.may("head_dim", c.first({"attention_head_dim", "head_dim"}));
+    c.read_group("attention_head");
 }
 
 // Before each feed-forward a Mamba-2 block or attention (Bamba, Granite 4.0), or both side by side (Falcon-H1, arXiv 2507.22448).
 void read_mamba_or_attention(HubValues& c) {
-    read_sizes_and_biases(c);
     Workload& w = c.workload();
     if (c.states("position_embedding_type") && c.of("position_embedding_type") == "nope") w.positions = Positions::none;
     const bool both = !c.states("layer_types") && !c.states("attn_layer_indices");
@@ -248,58 +135,86 @@ void read_mamba_or_attention(HubValues& c) {
     lay_mixers(c, both ? w.layers : w.layers - static_cast<double>(attention), both ? w.layers : static_cast<double>(attention));
     c.may("moe.experts", "num_local_experts");
     if (w.moe.experts == 0) return c.may("ffn", "shared_intermediate_size");
-    c.need("moe.top_k", "num_experts_per_tok");
+    c.read_group("experts_beside_shared");
     w.moe.shared_experts = 1;
-    c.need("moe.shared_ffn", "shared_intermediate_size");
 }
 
-void read_ernie_experts(HubValues& c) {
-    read_narrow_experts(c);
-    Workload& w = c.workload();
-    w.tied = c.flag("tie_word_embeddings", true);
-    if (c.states("moe_layer_end_index") && c.of("moe_layer_end_index") != -1 && c.of("moe_layer_end_index") < w.layers - 1)
+void refuse_dense_end(HubValues& c) {
+    if (c.states("moe_layer_end_index") && c.of("moe_layer_end_index") != -1 && c.of("moe_layer_end_index") < c.workload().layers - 1)
         c.fail("moe_layer_end_index", "dense layers behind those with experts are not modelled");
 }
 
-void read_deepseek(HubValues& c) {
-    read_narrow_experts(c);
-    c.workload().attention = AttentionKind::mla;
-    c.may("mla.q_rank", "q_lora_rank");
-    c.need("mla.kv_rank", "kv_lora_rank");
-    c.need("mla.nope_dim", "qk_nope_head_dim");
-    c.need("mla.rope_dim", "qk_rope_head_dim");
-    c.need("mla.value_dim", "v_head_dim");
+struct Rule {
+    std::string_view name;
+    void (*read)(HubValues&);
+};
+constexpr Rule rules[] = {{"window", read_window},
+                          {"every_2nd_sees_all", read_slides<2>},
+                          {"every_6th_sees_all", read_slides<6>},
+                          {"dense_layers", read_dense_layers},
+                          {"no_dense_end", refuse_dense_end},
+                          {"norm_by_epsilon", read_norm_by_epsilon},
+                          {"gate_by_name", read_gate_by_name},
+                          {"llama4", read_llama4},
+                          {"nemotron_h", read_nemotron_h},
+                          {"mamba_or_attention", read_mamba_or_attention}};
+
+// "need.sizes.layers", "may.experts.moe.groups"
+bool read_names(const TomlEntry& entry, HubRules& into) {
+    const auto group = entry.path.find('.'), key = entry.path.find('.', group + 1);
+    const bool needed = entry.path.starts_with("need.");
+    if (!needed && !entry.path.starts_with("may.")) return false;
+    into.keys.push_back({entry.path.substr(group + 1, key - group - 1), entry.path.substr(key + 1), {}, needed});
+    if (key == std::string::npos || !find_key("workload." + into.keys.back().key)) throw ConfigError("no key of a workload in a group");
+    read_value(entry.value, into.keys.back().names);
+    return true;
 }
-
-template <void (*read)(HubValues&)>
-void read_with_router_bias(HubValues& c) {
-    read(c);
-    c.workload().moe.router_bias = true;
-}
-
-// What the text part of a multimodal Gemma 3 leaves out, because it is its library's default.
-constexpr std::string_view gemma3_defaults = R"({"num_hidden_layers": 26, "hidden_size": 2304, "intermediate_size": 9216, "num_attention_heads": 8,
-    "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208, "sliding_window": 4096})";
-
-constexpr std::array<ModelType, 38> types{{
-    {"gpt2", read_gpt2}, {"bert", read_bert}, {"gpt_neox", read_neox}, {"gptj", read_gptj}, {"phi", read_llama},
-    {"persimmon", read_llama}, {"starcoder2", read_starcoder2}, {"nemotron", read_llama}, {"llama", read_llama}, {"mistral", read_llama},
-    {"mixtral", read_experts}, {"minimax_m2", read_experts}, {"qwen2", read_llama}, {"qwen3", read_llama},
-    {"qwen3_moe", read_narrow_experts}, {"qwen2_moe", read_qwen2_experts}, {"gemma", read_gemma},
-    {"gemma2", read_sliding_gemma<2>}, {"gemma3_text", read_sliding_gemma<6>, gemma3_defaults}, {"phi3", read_llama},
-    {"olmo", read_llama}, {"olmo2", read_llama}, {"olmoe", read_experts}, {"granite", read_llama},
-    {"granitemoe", read_experts}, {"granitemoehybrid", read_mamba_or_attention}, {"gpt_oss", read_gpt_oss},
-    {"llama4", read_llama4}, {"llama4_text", read_llama4}, {"nemotron_h", read_nemotron_h},
-    {"bamba", read_mamba_or_attention}, {"falcon_h1", read_mamba_or_attention}, {"ernie4_5_moe", read_ernie_experts},
-    {"kimi_k2", read_with_router_bias<read_deepseek>}, {"glm4", read_llama}, {"glm4_moe", read_with_router_bias<read_narrow_experts>},
-    {"deepseek_v2", read_deepseek}, {"deepseek_v3", read_with_router_bias<read_deepseek>}}};
 
 }  // namespace
 
-std::span<const ModelType> model_types() { return types; }
-const ModelType& shape_of_llama() {
-    static constexpr ModelType type{"llama", read_shape_of_llama};
-    return type;
+HubRules read_hub_rules() {
+    HubRules all;
+    each_entry(read_toml(hub_path()).entries,
+               [&](const TomlEntry& entry) {
+                   if (!entry.path.starts_with("unread.")) return read_names(entry, all) || read_field(entry.path, entry.value, all);
+                   read_value(entry.value, all.unread.emplace_back(entry.path.substr(entry.path.find('.') + 1), "").second);
+                   return true;
+               },
+               [](const TomlEntry&) { return "unknown key; expected need, may, unread or type"; });
+    return all;
+}
+
+const HubType* HubRules::of(std::string_view name) const {
+    for (const HubType& type : types)
+        if (std::ranges::find(type.names, name) != type.names.end()) return &type;
+    return nullptr;
+}
+
+void HubValues::read_group(std::string_view group) {
+    for (const HubKey& key : rules_.keys) {
+        if (key.group != group) continue;
+        const auto stated = std::ranges::find_if(key.names, [&](const std::string& name) { return states(name.c_str()); });
+        if (stated == key.names.end() && key.needed) fail(key.names.front().c_str(), "missing; expected a value for workload." + key.key);
+        if (stated != key.names.end()) may(key.key, stated->c_str());
+    }
+}
+
+void HubValues::read(const HubType& type) {
+    Workload& w = workload();
+    for (const std::string& text : type.set) {
+        const Override implied = parse_override("workload." + text);
+        assign_text(*find_key(implied.key), experiment_, implied.value);
+    }
+    w.tied = flag("tie_word_embeddings", w.tied);
+    for (const std::string& group : type.keys) read_group(group);
+    if (w.ffn == 0) w.ffn = 4 * w.hidden;
+    if (w.positions == Positions::learned) w.seq = w.max_positions;
+    for (const std::string& name : type.rules) {
+        const auto rule = std::ranges::find(rules, name, &Rule::name);
+        if (rule == std::end(rules)) throw ConfigError(hub_path() + ": type.rules: \"" + name + "\" is no rule");
+        rule->read(*this);
+    }
+    if (!type.note.empty()) note(type.note);
 }
 
 }  // namespace stepcast

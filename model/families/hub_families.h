@@ -1,46 +1,63 @@
-// The kinds of models that a config.json may name, each with the rule that reads it. Internal to model/.
+// The kinds of models that a config.json may name, as model/presets/hub.toml says how to read them. Internal to model/.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "model/errors.h"
 #include "model/families/hub_config.h"
+#include "model/keys/keyed.h"
 #include "model/keys/keys.h"
 
 namespace stepcast {
 
 using Json = nlohmann::json;
 
+struct HubType {
+    KEY(std::vector<std::string>, names, {}, "`model_type` of config.json");
+    KEY(std::vector<std::string>, set, {}, "keys of the workload that the type implies, with their values");
+    KEY(std::vector<std::string>, keys, {}, "groups of keys that its files state");
+    KEY(std::vector<std::string>, rules, {}, "what no list of names can say: hub_families.cpp");
+    KEY(std::string, note, {}, "what is read with a reservation");
+    KEY(std::string, defaults, {}, "JSON: what a file of this type may leave out");
+};
+// A key of the workload under the names that files have for it.
+struct HubKey {
+    std::string group, key;
+    std::vector<std::string> names;
+    bool needed;
+};
+struct HubRules {
+    KEY_NAMED(std::vector<HubType>, types, {}, "type", "");
+    std::vector<HubKey> keys;
+    std::vector<std::pair<std::string, std::string>> unread;  // what changes the work and no rule reads, and what it is
+    [[nodiscard]] const HubType* of(std::string_view name) const;  // nullptr of one that is not known
+};
+HubRules read_hub_rules();
+inline constexpr std::string_view any_type = "*";  // of Llama's shape
+
 // Values of the file laid on the keys of a workload, which check type and range.
 class HubValues {
 public:
-    HubValues(const Json& json, const std::string& path) : json_(json), path_(path) {}
+    HubValues(const Json& json, const std::string& path, const HubRules& rules) : json_(json), path_(path), rules_(rules) {}
+
+    void read(const HubType& type);
+    void read_group(std::string_view group);
 
     [[nodiscard]] bool states(const char* name) const { return json_.contains(name) && !json_[name].is_null(); }
     [[nodiscard]] const Json& of(const char* name) const { return json_[name]; }
-    // The name that the file uses of several for the same; the first where it uses none.
-    [[nodiscard]] const char* first(std::initializer_list<const char*> names) const {
-        for (const char* name : names)
-            if (states(name)) return name;
-        return *names.begin();
-    }
     void note(const std::string& text) { said.notes.push_back(text); }
     [[nodiscard]] bool flag(const char* name, bool otherwise) const {
         if (!states(name)) return otherwise;
         if (!json_[name].is_boolean()) fail(name, "found " + json_[name].dump() + "; expected true or false");
         return json_[name].get<bool>();
     }
-    void need(const char* key, const char* name) {
-        if (!states(name)) fail(name, "missing; expected a value for workload." + std::string(key));
-        may(key, name);
-    }
-    void may(const char* key, const char* name) {
+    void may(const std::string& key, const char* name) {
         if (!states(name)) return;
-        at_place(path_ + ": " + name, [&] { assign(*find_key("workload." + std::string(key)), experiment_, value_of(json_[name])); });
+        at_place(path_ + ": " + name, [&] { assign(*find_key("workload." + key), experiment_, value_of(json_[name])); });
     }
     Workload& workload() { return experiment_.workload; }
     HubConfig said;  // all but the workload
@@ -59,15 +76,8 @@ private:
 
     const Json& json_;
     const std::string& path_;
+    const HubRules& rules_;
     Experiment experiment_;
 };
-
-struct ModelType {
-    std::string_view name;
-    void (*read)(HubValues&);
-    std::string_view defaults = {};  // JSON: what a file of this type may leave out
-};
-std::span<const ModelType> model_types();
-const ModelType& shape_of_llama();  // the shape that most others share
 
 }  // namespace stepcast

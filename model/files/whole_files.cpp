@@ -14,6 +14,8 @@
 #include <iterator>
 #include <utility>
 
+#include <boost/locale/utf.hpp>
+
 #include "model/errors.h"
 
 namespace stepcast {
@@ -156,27 +158,17 @@ std::string read_standard_input(const std::string& path) {
     return text;
 }
 
-std::string utf8_of(char32_t c) {
-    const auto tail = [&](int shift) { return static_cast<char>(0x80 | ((c >> shift) & 0x3f)); };
-    if (c < 0x80) return {static_cast<char>(c)};
-    if (c < 0x800) return {static_cast<char>(0xc0 | c >> 6), tail(0)};
-    if (c < 0x10000) return {static_cast<char>(0xe0 | c >> 12), tail(6), tail(0)};
-    return {static_cast<char>(0xf0 | c >> 18), tail(12), tail(6), tail(0)};
-}
-
 std::string decoded_utf16(std::string_view text, bool little) {
-    const auto unit = [&](std::size_t i) {
-        const char32_t a = static_cast<unsigned char>(text[i]), b = static_cast<unsigned char>(text[i + 1]);
-        return little ? a | b << 8 : a << 8 | b;
-    };
+    using namespace boost::locale::utf;
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    std::u16string units;
+    for (std::size_t i = 0; i + 1 < text.size(); i += 2)
+        units += static_cast<char16_t>(little ? byte(i) | byte(i + 1) << 8 : byte(i) << 8 | byte(i + 1));
+    constexpr code_point no_character = 0xfffd;
     std::string decoded;
-    for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
-        char32_t c = unit(i);
-        if (c >= 0xd800 && c < 0xdc00 && i + 3 < text.size()) {  // the first half of a pair
-            i += 2;
-            c = 0x10000 + ((c - 0xd800) << 10) + ((unit(i) - 0xdc00) & 0x3ff);
-        }
-        decoded += utf8_of(c);
+    for (auto at = units.cbegin(); at != units.cend();) {
+        const code_point c = utf_traits<char16_t>::decode(at, units.cend());
+        utf_traits<char>::encode(is_valid_codepoint(c) ? c : no_character, std::back_inserter(decoded));
     }
     return decoded;
 }

@@ -63,10 +63,12 @@ private:
     }
 };
 
-}  // namespace
-
-std::span<const Key> workload_keys() {
-    static const std::vector<Key> keys = [] {
+struct Table {
+    std::vector<Key> keys;
+    std::size_t cluster, framework;  // where those of the two begin
+};
+const Table& table() {
+    static const Table all = [] {
         KeyRows rows;
         rows.add_preset("workload.preset", PresetKind::workload, "workload to start from: a preset's name or a file");
         rows.add_preset("workload.family", PresetKind::family, "architecture to start from: a family's name or a file");
@@ -75,29 +77,22 @@ std::span<const Key> workload_keys() {
         rows.add_table<&Experiment::routing>({"routing.", ""});
         rows.add_table<&Experiment::run>({"run.", ""});
         rows.add_table<&Experiment::recorded>({"recorded.", ""});
-        return std::move(rows.keys);
-    }();
-    return keys;
-}
-
-std::span<const Key> cluster_keys() {
-    static const std::vector<Key> keys = [] {
-        KeyRows rows;
+        const std::size_t cluster = rows.keys.size();
         rows.add_preset("cluster.preset", PresetKind::cluster, "cluster to start from: a preset's name or a file");
         rows.add_table<&Experiment::cluster>({"cluster.", ""});
-        return std::move(rows.keys);
-    }();
-    return keys;
-}
-
-std::span<const Key> framework_keys() {
-    static const std::vector<Key> keys = [] {
-        KeyRows rows;
+        const std::size_t framework = rows.keys.size();
         rows.add_preset("framework.preset", PresetKind::framework, "framework to start from: a preset's name or a file");
         rows.add_table<&Experiment::framework>({"framework.", ""});
-        return std::move(rows.keys);
+        return Table{std::move(rows.keys), cluster, framework};
     }();
-    return keys;
+    return all;
 }
+
+}  // namespace
+
+const std::vector<Key>& all_keys() { return table().keys; }
+std::span<const Key> workload_keys() { return std::span(all_keys()).first(table().cluster); }
+std::span<const Key> cluster_keys() { return std::span(all_keys()).subspan(table().cluster, table().framework - table().cluster); }
+std::span<const Key> framework_keys() { return std::span(all_keys()).subspan(table().framework); }
 
 }  // namespace stepcast

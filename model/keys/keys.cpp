@@ -40,16 +40,6 @@ constexpr Retired retired[] = {
 
 }  // namespace
 
-const std::vector<Key>& all_keys() {
-    static const std::vector<Key> keys = [] {
-        std::vector<Key> all(workload_keys().begin(), workload_keys().end());
-        all.insert(all.end(), cluster_keys().begin(), cluster_keys().end());
-        all.insert(all.end(), framework_keys().begin(), framework_keys().end());
-        return all;
-    }();
-    return keys;
-}
-
 const Key* find_key(std::string_view path) {
     for (const auto& key : all_keys())
         if (key.path == path) return &key;

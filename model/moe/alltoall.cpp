@@ -6,43 +6,36 @@
 namespace stepcast {
 namespace {
 
-// Rows of slot count n that fall into chunk c of `chunks`; the chunks add up to n.
-long chunk(long n, int c, int chunks) { return n * (c + 1) / chunks - n * c / chunks; }
+// The slots of chunk c of all; the chunks add up to them.
+Routing chunk_of(const MoeLayer& layer, Routing routing, int c) {
+    const auto until = [&](long slots, long chunks) { return slots * chunks / layer.overlap_chunks; };
+    for (int& slots : routing.counts) slots = static_cast<int>(until(slots, c + 1) - until(slots, c));
+    return routing;
+}
 
-struct ExpertChunk {
-    AllToAll dispatch, combine;
-    std::vector<std::vector<long>> rows;  // per rank, per local expert
-};
-
-ExpertChunk chunk_of(const MoeLayer& layer, const Routing& routing, int c) {
-    const auto ranks = static_cast<std::size_t>(layer.ranks);
-    ExpertChunk x{{std::vector<Bytes>(ranks * ranks)}, {std::vector<Bytes>(ranks * ranks)}, {}};
-    x.rows.assign(ranks, std::vector<long>(static_cast<std::size_t>(layer.experts_per_rank())));
-    for (std::size_t source = 0; source < ranks; ++source) {
-        for (int e = 0; e < layer.experts; ++e) {
-            const auto owner = static_cast<std::size_t>(layer.owner(e));
-            const long rows = chunk(routing.count(static_cast<int>(source), e), c, layer.overlap_chunks);
-            x.dispatch.bytes[source * ranks + owner] += static_cast<double>(rows) * layer.row();
-            x.combine.bytes[owner * ranks + source] += static_cast<double>(rows) * layer.row();
-            x.rows[owner][static_cast<std::size_t>(e % layer.experts_per_rank())] += rows;
-        }
-    }
-    return x;
+Bytes moved(const MoeLayer& layer, const Routing& routing, int source, int owner) {
+    long slots = 0;
+    for (int local = 0; local < layer.experts_per_rank(); ++local) slots += routing.count(source, owner * layer.experts_per_rank() + local);
+    return static_cast<double>(slots) * layer.row();
 }
 
 // All-to-all, experts and all-to-all back of all chunks, each of which follows what every rank has done before.
 void add_chunks(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase) {
     std::vector<Program> programs(static_cast<std::size_t>(layer.overlap_chunks), program);
-    std::vector<ExpertChunk> chunks;
+    std::vector<Routing> chunks;
     for (Program& of_chunk : programs) {
-        chunks.push_back(chunk_of(layer, routing, static_cast<int>(chunks.size())));
-        of_chunk.on_all("dispatch", phase, chunks.back().dispatch);
+        const Routing& part = chunks.emplace_back(chunk_of(layer, routing, static_cast<int>(chunks.size())));
+        of_chunk.on_all("dispatch", phase, all_to_all(layer.ranks, [&](int source, int owner) { return moved(layer, part, source, owner); }));
     }
     for (std::size_t c = 0; c < chunks.size(); ++c) {
-        for (int r = 0; r < layer.ranks; ++r)
-            for (const NamedOp& kernel : perceptron_kernels(layer.expert(), phase, chunks[c].rows[static_cast<std::size_t>(r)], "expert_", true))
+        const std::vector<int> load = world_load(chunks[c]);
+        for (int r = 0; r < layer.ranks; ++r) {
+            const auto first = load.begin() + r * layer.experts_per_rank();
+            for (const NamedOp& kernel : perceptron_kernels(layer.expert(), phase, {first, first + layer.experts_per_rank()}, "expert_", true))
                 programs[c].on_rank(r, kernel.name, phase, kernel.op);
-        program.follow_all(programs[c].on_all("combine", phase, std::move(chunks[c].combine)));
+        }
+        const Op back = all_to_all(layer.ranks, [&](int owner, int source) { return moved(layer, chunks[c], source, owner); });
+        program.follow_all(programs[c].on_all("combine", phase, back));
     }
 }
 

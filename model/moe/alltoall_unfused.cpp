@@ -22,8 +22,7 @@ Capacity capacity_of(const MoeLayer& layer) {
 
 void exchange(Program& program, const MoeLayer& layer, const Capacity& c, std::string_view name, Phase phase) {
     if (layer.ranks == 1) return;
-    const auto cells = static_cast<std::size_t>(layer.ranks) * static_cast<std::size_t>(layer.ranks);
-    program.on_all(name, phase, AllToAll{std::vector<Bytes>(cells, c.buffer / layer.ranks)});
+    program.on_all(name, phase, all_to_all(layer.ranks, [&](int, int) { return c.buffer / layer.ranks; }));
 }
 
 // Each choice's rows out of one tensor into another of the tokens' or the buffer's order.

@@ -1,6 +1,13 @@
-// fast_moe: gate, counts over the links, permute; then per all-to-all one group of sends and receives for each local
-// expert index, for which the host waits (FastMoE's smgr->sync); experts one by one in a host loop, every module called, those without tokens
-// too. The backward mirrors it: four all-to-alls a step. Source: docs/recorded-runs.md.
+// FastMoE and its successor, whose steps differ in a scheduler.
+// fast_moe: gate, counts over the links, permute; then per all-to-all one group of sends and receives for each local expert index,
+// for which the host waits (FastMoE's smgr->sync); experts one by one in a host loop, every module called, those without tokens too.
+// The backward mirrors it: four all-to-alls a step. Source: docs/recorded-runs.md.
+// faster_moe: with shadowed experts. The most loaded experts' weights are broadcast from their owner and computed on every rank for
+// its own tokens; in the backward their gradients are reduced to the owner. The module of an expert is called only when it has
+// tokens. The pipelining group is the world, so no all-to-all overlaps experts; the host, unless launches block, calls modules while
+// the device exchanges. It waits for the device where it reads the counts, before it decides what is shadowed, and at the end of a pass.
+#include <algorithm>
+
 #include "model/moe/layer.h"
 
 namespace stepcast {
@@ -10,43 +17,90 @@ namespace {
 // bookkeeping between them.
 constexpr double framework_calls = 12;
 
-std::vector<long> rows_of_rank(const MoeLayer& layer, const std::vector<int>& load, int rank) {
-    const auto first = load.begin() + rank * layer.experts_per_rank();
-    return {first, first + layer.experts_per_rank()};
-}
-
-// Slots per (source, expert) as 8-byte counts, to every owner.
-AllToAll counts_all_to_all(const MoeLayer& layer) {
-    const auto cells = static_cast<std::size_t>(layer.ranks) * static_cast<std::size_t>(layer.ranks);
-    return {std::vector<Bytes>(cells, Bytes(8.0 * layer.experts_per_rank()))};
-}
-
-// Dispatch, the experts of every rank, combine.
-void add_experts(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase) {
-    const std::vector<bool> none(static_cast<std::size_t>(layer.experts));
+// Rows of each kernel that rank computes: its own experts' world load, then every shadowed expert's local slots.
+std::vector<long> rows_of_rank(const MoeLayer& layer, const Routing& routing, const std::vector<bool>& shadowed, int rank) {
     const std::vector<int> load = world_load(routing);
-    add_all_to_all_groups(program, layer, routing, phase, Direction::dispatch, none);
+    std::vector<long> rows;
+    for (int e = 0; e < layer.experts; ++e)
+        if (const auto i = static_cast<std::size_t>(e); !shadowed[i] && layer.owner(e) == rank) rows.push_back(load[i]);
+    for (int e = 0; e < layer.experts; ++e)
+        if (shadowed[static_cast<std::size_t>(e)]) rows.push_back(routing.count(rank, e));
+    return rows;
+}
+
+// Slots of each expert as 8-byte counts, to its owner; the scheduler of every rank sees those of all.
+void exchange_counts(Program& program, const MoeLayer& layer, bool scheduled) {
+    if (scheduled) {
+        program.on_all("counts", Phase::forward, AllGather{Bytes(8.0 * layer.experts * layer.ranks)});
+        return program.on_each("schedule", Phase::forward, HostWork{HostWork::Kind::schedule, 1}, Lane::host);  // reads them
+    }
+    program.on_all("counts", Phase::forward, all_to_all(layer.ranks, [&](int, int) { return Bytes(8.0 * layer.experts_per_rank()); }));
+    program.synchronise(Phase::forward);
+}
+
+void add_layer(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase, bool scheduled) {
+    const bool forward = phase == Phase::forward;
+    const std::vector<bool> shadowed =
+        scheduled ? shadowed_experts(layer, routing) : std::vector<bool>(static_cast<std::size_t>(layer.experts));
+    const auto for_shadowed = [&](auto add) {
+        for (int e = 0; e < layer.experts; ++e)
+            if (shadowed[static_cast<std::size_t>(e)]) add(e);
+    };
+    program.ahead("framework", phase, HostWork{HostWork::Kind::framework, framework_calls});
+    if (forward) {
+        add_gate_forward(program, layer);
+        exchange_counts(program, layer, scheduled);
+    } else if (scheduled) {
+        program.ahead("schedule", phase, HostWork{HostWork::Kind::schedule, 1});
+    }
+    add_slot_pass(program, layer, forward ? "permute" : "weighted_sum_backward", phase);
+    if (forward)
+        for_shadowed([&](int e) { program.on_all("shadow_broadcast", phase, Broadcast{layer.expert_weights(), layer.owner(e)}); });
+    add_all_to_all_groups(program, layer, routing, phase, Direction::dispatch, shadowed);
+    if (!scheduled) program.synchronise(phase);
+    for (int r = 0; r < layer.ranks; ++r) {
+        std::vector<long> rows = rows_of_rank(layer, routing, shadowed, r);
+        if (scheduled) std::erase(rows, 0);
+        add_modules(program, layer, r, rows, phase);
+    }
+    if (!forward)
+        for_shadowed([&](int e) { program.on_all("shadow_reduce", phase, Reduce{layer.expert_weights(), layer.owner(e)}); });
+    add_all_to_all_groups(program, layer, routing, phase, Direction::combine, shadowed);
     program.synchronise(phase);
-    for (int r = 0; r < layer.ranks; ++r) add_modules(program, layer, r, rows_of_rank(layer, load, r), phase);
-    add_all_to_all_groups(program, layer, routing, phase, Direction::combine, none);
-    program.synchronise(phase);
+    add_slot_pass(program, layer, forward ? "weighted_sum" : "permute_backward", phase);
+    if (!forward) add_gate_backward(program, layer);
 }
 
 }  // namespace
 
+// The rule as the system has it, constants built in: 50 Gbit/s, 11.5 TFLOP/s, 4-byte data, inner width 2 d. With
+// experts sorted by world load B_0 >= B_1 .., shadowing i of them is estimated at
+//   3 t_mm B_i + 4 t_slot B_i + i t_model,  t_mm = 4 * 2 d^2 / 11.5e12,  t_slot = 4 d / 6.25e9,  t_model = 16 d^2 / 6.25e9;
+// the next one is shadowed while that gets smaller, so while the gap B_i - B_(i+1) exceeds
+// t_model / (3 t_mm + 4 t_slot): more than 558 slots for d = 1024.
+std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing) {
+    const double d = static_cast<double>(layer.hidden);
+    const double bytes_per_second = 50e9 / 8, flops_per_second = 11.5e12, element_bytes = 4;
+    const double model_seconds = 2 * (2 * d * d) * element_bytes / bytes_per_second;
+    const double slot_seconds = 3 * (4 * 2 * d * d / flops_per_second) + 4 * (d * element_bytes / bytes_per_second);
+    const std::vector<int> load = world_load(routing);
+    const std::vector<std::size_t> order = by_load(load);
+    std::vector<bool> shadowed(load.size());
+    for (std::size_t i = 0; i + 1 < order.size(); ++i) {
+        if ((load[order[i]] - load[order[i + 1]]) * slot_seconds <= model_seconds) break;
+        shadowed[order[i]] = true;
+    }
+    return shadowed;
+}
+
 void add_fast_moe(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase) {
     need_counts(routing, "fast_moe");
-    const bool forward = phase == Phase::forward;
-    program.ahead("framework", phase, HostWork{HostWork::Kind::framework, framework_calls});
-    if (forward) {
-        add_gate_forward(program, layer);
-        program.on_all("counts", phase, counts_all_to_all(layer));
-        program.synchronise(phase);
-    }
-    add_slot_pass(program, layer, forward ? "permute" : "weighted_sum_backward", phase);
-    add_experts(program, layer, routing, phase);
-    add_slot_pass(program, layer, forward ? "weighted_sum" : "permute_backward", phase);
-    if (!forward) add_gate_backward(program, layer);
+    add_layer(program, layer, routing, phase, false);
+}
+
+void add_faster_moe(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase) {
+    need_counts(routing, "faster_moe");
+    add_layer(program, layer, routing, phase, true);
 }
 
 }  // namespace stepcast

@@ -57,25 +57,15 @@ void add_modules(Program& program, const MoeLayer& layer, int rank, const std::v
 
 void add_all_to_all_groups(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase,
                          Direction direction, const std::vector<bool>& skip) {
-    const auto ranks = static_cast<std::size_t>(layer.ranks);
-    const char* name = direction == Direction::dispatch ? "dispatch" : "combine";
+    const bool back = direction == Direction::combine;
     for (int local = 0; local < layer.experts_per_rank(); ++local) {
-        AllToAll group{std::vector<Bytes>(ranks * ranks)};
-        bool moves = false;
-        for (std::size_t source = 0; source < ranks; ++source) {
-            for (std::size_t owner = 0; owner < ranks; ++owner) {
-                const int expert = static_cast<int>(owner) * layer.experts_per_rank() + local;
-                const int slots = routing.count(static_cast<int>(source), expert);
-                if (slots == 0 || skip[static_cast<std::size_t>(expert)]) continue;
-                const std::size_t cell =
-                    direction == Direction::dispatch ? source * ranks + owner : owner * ranks + source;
-                group.bytes[cell] = slots * layer.row();
-                moves = true;
-            }
-        }
-        if (!moves) continue;
+        AllToAll group = all_to_all(layer.ranks, [&](int from, int to) {
+            const int expert = (back ? from : to) * layer.experts_per_rank() + local;
+            return skip[static_cast<std::size_t>(expert)] ? Bytes(0) : routing.count(back ? to : from, expert) * layer.row();
+        });
+        if (std::ranges::count(group.bytes, Bytes(0)) == std::ssize(group.bytes)) continue;
         program.ahead("exchange_setup", phase, HostWork{HostWork::Kind::exchange_setup, 1});
-        program.on_all(name, phase, std::move(group));
+        program.on_all(back ? "combine" : "dispatch", phase, std::move(group));
     }
 }
 

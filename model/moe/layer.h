@@ -55,6 +55,14 @@ void need_counts(const Routing& routing, std::string_view system);
 // Experts of one rank in a host loop, over so many slots each, forward or backward: every module is called.
 void add_modules(Program& program, const MoeLayer& layer, int rank, const std::vector<long>& rows, Phase phase);
 
+// What every rank sends to every other: `bytes(source, target)`.
+AllToAll all_to_all(int ranks, const auto& bytes) {
+    AllToAll op;
+    for (int source = 0; source < ranks; ++source)
+        for (int target = 0; target < ranks; ++target) op.bytes.push_back(bytes(source, target));
+    return op;
+}
+
 enum class Direction { dispatch, combine };
 
 // E groups, one after another: group i moves the slots of local expert i of every rank (dispatch: source to owner;

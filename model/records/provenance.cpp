@@ -21,16 +21,16 @@ namespace {
 constexpr std::array measured_columns{"step_s",    "time_us",      "time_us_per_call",  "value",
                                       "forward_s", "peak_bytes",   "peak_reserved_gib", "allocated_gib",
                                       "median_us", "measured_gib", "sustained_us"};
-// What it was measured at.
-constexpr std::array size_columns{
+// What it was measured at; words only where they say what was timed.
+constexpr std::array setting_columns{
     "layers", "hidden",     "seq",      "gpus",  "tp",      "pp",           "cp",     "ep",     "mbs",
     "gbs",                                                                                                // steps
     "batch",  "m",          "n",        "k",     "groups",  "rows",         "width",  "count",  "calls",  // kernels
     "heads",  "kv_heads",   "head_dim", "seq_q", "seq_k",   "causal",       "window", "tokens", "tokens_per_rank",
     "ranks",  "nodes",      "bytes",    "sms",                                              // collectives
     "inter",  "num_tokens", "topk",     "top_k", "experts", "tp_in_expert", "d",      "h",  // expert layers
-    "rank",   "step"};                                                                      // samples
-constexpr std::array word_columns{"op", "dtype", "kind", "pass", "phase", "distribution"};
+    "rank",   "step",                                                                       // samples
+    "op",     "dtype",      "kind",     "pass",  "phase",   "distribution"};                // words
 
 constexpr int bits = 36, letters = 6, hashes_a_line = 20;
 constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -82,10 +82,7 @@ RowHash row_hash(const std::function<std::string(std::string_view column)>& cell
             break;
         }
     if (content.empty()) return 0;
-    for (const std::string_view column : size_columns)
-        if (const std::string text = normal(cell(column)); !text.empty())
-            content += fmt::format(" {}={}", column, text);
-    for (const std::string_view column : word_columns)
+    for (const std::string_view column : setting_columns)
         if (const std::string text = normal(cell(column)); !text.empty())
             content += fmt::format(" {}={}", column, text);
     return folded_hash(content);

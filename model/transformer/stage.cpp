@@ -7,8 +7,12 @@
 namespace stepcast {
 namespace {
 
-// Each group of this shape in a stage of these ranks, as their indices. The lowest rank that belongs to none yet is the first
-// of the next.
+void add_once(std::vector<TaskId>& tasks, TaskId task) {
+    if (task != no_task && std::ranges::find(tasks, task) == tasks.end()) tasks.push_back(task);
+}
+
+}  // namespace
+
 std::vector<std::vector<std::size_t>> groups_in(const std::vector<int>& ranks, const Group& shape) {
     if (ranks.size() == 1) return {{0}};
     std::vector<std::vector<std::size_t>> groups;
@@ -24,8 +28,6 @@ std::vector<std::vector<std::size_t>> groups_in(const std::vector<int>& ranks, c
     return groups;
 }
 
-}  // namespace
-
 Stage::Stage(TaskGraph& graph, std::vector<int> ranks, std::vector<int> expert_index)
     : graph_(graph),
       ranks_(std::move(ranks)),
@@ -39,20 +41,17 @@ const std::vector<std::vector<std::size_t>>& Stage::groups_of(GroupId id) {
 }
 
 void Stage::collect(std::size_t rank, const PlannedTask& task) {
-    const auto add = [&](TaskId id) {
-        if (id != no_task && std::find(after_.begin(), after_.end(), id) == after_.end()) after_.push_back(id);
-    };
     if (task.starts) return;
     bool enters = true;
     for (const int before : task.after) {
         if (before == PlannedTask::entry) continue;
-        add(stamped_[static_cast<std::size_t>(before) * ranks_.size() + rank]);
+        add_once(after_, stamped_[static_cast<std::size_t>(before) * ranks_.size() + rank]);
         enters = false;
     }
     if (!enters) return;
-    add(chain_.last[rank]);
-    add(chain_.second[rank]);
-    for (const TasksByRank& tasks : chain_.followed) add(tasks[rank]);
+    add_once(after_, chain_.last[rank]);
+    add_once(after_, chain_.second[rank]);
+    for (const TasksByRank& tasks : chain_.followed) add_once(after_, tasks[rank]);
 }
 
 // A task that is no collective has group 0, in which every rank is by itself.
@@ -94,9 +93,7 @@ TasksByRank Stage::collective(NameId name, Phase phase, OpId op, GroupId group, 
         after_.clear();
         places_.clear();
         for (const std::size_t r : members) {
-            if (!after.empty() && after[r] != no_task &&
-                std::find(after_.begin(), after_.end(), after[r]) == after_.end())
-                after_.push_back(after[r]);
+            if (!after.empty()) add_once(after_, after[r]);
             places_.emplace_back(ranks_[r], lane);
         }
         const TaskId id = graph_.add(name, phase, op, places_, after_, 1, group);

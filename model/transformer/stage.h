@@ -9,6 +9,10 @@
 
 namespace stepcast {
 
+// Each group of this shape in a stage of these ranks, as their indices. The lowest rank that belongs to none yet is the first
+// of the next.
+std::vector<std::vector<std::size_t>> groups_in(const std::vector<int>& ranks, const Group& shape);
+
 class Stage {
 public:
     // The stage's ranks, ascending; folded, the one that stands for them. `expert_index` says which expert-parallel rank

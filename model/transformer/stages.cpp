@@ -16,16 +16,11 @@ std::vector<int> real_ranks(const Parallelism& p, int stage) {
     return ranks;
 }
 
-// The expert-parallel rank of each of them: its position in its group, the lowest rank without one beginning the next.
+// The expert-parallel rank of each of them: its position in its group.
 std::vector<int> expert_indices(const Group& expert, const std::vector<int>& ranks) {
-    std::vector<int> indices(ranks.size(), -1);
-    for (std::size_t r = 0; r < ranks.size(); ++r) {
-        if (indices[r] >= 0) continue;
-        const std::vector<int> group = members(expert, ranks[r]);
-        for (std::size_t i = 0; i < group.size(); ++i)
-            indices[static_cast<std::size_t>(std::ranges::lower_bound(ranks, group[i]) - ranks.begin())] =
-                static_cast<int>(i);
-    }
+    std::vector<int> indices(ranks.size());
+    for (const auto& group : groups_in(ranks, expert))
+        for (std::size_t i = 0; i < group.size(); ++i) indices[group[i]] = static_cast<int>(i);
     return indices;
 }
 
@@ -74,9 +69,7 @@ Stages make_stages(TaskGraph& graph, const LayerContext& c, const LayerPlans& pl
     Stages stages;
     for (int s = 0; s < p.pp; ++s) {
         const std::vector<int> ranks = folded ? std::vector<int>{s} : real_ranks(p, s);
-        std::vector<int> indices(1);
-        if (!folded) indices = expert_indices(c.groups.expert, ranks);
-        stages.push_back(std::make_unique<StageState>(graph, c, s, Stage(graph, ranks, std::move(indices))));
+        stages.push_back(std::make_unique<StageState>(graph, c, s, Stage(graph, ranks, expert_indices(c.groups.expert, ranks))));
         fill(*stages.back(), c, plans, paths);
     }
     return stages;
