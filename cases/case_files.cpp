@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "cases/cells.h"
-#include "cases/pytorch.h"
+#include "cases/cases.h"
 #include "cases/row_parts.h"
 #include "model/errors.h"
 #include "model/files/csv.h"
@@ -65,9 +65,7 @@ std::vector<std::string> header_of(const std::string& path) {
 Comparison comparison_of(const CaseRow& row, const std::string& cluster, Shelf& shelf) {
     Comparison comparison;
     Case& what = comparison.what;
-    what.source = row.cell("source");
-    what.case_id = row.cell("case_id").empty() ? "line " + std::to_string(row.line) : row.cell("case_id");
-    what.series = row.cell("model");
+    name_after(row, what);
     try {
         what = case_of(row, cluster, shelf);
         what.rows = {row_hash([&](std::string_view column) { return row.cell(std::string(column)); })};

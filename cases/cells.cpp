@@ -86,6 +86,13 @@ int count_in(const CaseRow& row, const std::string& column, int otherwise) {
     return count_in(row, column).value_or(otherwise);
 }
 
+bool is_on(const CaseRow& row, const std::string& column) {
+    const auto word = lower_case(first_word(row.cell(column)));
+    if (word == "on" || word == "yes" || word == "true" || word == "1") return true;
+    if (!states(row, column) || word == "off" || word == "no" || word == "false" || word == "0" || word == "none") return false;
+    throw ConfigError(column + ": \"" + row.cell(column) + "\" is neither on nor off");
+}
+
 Seconds seconds_in(const CaseRow& row, const std::string& column) {
     const double value = number_in(row, column);
     if (!(value > 0))
@@ -126,6 +133,14 @@ std::optional<double> number_after(std::string_view text, std::size_t at) {
     return number_of(text.substr(at, end - at));
 }
 
+std::optional<double> number_before(std::string_view text, std::string_view phrase) {
+    return contains(text, phrase) ? number_before(text, text.find(phrase)) : std::nullopt;
+}
+
+std::optional<double> number_after(std::string_view text, std::string_view phrase) {
+    return contains(text, phrase) ? number_after(text, text.find(phrase)) : std::nullopt;
+}
+
 void check_rank_product(const CaseRow& row) {
     constexpr double most = 1 << 20;
     const auto of = [&](const char* column) { return static_cast<long>(count_in(row, column, 1)); };
@@ -154,11 +169,9 @@ Seconds measured_step(const CaseRow& row) {
 
 std::optional<Bytes> measured_peak(const CaseRow& row) {
     const auto& notes = row.cell("notes");
-    for (const std::string_view phrase : {"peak allocated ", "peak reserved "}) {
-        const auto at = notes.find(phrase);
-        const auto value = at == std::string::npos ? std::nullopt : number_after(notes, at);
-        if (value && notes.find("GiB", at) != std::string::npos) return parse_bytes(fmt::format("{} GiB", *value));
-    }
+    for (const char* phrase : {"peak allocated ", "peak reserved "})
+        if (const auto gib = number_after(notes, phrase); gib && notes.find("GiB", notes.find(phrase)) != std::string::npos)
+            return parse_bytes(fmt::format("{} GiB", *gib));
     return std::nullopt;
 }
 

@@ -57,10 +57,10 @@ std::string_view trimmed(std::string_view text, std::string_view blanks) {
     return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
-std::vector<std::string> words_of(const std::string& list) {
+std::vector<std::string> words_of(const std::string& list, std::string_view separators) {
     std::vector<std::string> words;
     for (std::size_t at = 0; at <= list.size();) {
-        const std::size_t end = std::min(list.find(',', at), list.size());
+        const std::size_t end = std::min(list.find_first_of(separators, at), list.size());
         const std::size_t first = list.find_first_not_of(' ', at);
         if (first < end) words.push_back(list.substr(first, list.find_last_not_of(' ', end - 1) + 1 - first));
         at = end + 1;
