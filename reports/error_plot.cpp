@@ -30,8 +30,7 @@ std::string edge_text(double edge) { return fmt::format("at the edge: {:.0f} % a
 
 std::string data_of(const CaseSeries& series, double edge) {
     Plot plot;
-    std::size_t i = 0;
-    for (const auto& [name, cases] : series)
+    for (std::size_t i = 0; const auto& [name, cases] : series)
         plot.add_block(fmt::format("error{}", i++), cases, [&](const Comparison* c) {
             return fmt::format("{:.6g} {} {:.4g} {}\n", c->what.measured_step.si(), c->what.experiment.workload.seq,
                                std::clamp(100 * relative_error(*c), -0.98 * edge, 0.98 * edge), mark_of(*c));
@@ -44,13 +43,9 @@ std::string panel(const CaseSeries& series, int column, double edge, bool first)
     Plot plot{.parts = {"'+' using 1:(-10):(10) with filledcurves lc '#efefef'",
                         "'+' using 1:(-5):(5) with filledcurves lc '#dadada'", "0 with lines lc '#333333' lw 0.8"},
               .labels = {"within 10 %", "within 5 %", ""}};
-    std::size_t i = 0;
-    for (const auto& [name, cases] : series) {
-        plot.add(
-            fmt::format("$error{} using {}:3:4 with points pt variable ps 1.2 lw 1.2 lc '{}'", i, column, colour(i)));
-        plot.add(fmt::format("NaN with points pt 7 ps 1.2 lc '{}'", colour(i)), series_label(name, cases));
-        ++i;
-    }
+    const std::string points = fmt::format("$error{{0}} using {}:3:4 with points pt variable ps 1.2 lw 1.2 lc '{{1}}'", column);
+    for (std::size_t i = 0; const auto& [name, cases] : series)
+        plot.add_parts(i++, {points.c_str(), "NaN with points pt 7 ps 1.2 lc '{1}'"}, series_label(name, cases));
     for (const std::string& remark : {std::string(mark_legend), edge_text(edge)}) plot.add("NaN with lines lc '#ffffff'", remark);
     return plot_command(plot.parts, first ? plot.labels : std::vector<std::string>(plot.parts.size()));
 }

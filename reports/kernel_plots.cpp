@@ -39,6 +39,11 @@ std::string rows_text(std::size_t rows, std::size_t left_out) {
                          : fmt::format("only {} of {} rows (more series than colours)", rows - left_out, rows);
 }
 
+std::string label_with_error(const std::string& name, const Rows& rows) {
+    const KernelSummary s = kernel_summary_of(rows);
+    return fmt::format("{}: {} rows, median error {}", name, s.rows, percent_text(s.median_ape));
+}
+
 std::string clusters_of(const Rows& rows) {
     std::map<std::string, int> names;
     for (const KernelComparison& k : rows) ++names[k.cluster];
@@ -68,17 +73,13 @@ void plot_errors(const Rows& rows, const std::string& title, const std::string& 
     Plot plot{.parts = {"'+' using 1:(0.9):(1.1) with filledcurves lc '#efefef'",
                         "'+' using 1:(0.95):(1.05) with filledcurves lc '#dadada'", "1 with lines lc '#333333' lw 0.8"},
               .labels = {"within 10 %", "within 5 %", ""}};
-    std::size_t i = 0;
-    for (const auto& [kind, members] : series) {
+    for (std::size_t i = 0; const auto& [kind, members] : series) {
         for (const bool fitted : {true, false})
             plot.add_block(fmt::format("{}{}", fitted ? "fitted" : "other", i), members, [&](const KernelComparison& k) {
                 return (k.evidence == Evidence::fitted) == fitted ? fmt::format("{:.6g} {:.6g}\n", us(k), ratio(k)) : "";
             });
-        plot.add(fmt::format("$fitted{} using 1:2 with points pt 6 ps 0.5 lw 0.6 lc '{}'", i, colour(i)));
-        const KernelSummary s = kernel_summary_of(members);
-        plot.add(fmt::format("$other{} using 1:2 with points pt 7 ps 0.6 lc '{}'", i, colour(i)),
-                 fmt::format("{}: {} rows, median error {}", kind, s.rows, percent_text(s.median_ape)));
-        ++i;
+        plot.add_parts(i++, {"$fitted{0} using 1:2 with points pt 6 ps 0.5 lw 0.6 lc '{1}'", "$other{0} using 1:2 with points pt 7 ps 0.6 lc '{1}'"},
+                       label_with_error(kind, members));
     }
     plot.add("NaN with lines lc '#ffffff'", "hollow: fitted on; full: not");
     const KernelSummary all = kernel_summary_of(rows);
@@ -109,12 +110,9 @@ bool plot_roofline(const Rows& all, const std::string& title, const std::string&
     PlotRange up = range_of(rows, rate);
     up.high = std::max(1.3, up.high);
     Plot plot{.parts = {"(x < 1 ? x : 1) with lines lc '#333333' lw 1.6"}, .labels = {"datasheet roof"}};
-    std::size_t i = 0;
-    for (const auto& [name, members] : series) {
-        plot.add_block(fmt::format("roof{}", i), members, [&](const auto& k) { return fmt::format("{:.6g} {:.6g}\n", intensity(k), rate(k)); });
-        plot.add(fmt::format("$roof{} using 1:2 with points pt {} ps 0.6 lc '{}'", i, point_type(i), colour(i)), fmt::format("{}: {} rows", name, members.size()));
-        ++i;
-    }
+    plot.add_series("roof", series, [&](const auto& k) { return fmt::format("{:.6g} {:.6g}\n", intensity(k), rate(k)); },
+                    {"$roof{0} using 1:2 with points pt {2} ps 0.6 lc '{1}'"},
+                    [](const std::string& name, const Rows& members) { return fmt::format("{}: {} rows", name, members.size()); });
     plot.draw(title + ": roofline, " + rows_text(rows.size(), left_out),
               "points: measured; work over the datasheet's peak of the dtype, operands read and written once", clusters_of(rows),
               fmt::format(
@@ -133,18 +131,17 @@ void plot_bus_bandwidth(const Rows& rows, const std::string& device, const std::
         return 1e-9 * k.bus_factor * k.bytes.si() / time.si();
     };
     Plot plot;
-    std::size_t i = 0;
     PlotRange up;
-    for (auto& [name, members] : series) {
-        std::ranges::stable_sort(members, {}, &KernelComparison::bytes);
-        plot.add_block(fmt::format("bus{}", i), members, [&](const KernelComparison& k) {
-            for (const Seconds time : {k.measured, k.predicted}) up.add(rate(k, time));
-            return fmt::format("{:.9g} {:.6g} {:.6g}\n", k.bytes.si(), rate(k, k.measured), rate(k, k.predicted));
-        });
-        plot.add(fmt::format("$bus{} using 1:3 smooth unique with lines lw 1.6 lc '{}'", i, colour(i)));
-        plot.add(fmt::format("$bus{} using 1:2 with points pt {} ps 1.1 lc '{}'", i, point_type(i), colour(i)), fmt::format("{}: median error {}", name, percent_text(kernel_summary_of(members).median_ape)));
-        ++i;
-    }
+    for (auto& [name, members] : series) std::ranges::stable_sort(members, {}, &KernelComparison::bytes);
+    const auto line = [&](const KernelComparison& k) {
+        for (const Seconds time : {k.measured, k.predicted}) up.add(rate(k, time));
+        return fmt::format("{:.9g} {:.6g} {:.6g}\n", k.bytes.si(), rate(k, k.measured), rate(k, k.predicted));
+    };
+    plot.add_series("bus", series, line,
+                    {"$bus{0} using 1:3 smooth unique with lines lw 1.6 lc '{1}'", "$bus{0} using 1:2 with points pt {2} ps 1.1 lc '{1}'"},
+                    [](const std::string& name, const Rows& members) {
+                        return fmt::format("{}: median error {}", name, percent_text(kernel_summary_of(members).median_ape));
+                    });
     const PlotRange across = range_of(rows, [](const KernelComparison& k) { return k.bytes.si(); });
     plot.draw(fmt::format("{}: collectives of {}, {}", title, device, rows_text(rows.size(), left_out)),
               "points: measured, lines: predicted; bus bandwidth as nccl-tests counts it", clusters_of(rows), fmt::format(
@@ -176,12 +173,8 @@ void plot_times(const Rows& rows, const std::string& title, const std::string& p
     const PlotRange both{std::min(across.low, up.low), std::max(across.high, up.high)};
     Plot plot{.parts = {"'+' using 1:(0.9*$1):(1.1*$1) with filledcurves lc '#dadada'", "x with lines lc '#333333' lw 1.2"},
               .labels = {"within 10 %", "the laws"}};
-    std::size_t i = 0;
-    for (const auto& [name, members] : series) {
-        plot.add_block(fmt::format("times{}", i), members, [&](const auto& k) { return fmt::format("{:.6g} {:.6g}\n", us(k.predicted), us(k.measured)); });
-        plot.add(fmt::format("$times{} using 1:2 with points pt {} ps 0.5 lc '{}'", i, point_type(i), colour(i)), fmt::format("{}: {} rows, median error {}", name, members.size(), percent_text(kernel_summary_of(members).median_ape)));
-        ++i;
-    }
+    plot.add_series("times", series, [&](const auto& k) { return fmt::format("{:.6g} {:.6g}\n", us(k.predicted), us(k.measured)); },
+                    {"$times{0} using 1:2 with points pt {2} ps 0.5 lc '{1}'"}, label_with_error);
     plot.draw(title + ": " + rows_text(rows.size(), left_out), "points: measured; the line: as predicted", clusters_of(rows),
               fmt::format("set xlabel 'predicted time [us]'\nset ylabel 'measured time [us]' offset 0.5\nset logscale xy\n"
                           "set xrange [{}:{}]\nset yrange [{}:{}]\nset samples 200\n{}",
