@@ -7,34 +7,6 @@
 namespace stepcast {
 namespace {
 
-bool of_experts(std::string_view key) { return key.starts_with("workload.moe."); }
-
-struct Direct {
-    const char *theirs, *ours;
-};
-// The same number in both.
-constexpr Direct direct[] = {{"num_layers", "workload.layers"},
-                             {"hidden_size", "workload.hidden"},
-                             {"num_attention_heads", "workload.heads"},
-                             {"kv_channels", "workload.head_dim"},
-                             {"max_position_embeddings", "workload.max_positions"},
-                             {"vocab_size", "workload.vocab"},
-                             {"padded_vocab_size", "workload.vocab"},
-                             {"q_lora_rank", "workload.mla.q_rank"},
-                             {"num_experts", "workload.moe.experts"},
-                             {"num_moe_experts", "workload.moe.experts"},
-                             {"moe_router_topk", "workload.moe.top_k"},
-                             {"moe_ffn_hidden_size", "workload.moe.ffn"},
-                             {"moe_router_num_groups", "workload.moe.groups"},
-                             {"moe_router_group_topk", "workload.moe.top_groups"},
-                             {"moe_shared_expert_intermediate_size", "workload.moe.shared_ffn"},
-                             {"tensor_model_parallel_size", "parallelism.tp"},
-                             {"pipeline_model_parallel_size", "parallelism.pp"},
-                             {"context_parallel_size", "parallelism.cp"},
-                             {"expert_model_parallel_size", "parallelism.ep"},
-                             {"micro_batch_size", "parallelism.micro_batch"},
-                             {"global_batch_size", "parallelism.global_batch"}};
-
 // Replicas, and what of the split cannot run on so many ranks.
 void take_world(MegatronSource& s) {
     const long tp = s.t.count("parallelism.tp", 1), pp = s.t.count("parallelism.pp", 1),
@@ -66,8 +38,10 @@ Translation translate_megatron(Document& document, MegatronDialect dialect, long
     const auto* deepspeed = s.d.find_any({"deepspeed", "zero_stage"});
     if (s.lm() && deepspeed && (deepspeed->name == "zero_stage" || flag_in(*deepspeed))) s.t.framework = "megatron-deepspeed";
     const bool with_experts = s.d.states("num_experts") || s.d.states("num_moe_experts") || !s.full;
-    for (const auto& [theirs, ours] : direct)
-        if (const auto* v = s.d.find(theirs); with_experts || !of_experts(ours)) s.t.take(ours, v, integer_text);
+    for (const auto& [ours, of_lm, of_others] : megatron_numbers)
+        for (const auto theirs : {of_lm, of_others})
+            if (const auto* v = s.d.find(theirs); with_experts || !ours.starts_with("workload.moe.")) s.t.take(std::string(ours), v, integer_text);
+    s.t.take("workload.vocab", s.d.find("padded_vocab_size"), integer_text);
     take_model(s);
     take_experts(s);
     take_split(s);

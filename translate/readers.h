@@ -30,6 +30,20 @@ ShellLaunch read_launch(const std::string& text, const std::string& path,
 // default them.
 enum class MegatronDialect : std::uint8_t { lm, nemo, bridge };
 
+// Keys whose number is the same in both, by their names in Megatron-LM, and in NeMo and Megatron-Bridge where these have another.
+struct MegatronNumber {
+    std::string_view ours, of_lm, of_others = "";
+};
+inline constexpr MegatronNumber megatron_numbers[] = {
+    {"workload.layers", "num_layers"}, {"workload.hidden", "hidden_size"}, {"workload.heads", "num_attention_heads"},
+    {"workload.head_dim", "kv_channels"}, {"workload.max_positions", "max_position_embeddings"}, {"workload.vocab", "vocab_size"},
+    {"workload.mla.q_rank", "q_lora_rank"}, {"workload.moe.experts", "num_experts", "num_moe_experts"},
+    {"workload.moe.top_k", "moe_router_topk"}, {"workload.moe.ffn", "moe_ffn_hidden_size"}, {"workload.moe.groups", "moe_router_num_groups"},
+    {"workload.moe.top_groups", "moe_router_group_topk"}, {"workload.moe.shared_ffn", "moe_shared_expert_intermediate_size"},
+    {"parallelism.tp", "tensor_model_parallel_size"}, {"parallelism.pp", "pipeline_model_parallel_size"},
+    {"parallelism.cp", "context_parallel_size"}, {"parallelism.ep", "expert_model_parallel_size"},
+    {"parallelism.micro_batch", "micro_batch_size"}, {"parallelism.global_batch", "global_batch_size"}};
+
 // Names with underscores and without section ("tensor_model_parallel_size"). `ranks` of the launch, 0 = not told. `full`: every
 // argument is stated, as in the dump of a run.
 Translation translate_megatron(Document& document, MegatronDialect dialect, long ranks, bool full = false);
