@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -11,7 +12,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t shown_parameters = 12, shown_uncertainties = 5;
+constexpr std::ptrdiff_t shown_parameters = 12, shown_uncertainties = 5;
 
 double share_of(Seconds time, Seconds whole) { return whole > Seconds(0) ? time / whole : 0; }
 
@@ -73,12 +74,9 @@ Cell change_cell(Seconds change, Seconds step) {
 Table elasticity_table(const Explanation& x) {
     Table table{"", {{fmt::format("{:.0f} % more of", 100 * x.change), 40, true}, {"now", 17}, {"changes the step", 15},
                      {"along the path", 17}}, {}};
-    for (std::size_t i = 0; i < std::min(shown_parameters, x.elasticities.size()); ++i) {
-        const Elasticity& e = x.elasticities[i];
+    for (const Elasticity& e : x.elasticities | std::views::take(shown_parameters))
         table.rows.push_back({{e.key}, {e.value}, change_cell(e.simulated, x.step), change_cell(e.along_path, x.step)});
-    }
-    const std::size_t hidden = x.elasticities.size() - std::min(shown_parameters, x.elasticities.size());
-    table.below = fmt::format("{} more change it by less, {} not at all", hidden, x.without_effect.size());
+    table.below = fmt::format("{} more change it by less, {} not at all", x.elasticities.size() - table.rows.size(), x.without_effect.size());
     return table;
 }
 
@@ -93,11 +91,9 @@ std::string source_text(Uncertainty::Source source) {
 
 Table uncertainty_table(const Explanation& x) {
     Table table{"", {{"uncertain", 40, true}, {"now", 13}, {"known", 15}, {"+-", 7}, {"step +-", 13}, {"variance", 9}}, {}};
-    for (std::size_t i = 0; i < std::min(shown_uncertainties, x.uncertainties.size()); ++i) {
-        const Uncertainty& u = x.uncertainties[i];
+    for (const Uncertainty& u : x.uncertainties | std::views::take(shown_uncertainties))
         table.rows.push_back({{u.key}, {u.value}, {source_text(u.source)}, percent_cell(u.relative_error), time_cell(u.widening),
                               percent_cell(u.share)});
-    }
     table.below = fmt::format("all {} together: step +- {} ({}), one standard deviation", x.uncertainties.size(),
                               time_text(x.uncertainty), percent_text(share_of(x.uncertainty, x.step)));
     return table;
