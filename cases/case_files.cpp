@@ -1,4 +1,5 @@
 // Files and folders that hold something measured, as comparisons to predict.
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -11,6 +12,8 @@
 #include "model/files/csv.h"
 #include "model/files/plain_text.h"
 #include "model/files/stamp.h"
+#include "model/keys/toml_reader.h"
+#include "model/presets.h"
 #include "model/records/provenance.h"
 #include "model/records/run_folder.h"
 #include "model/step.h"
@@ -113,6 +116,36 @@ void add_evidence(std::vector<Comparison>& comparisons) {
 }
 
 }  // namespace
+
+std::vector<RecordedExperiment> recorded_experiments() {
+    std::vector<RecordedExperiment> found;
+    for (const std::string& preset : preset_names(PresetKind::experiment)) {
+        RecordedExperiment one{preset, {}, {}};
+        for (const TomlEntry& entry : read_toml(preset_path(PresetKind::experiment, preset)).entries) {
+            const auto* text = std::get_if<std::string>(&entry.value.value);
+            if (text && entry.path == "recorded.system") one.systems = words_of(*text);
+            if (text && entry.path == "recorded.model") one.model = *text;
+        }
+        if (!one.model.empty()) found.push_back(std::move(one));
+    }
+    return found;
+}
+
+std::string experiment_of_recorded(const std::string& system, const std::string& model,
+                                   const std::vector<RecordedExperiment>& known) {
+    if (model.ends_with(".toml") || has_preset(PresetKind::experiment, model)) return model;
+    std::string all;
+    for (const RecordedExperiment& one : known) {
+        const auto& systems = one.systems;
+        if (one.model == model && std::find(systems.begin(), systems.end(), system) != systems.end()) return one.preset;
+        all += fmt::format("{}{} of {}", all.empty() ? "" : "; ", fmt::join(systems, ", "), one.model);
+    }
+    throw ConfigError(
+        fmt::format("no experiment is recorded for system \"{}\" and model \"{}\"; expected an experiment's name or "
+                    "file as model, or "
+                    "a preset whose [recorded] table names both (there are: {})",
+                    system, model, all.empty() ? "none" : all));
+}
 
 std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
                                          const std::string& framework) {

@@ -62,10 +62,6 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
 bool is_argument_dump(const std::string& text);
 Document dumped_arguments(const std::string& text, const std::string& path);
 
-// What --yaml-cfg of Megatron-LM reads: the flags' destinations in tables.
-bool is_yaml_configuration(const std::string& text);
-std::string read_described(const std::string& path);
-
 // DeepSpeed's JSON configuration. `replicas` here and below: of the machine, where the file leaves them open; 0 = not told.
 Translation translate_deepspeed(Document& document, long replicas);
 
@@ -82,10 +78,5 @@ void name_unmodelled(Document& document, Translation& translation);
 void leave_rest(Document& document, Translation& translation);
 // Adam, SGD or Lamb; another is told and taken as one of them.
 void set_optimizer(Translation& translation, const NamedValue& value);
-
-// OmegaConf's ${..} in NeMo's YAML: relative and absolute names, multiply and divide.
-
-// Values that name others take theirs; what cannot be told keeps its text.
-void interpolate(Document& document);
 
 }  // namespace stepcast
