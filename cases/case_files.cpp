@@ -1,16 +1,19 @@
 // Files and folders that hold something measured, as comparisons to predict.
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
 #include <fmt/format.h>
 
 #include "cases/cells.h"
-#include "cases/pytorch.h"
+#include "cases/cases.h"
 #include "cases/row_parts.h"
 #include "model/errors.h"
 #include "model/files/csv.h"
 #include "model/files/plain_text.h"
 #include "model/files/stamp.h"
+#include "model/keys/toml_reader.h"
+#include "model/presets.h"
 #include "model/records/provenance.h"
 #include "model/records/run_folder.h"
 #include "model/step.h"
@@ -65,9 +68,7 @@ std::vector<std::string> header_of(const std::string& path) {
 Comparison comparison_of(const CaseRow& row, const std::string& cluster, Shelf& shelf) {
     Comparison comparison;
     Case& what = comparison.what;
-    what.source = row.cell("source");
-    what.case_id = row.cell("case_id").empty() ? "line " + std::to_string(row.line) : row.cell("case_id");
-    what.series = row.cell("model");
+    name_after(row, what);
     try {
         what = case_of(row, cluster, shelf);
         what.rows = {row_hash([&](std::string_view column) { return row.cell(std::string(column)); })};
@@ -115,6 +116,36 @@ void add_evidence(std::vector<Comparison>& comparisons) {
 }
 
 }  // namespace
+
+std::vector<RecordedExperiment> recorded_experiments() {
+    std::vector<RecordedExperiment> found;
+    for (const std::string& preset : preset_names(PresetKind::experiment)) {
+        RecordedExperiment one{preset, {}, {}};
+        for (const TomlEntry& entry : read_toml(preset_path(PresetKind::experiment, preset)).entries) {
+            const auto* text = std::get_if<std::string>(&entry.value.value);
+            if (text && entry.path == "recorded.system") one.systems = words_of(*text);
+            if (text && entry.path == "recorded.model") one.model = *text;
+        }
+        if (!one.model.empty()) found.push_back(std::move(one));
+    }
+    return found;
+}
+
+std::string experiment_of_recorded(const std::string& system, const std::string& model,
+                                   const std::vector<RecordedExperiment>& known) {
+    if (model.ends_with(".toml") || has_preset(PresetKind::experiment, model)) return model;
+    std::string all;
+    for (const RecordedExperiment& one : known) {
+        const auto& systems = one.systems;
+        if (one.model == model && std::find(systems.begin(), systems.end(), system) != systems.end()) return one.preset;
+        all += fmt::format("{}{} of {}", all.empty() ? "" : "; ", fmt::join(systems, ", "), one.model);
+    }
+    throw ConfigError(
+        fmt::format("no experiment is recorded for system \"{}\" and model \"{}\"; expected an experiment's name or "
+                    "file as model, or "
+                    "a preset whose [recorded] table names both (there are: {})",
+                    system, model, all.empty() ? "none" : all));
+}
 
 std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
                                          const std::string& framework) {

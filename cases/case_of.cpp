@@ -32,25 +32,15 @@ std::string cluster_of(const CaseRow& row, const Experiment& preset, Shelf& shel
     return cluster_for(row.cell("gpu"), shelf);
 }
 
-std::string dtype_text(const std::string& precision) {
-    if (const auto dtype = dtype_in(precision)) return std::string(to_string(*dtype));
-    throw ConfigError("precision: \"" + precision + "\" names no dtype; expected fp32, tf32, fp16, bf16, fp8 or fp4");
-}
-
 std::vector<Override> overrides_of(const CaseRow& row) {
     std::vector<Override> overrides;
     for (const auto& column : key_columns())
         if (const auto& text = row.cell(column.name); !text.empty()) overrides.push_back({column.key, text});
-    if (const auto& text = row.cell("precision"); !text.empty())
-        overrides.push_back({"workload.dtype", dtype_text(text)});
-    if (const auto& text = row.cell("recompute"); !text.empty())
-        overrides.push_back({"parallelism.recompute", first_word(text)});
-    if (const auto& text = row.cell("zero"); !text.empty()) overrides.push_back({"parallelism.zero", first_word(text)});
-    if (const auto& text = row.cell("sp"); !text.empty()) {
-        const auto word = first_word(text);
-        if (word != "on" && word != "off") throw ConfigError("sp: \"" + text + "\" is neither on nor off");
-        overrides.push_back({"parallelism.sequence_parallel", word == "on" ? "true" : "false"});
-    }
+    if (!row.cell("precision").empty()) overrides.push_back({"workload.dtype", std::string(to_string(dtype_in(row)))});
+    for (const char* column : {"recompute", "zero"})
+        if (const auto& text = row.cell(column); !text.empty())
+            overrides.push_back({std::string("parallelism.") + column, first_word(text)});
+    if (!row.cell("sp").empty()) overrides.push_back({"parallelism.sequence_parallel", is_on(row, "sp") ? "true" : "false"});
     return overrides;
 }
 
@@ -89,10 +79,8 @@ void add_unstated(const CaseRow& row, const std::string& preset, Case& result) {
 
 Case preset_case(const CaseRow& row, const std::string& preset_name, const std::string& cluster, Shelf& shelf) {
     Case result;
-    result.measured_step = measured_step(row);
-    if (!row.cell("forward_s").empty()) result.measured_forward = seconds_in(row, "forward_s");
-    if (!row.cell("backward_s").empty()) result.measured_backward = seconds_in(row, "backward_s");
-
+    name_after(row, result);
+    take_measured(row, result);
     auto overrides = overrides_of(row);
     const auto preset = read_experiment(preset_name);
     const auto machine = cluster.empty() ? cluster_of(row, preset, shelf) : cluster;
@@ -100,13 +88,10 @@ Case preset_case(const CaseRow& row, const std::string& preset_name, const std::
     if (const auto& framework = shelf.stated_framework(row); !framework.empty())
         overrides.push_back({"framework.preset", framework});
     add_routing(row, preset, overrides, result.assumptions);
-    for (const auto& [column, text] : row.cells)
-        if (contains(text, "(assumed)") && column != "notes") result.assumptions.push_back(column + ": " + text);
+    add_assumed(row, result.assumptions);
     result.experiment = read_experiment(preset_name, overrides);
     add_unstated(row, preset_name, result);
-    result.source = row.cell("source");
-    result.case_id = row.cell("case_id").empty() ? fmt::format("line {}", row.line) : row.cell("case_id");
-    result.series = row.cell("moe_system").empty() ? row.cell("model") : row.cell("moe_system");
+    if (const auto& system = row.cell("moe_system"); !system.empty()) result.series = system;
     result.x = result.experiment.workload.moe.experts;
     if (const auto asked = count_in(row, "gpus", rank_count(result.experiment.cluster));
         asked != rank_count(result.experiment.cluster))
@@ -115,7 +100,74 @@ Case preset_case(const CaseRow& row, const std::string& preset_name, const std::
     return result;
 }
 
+// Rows of one feed-forward layer with or without experts, trained by itself.
+bool is_single_layer(const CaseRow& row) { return lower_case(row.cell("model")).starts_with("single-moe-layer"); }
+
+int required(const CaseRow& row, const std::string& column) {
+    if (const auto value = count_in(row, column)) return *value;
+    throw ConfigError(column + ": missing; expected a count");
+}
+
+Workload layer_of(const CaseRow& row) {
+    Workload w;
+    const auto experts = count_in(row, "experts");
+    w.kind = experts ? Workload::Kind::moe_layer : Workload::Kind::mlp;
+    w.name = row.cell("model");
+    w.layers = count_in(row, "layers", 1);
+    w.hidden = required(row, "hidden");
+    w.ffn = required(row, "ffn");
+    // The dense layer that is compared with is as wide as the experts together.
+    if (const auto count = number_before(row.cell("notes"), " local experts"); count && !experts) w.ffn *= count_of(*count);
+    w.seq = required(row, "seq");
+    w.moe.experts = experts.value_or(0);
+    w.moe.top_k = count_in(row, "topk", w.moe.top_k);
+    w.dtype = dtype_in(row);
+    return w;
+}
+
+// `mbs` samples of `seq` tokens through experts of width `ffn` (capacity factor 1), or through one dense block of that width.
+// Dispatch by products with one-hot masks is refused: its cost grows with the square of the tokens.
+Case single_layer_case(const CaseRow& row, const std::string& cluster, Shelf& shelf) {
+    if (contains(lower_case(row.cell("case_id")), "deepspeed"))
+        throw ConfigError("case_id: dispatch by products with one-hot masks is not modelled");
+    Case result;
+    name_after(row, result);
+    Experiment& e = result.experiment;
+    e.name = result.case_id;
+    e.workload = layer_of(row);
+    const int ranks = count_in(row, "gpus", 1);
+    e.cluster = cluster_of_row(row, ranks, cluster, shelf, result.assumptions);
+    e.parallelism.dp = ranks;
+    e.parallelism.ep = count_in(row, "ep", 1);
+    e.parallelism.micro_batch = required(row, "mbs");
+    e.parallelism.moe_system = MoeSystem::alltoall;
+    e.parallelism.unfused = shelf.framework_of(row).unfused.value_or(false);
+    e.routing.kind = RoutingSpec::Kind::uniform;
+    result.assumptions.push_back(fmt::format("one layer in {}, forward and backward; tokens evenly over the experts",
+                                             to_string(e.workload.dtype)));
+    check_experiment(e);
+    result.measured_step = measured_step(row);
+    return result;
+}
+
 }  // namespace
+
+void name_after(const CaseRow& row, Case& result) {
+    result.source = row.cell("source");
+    result.case_id = row.cell("case_id").empty() ? fmt::format("line {}", row.line) : row.cell("case_id");
+    result.series = row.cell("model");
+}
+
+void take_measured(const CaseRow& row, Case& result) {
+    result.measured_step = measured_step(row);
+    if (!row.cell("forward_s").empty()) result.measured_forward = seconds_in(row, "forward_s");
+    if (!row.cell("backward_s").empty()) result.measured_backward = seconds_in(row, "backward_s");
+}
+
+void add_assumed(const CaseRow& row, std::vector<std::string>& assumptions) {
+    for (const auto& [column, text] : row.cells)
+        if (contains(text, "(assumed") && column != "notes") assumptions.push_back(column + ": " + text);
+}
 
 Case case_of(const CaseRow& row, const std::string& cluster, Shelf& shelf) {
     return at_place(fmt::format("{}:{}", row.file, row.line), [&] {

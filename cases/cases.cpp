@@ -1,14 +1,21 @@
 #include "cases/cases.h"
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
 
+#include <fmt/format.h>
+
+#include "cases/cells.h"
 #include "model/errors.h"
 #include "model/files/csv.h"
+#include "model/keys/keys.h"
 
 namespace stepcast {
 namespace {
 
-const std::vector<std::string> columns{
+const std::vector<std::string> header_columns{
     "source",  "case_id", "model", "layers",    "hidden",       "heads",      "kv_heads",  "ffn",    "vocab", "seq",
     "experts", "topk",    "gpus",  "gpu",       "interconnect", "tp",         "pp",        "vp",     "dp",    "ep",
     "cp",      "sp",      "zero",  "mbs",       "gbs",          "recompute",  "precision", "metric", "value", "unit",
@@ -17,8 +24,8 @@ const std::vector<std::string> columns{
 void check_header(const CsvReader& csv) {
     const auto& header = csv.fields();
     for (const auto& name : header) {
-        if (std::find(columns.begin(), columns.end(), name) == columns.end()) {
-            const auto hint = did_you_mean(name, columns);
+        if (std::find(header_columns.begin(), header_columns.end(), name) == header_columns.end()) {
+            const auto hint = did_you_mean(name, header_columns);
             csv.fail("\"" + name + "\" is no column of a cases file" +
                      (hint.empty() ? "; docs/formats.md lists them" : hint));
         }
@@ -50,6 +57,170 @@ std::vector<CaseRow> read_cases(const std::string& path) {
         rows.push_back(std::move(row));
     }
     return rows;
+}
+
+namespace {
+
+constexpr KeyColumn columns[] = {{"layers", "workload.layers"},
+                                 {"hidden", "workload.hidden"},
+                                 {"heads", "workload.heads"},
+                                 {"kv_heads", "workload.kv_heads"},
+                                 {"ffn", "workload.ffn"},
+                                 {"vocab", "workload.vocab"},
+                                 {"seq", "workload.seq"},
+                                 {"experts", "workload.moe.experts"},
+                                 {"topk", "workload.moe.top_k"},
+                                 {"tp", "parallelism.tp"},
+                                 {"pp", "parallelism.pp"},
+                                 {"vp", "parallelism.vp"},
+                                 {"dp", "parallelism.dp"},
+                                 {"ep", "parallelism.ep"},
+                                 {"cp", "parallelism.cp"},
+                                 {"mbs", "parallelism.micro_batch"},
+                                 {"gbs", "parallelism.global_batch"},
+                                 {"moe_system", "parallelism.moe_system"}};
+
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+bool is_number(char c) { return is_digit(c) || c == '.'; }
+
+double number_in(const CaseRow& row, const std::string& column) {
+    return at_place(column, [&] { return csv_number(row.cell(column)); });
+}
+
+// The step that value, unit and batch say, where they say one.
+std::optional<double> step_by_value(const CaseRow& row) {
+    const auto& unit = row.cell("unit");
+    if (row.cell("value").empty()) return std::nullopt;
+    const auto word = first_word(unit);
+    if (word == "s") return number_in(row, "value");
+    if (word == "ms") return number_in(row, "value") * 1e-3;
+    const auto gbs = count_in(row, "gbs"), seq = count_in(row, "seq"), gpus = count_in(row, "gpus");
+    if (unit == "tokens/s/GPU" && gbs && seq && gpus)
+        return static_cast<double>(*gbs) * *seq / (number_in(row, "value") * *gpus);
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::span<const KeyColumn> key_columns() { return columns; }
+
+void check_ranges(const CaseRow& row) {
+    constexpr int most_ranks = 1 << 20;
+    if (count_in(row, "gpus", 1) > most_ranks)
+        throw ConfigError(fmt::format("gpus: {} is out of range; expected 1 to {}", row.cell("gpus"), most_ranks));
+    Experiment scratch;
+    for (const auto& column : columns) {
+        const auto& text = row.cell(column.name);
+        if (states(row, column.name)) at_place(column.name, [&] { assign_text(*find_key(column.key), scratch, text); });
+    }
+}
+
+std::string first_word(const std::string& text) { return text.substr(0, text.find_first_of(" ;,(")); }
+
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+bool states(const CaseRow& row, const std::string& column) {
+    const auto& text = row.cell(column);
+    return !text.empty() && text != "n/a" && !text.starts_with("not stated");
+}
+
+std::optional<int> count_in(const CaseRow& row, const std::string& column) {
+    const auto& text = row.cell(column);
+    if (!states(row, column)) return std::nullopt;
+    return at_place(column, [&] { return csv_int(text, 1); });
+}
+
+int count_in(const CaseRow& row, const std::string& column, int otherwise) {
+    return count_in(row, column).value_or(otherwise);
+}
+
+bool is_on(const CaseRow& row, const std::string& column) {
+    const auto word = lower_case(first_word(row.cell(column)));
+    if (word == "on" || word == "yes" || word == "true" || word == "1") return true;
+    if (!states(row, column) || word == "off" || word == "no" || word == "false" || word == "0" || word == "none") return false;
+    throw ConfigError(column + ": \"" + row.cell(column) + "\" is neither on nor off");
+}
+
+Seconds seconds_in(const CaseRow& row, const std::string& column) {
+    const double value = number_in(row, column);
+    if (!(value > 0))
+        throw ConfigError(column + ": " + row.cell(column) + " is out of range; expected more than 0 seconds");
+    return Seconds(value);
+}
+
+namespace {
+
+// Digits of a note. What is beyond any number of weights is a mistake of the row's.
+double number_of(std::string_view digits) {
+    double value = 0;
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (read.ec != std::errc() || value > 1e15)
+        throw ConfigError(fmt::format("notes: {}.. is out of range; expected a number of at most 1e15", digits.substr(0, 12)));
+    return value;
+}
+
+}  // namespace
+
+int count_of(double number) {
+    if (number > 1e9) throw ConfigError(fmt::format("notes: {:.0f} is out of range; expected a count of at most 1e9", number));
+    return static_cast<int>(number);
+}
+
+std::optional<double> number_before(std::string_view text, std::size_t at) {
+    std::size_t begin = at;
+    while (begin > 0 && is_number(text[begin - 1])) --begin;
+    if (begin == at || !is_digit(text[begin])) return std::nullopt;
+    return number_of(text.substr(begin, at - begin));
+}
+
+std::optional<double> number_after(std::string_view text, std::size_t at) {
+    while (at < text.size() && !is_digit(text[at])) ++at;
+    std::size_t end = at;
+    while (end < text.size() && is_number(text[end])) ++end;
+    if (end == at) return std::nullopt;
+    return number_of(text.substr(at, end - at));
+}
+
+std::optional<double> number_before(std::string_view text, std::string_view phrase) {
+    return contains(text, phrase) ? number_before(text, text.find(phrase)) : std::nullopt;
+}
+
+std::optional<double> number_after(std::string_view text, std::string_view phrase) {
+    return contains(text, phrase) ? number_after(text, text.find(phrase)) : std::nullopt;
+}
+
+void check_rank_product(const CaseRow& row) {
+    constexpr double most = 1 << 20;
+    const auto of = [&](const char* column) { return static_cast<long>(count_in(row, column, 1)); };
+    double ranks = 1;
+    for (const char* column : {"tp", "pp", "dp", "cp"}) ranks *= static_cast<double>(of(column));
+    if (ranks > most)
+        throw ConfigError(fmt::format("tp {} x pp {} x dp {} x cp {} = {:.0f} ranks; expected at most {:.0f}", of("tp"), of("pp"),
+                                      of("dp"), of("cp"), ranks, most));
+    if (row.cell("gpus").empty() || row.cell("dp").empty()) return;
+    const auto product = static_cast<long>(ranks);
+    if (product != of("gpus"))
+        throw ConfigError(fmt::format("tp {} x pp {} x dp {} x cp {} = {} ranks, but gpus is {}", of("tp"), of("pp"),
+                                      of("dp"), of("cp"), product, of("gpus")));
+}
+
+Seconds measured_step(const CaseRow& row) {
+    if (row.cell("step_s").empty()) throw ConfigError("step_s: missing; nothing to compare with");
+    constexpr double rounding = 0.02;  // of throughputs printed with two or three digits
+    const Seconds step = seconds_in(row, "step_s");
+    const auto said = step_by_value(row);
+    if (said && std::abs(*said - step.si()) > rounding * step.si())
+        throw ConfigError(fmt::format("step_s: {}, but value {} {} makes {:.6g} s", row.cell("step_s"),
+                                      row.cell("value"), row.cell("unit"), *said));
+    return step;
+}
+
+std::optional<Bytes> measured_peak(const CaseRow& row) {
+    const auto& notes = row.cell("notes");
+    for (const char* phrase : {"peak allocated ", "peak reserved "})
+        if (const auto gib = number_after(notes, phrase); gib && notes.find("GiB", notes.find(phrase)) != std::string::npos)
+            return parse_bytes(fmt::format("{} GiB", *gib));
+    return std::nullopt;
 }
 
 }  // namespace stepcast

@@ -66,6 +66,25 @@ struct Comparison {
 // the run; steps with equal inputs are one case. Runs without an experiment are refused, with the reason.
 std::vector<Comparison> comparisons_of_recorded(const std::vector<Sample>& samples, const std::string& cluster = "");
 
+// How a recorded run of a whole model finds its experiment: by the [recorded] tables of the shipped experiments.
+struct RecordedExperiment {
+    std::string preset;
+    std::vector<std::string> systems;
+    std::string model;
+};
+
+// Of all experiment presets, by name; reads only that table.
+std::vector<RecordedExperiment> recorded_experiments();
+
+// The preset of a run, or its `model` itself where that names an experiment (preset or .toml file). Throws ConfigError
+// that lists what is recorded.
+std::string experiment_of_recorded(const std::string& system, const std::string& model,
+                                   const std::vector<RecordedExperiment>& known);
+
+// The steps of a PyTorch script, or its MoE layers by themselves, and whether a table with this header holds them.
+bool holds_pytorch_steps(const std::vector<std::string>& header);
+std::vector<Comparison> comparisons_of_pytorch(const std::string& path, const std::string& cluster = "");
+
 // The MoE layers among imported or own measurements, one run each, under the system that it names, on as many ranks as it
 // ran on; measured by the summary rows (step = -1) or, without them, by the median over steps. A run with rows of single
 // ranks recorded its routing: the file RUN_ID.csv or SYSTEM_EXPERTS.csv in `routing_folder` is used where it is. `cluster`

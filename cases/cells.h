@@ -26,11 +26,15 @@ bool states(const CaseRow& row, const std::string& column);                  // 
 std::optional<int> count_in(const CaseRow& row, const std::string& column);  // at least 1; not stated: nothing
 int count_in(const CaseRow& row, const std::string& column, int otherwise);
 Seconds seconds_in(const CaseRow& row, const std::string& column);  // above 0
+bool is_on(const CaseRow& row, const std::string& column);          // "on (assumed)", "yes"; not stated: off
 
 int count_of(double number);  // of a note, as an int; ConfigError beyond
 // The number that ends just before position `at`, or begins at the first digit after it.
 std::optional<double> number_before(std::string_view text, std::size_t at);
 std::optional<double> number_after(std::string_view text, std::size_t at);
+// The same next to the first place where the text has this phrase; nothing where it has none.
+std::optional<double> number_before(std::string_view text, std::string_view phrase);
+std::optional<double> number_after(std::string_view text, std::string_view phrase);
 
 // tp x pp x dp x cp against gpus, where both are stated.
 void check_rank_product(const CaseRow& row);

@@ -32,8 +32,7 @@ std::string family_in(const std::string& gpu, Shelf& shelf) {
 
 // Memory of another size than the preset's device.
 void set_memory(Cluster& cluster, const std::string& gpu, Shelf& shelf, std::vector<std::string>& assumptions) {
-    const auto at = gpu.find("GB");
-    const auto size = at == std::string::npos ? std::nullopt : number_before(gpu, at);
+    const auto size = number_before(gpu, "GB");
     const auto family = family_in(gpu, shelf);
     if (!size) {
         assumptions.push_back(
@@ -54,8 +53,7 @@ void set_memory(Cluster& cluster, const std::string& gpu, Shelf& shelf, std::vec
 
 // Boards with less power than the preset's run at a lower clock: sim/costs/clock.h.
 void set_power(Cluster& cluster, const std::string& gpu, std::vector<std::string>& assumptions) {
-    const auto at = gpu.find(" W");
-    const auto watts = at == std::string::npos ? std::nullopt : number_before(gpu, at);
+    const auto watts = number_before(gpu, " W");
     if (!watts || *watts >= cluster.power.limit) return;
     assumptions.push_back(fmt::format("a board of {} W instead of {} W", *watts, cluster.power.limit));
     cluster.power.limit = *watts;
@@ -142,11 +140,8 @@ void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf
 
 // "gpus_per_node=4" in the notes, "4-GPU mesh" of the interconnect: a node of so many, where that is fewer than the preset's.
 void set_node(Cluster& cluster, const CaseRow& row, std::vector<std::string>& assumptions) {
-    const auto &notes = row.cell("notes"), &interconnect = row.cell("interconnect");
-    constexpr std::string_view phrase = "gpus_per_node=";
-    auto stated = notes.find(phrase) == std::string::npos ? std::nullopt : number_after(notes, notes.find(phrase));
-    if (const auto at = interconnect.find("-GPU"); !stated && at != std::string::npos)
-        stated = number_before(interconnect, at);
+    auto stated = number_after(row.cell("notes"), "gpus_per_node=");
+    if (!stated) stated = number_before(row.cell("interconnect"), "-GPU");
     if (!stated || *stated < 1 || *stated == cluster.gpus_per_node) return;
     if (*stated > cluster.gpus_per_node) {
         assumptions.push_back(fmt::format("nodes of {} GPUs are stated: {} as in {}, whose fabric is not known to reach further",

@@ -1,4 +1,4 @@
-#include "cases/pytorch.h"
+#include "cases/cases.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,7 @@
-// Recorded runs of whole models as cases: which experiment, which inputs, which times.
+// Recorded runs of whole models and of MoE layers as cases: which experiment, which inputs, which times.
 #include <algorithm>
+#include <cstdio>
+#include <filesystem>
 #include <map>
 #include <numeric>
 
@@ -7,7 +9,6 @@
 
 #include "cases/cases.h"
 #include "cases/cluster.h"
-#include "cases/recorded_experiments.h"
 #include "model/errors.h"
 #include "model/keys/keys.h"
 #include "model/records/provenance.h"
@@ -54,11 +55,12 @@ void take(RecordedRun& run, const Sample& s) {
         run.samples[id][s.step] = s.value;
 }
 
-std::vector<RecordedRun> runs_of(const std::vector<Sample>& samples) {
+// In the order of their first rows: those of MoE layers by themselves, or of whole models.
+std::vector<RecordedRun> runs_of(const std::vector<Sample>& samples, bool layers) {
     std::vector<RecordedRun> runs;
     std::map<std::string, std::size_t> index;
     for (const Sample& s : samples) {
-        if (s.model.starts_with("moe_layer")) continue;
+        if (s.model.starts_with("moe_layer") != layers) continue;
         const auto [at, fresh] = index.emplace(s.run_id, runs.size());
         if (fresh) runs.emplace_back().first = &s;
         take(runs[at->second], s);
@@ -184,11 +186,71 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
     return found;
 }
 
-Comparison refused(const RecordedRun& run, const std::string& why) {
+// "moe_layer-1024x4096-fp16-8192-top2" states the shape: hidden x ffn, dtype, tokens of a rank, top-k.
+std::vector<Override> shape_of(const std::string& model) {
+    if (model == "moe_layer" || model.starts_with("moe_layer_")) return {};  // as the preset says
+    int hidden = 0, ffn = 0, tokens = 0, top_k = 0, end = 0;
+    char dtype[16] = {};
+    const int read = std::sscanf(model.c_str(), "moe_layer-%9dx%9d-%15[a-z0-9]-%9d-top%9d%n", &hidden, &ffn, dtype,
+                                 &tokens, &top_k, &end);
+    if (read != 5 || static_cast<std::size_t>(end) != model.size())
+        throw ConfigError("model \"" + model +
+                          "\" states no shape; expected moe_layer or moe_layer-HIDDENxFFN-DTYPE-TOKENS-topK");
+    return {{"workload.hidden", std::to_string(hidden)},
+            {"workload.ffn", std::to_string(ffn)},
+            {"workload.dtype", dtype},
+            {"workload.seq", std::to_string(tokens)},
+            {"parallelism.micro_batch", "1"},
+            {"workload.moe.top_k", std::to_string(top_k)}};
+}
+
+// The routing file of a run that recorded its routing, or "". Rows of single ranks say that it did.
+std::string recorded_routing(const RecordedRun& run, const std::vector<Sample>& samples, const std::string& folder) {
+    const Sample& first = *run.first;
+    const auto of_rank = [&](const Sample& s) { return s.run_id == first.run_id && s.rank >= 0; };
+    if (folder.empty() || std::ranges::none_of(samples, of_rank)) return "";
+    for (const auto& name : {first.run_id, fmt::format("{}_{}", first.system, first.experts)})
+        if (const auto path = std::filesystem::path(folder) / (name + ".csv"); std::filesystem::is_regular_file(path)) return path.string();
+    return "";
+}
+
+Case case_of_layer(const RecordedRun& run, const std::string& routing_file, const std::string& cluster) {
+    const Sample& first = *run.first;
+    const auto time = [&](const char* phase) { return measured(run, {phase, -1}, {}, false); };
+    const auto step = time("step");
+    if (!step) throw ConfigError("has no rows of phase step and rank -1");
+    Case result;
+    result.source = "measurements";
+    result.case_id = first.run_id;
+    result.series = first.system;
+    result.x = first.experts;
+    result.measured_step = *step;
+    for (const auto& [at, row] : run.step_rows) result.rows.push_back(row);
+    result.measured_forward = time("forward");
+    result.measured_backward = time("backward");
+    auto overrides = shape_of(first.model);
+    overrides.push_back({"workload.moe.experts", std::to_string(first.experts)});
+    const std::string preset = "moe_layer_" + first.system;
+    add_machine(cluster, read_experiment(preset).cluster, first.ranks, overrides, result.assumptions);
+    const std::string ranks = std::to_string(std::max(1, first.ranks));
+    for (const char* key : {"parallelism.dp", "parallelism.ep"})
+        if (first.ranks > 0) overrides.push_back({key, ranks});
+    if (!routing_file.empty()) {
+        overrides.push_back({"routing.file", routing_file});
+    } else {
+        overrides.push_back({"routing.kind", "random-gate"});
+        overrides.push_back({"routing.draws", "200"});
+        result.assumptions.push_back("routing not recorded: random-gate, 200 draws");
+    }
+    result.experiment = read_experiment(preset, overrides);
+    return result;
+}
+
+Comparison refused(const RecordedRun& run, const std::string& series, const std::string& why) {
     Comparison comparison;
     comparison.what.source = "measurements";
     comparison.what.case_id = run.first->run_id;
-    comparison.what.series = run.first->model;
+    comparison.what.series = series;
     if (const auto step = measured(run, {"step", -1}, {}, false)) comparison.what.measured_step = *step;
     comparison.refused_because = "run " + run.first->run_id + ": " + why;
     return comparison;
@@ -198,7 +260,7 @@ Comparison refused(const RecordedRun& run, const std::string& why) {
 
 std::vector<Comparison> comparisons_of_recorded(const std::vector<Sample>& samples, const std::string& cluster) {
     std::vector<Comparison> found;
-    const std::vector<RecordedRun> runs = runs_of(samples);
+    const std::vector<RecordedRun> runs = runs_of(samples, false);
     if (runs.empty()) return found;
     const std::vector<RecordedExperiment> known = recorded_experiments();
     for (const RecordedRun& run : runs) {
@@ -210,7 +272,20 @@ std::vector<Comparison> comparisons_of_recorded(const std::vector<Sample>& sampl
             for (const StepGroup& group : groups_of(run, from))
                 found.push_back({case_of_group(run, group, preset, cluster, chosen), {}, {}, {}});
         } catch (const ConfigError& error) {
-            found.push_back(refused(run, error.what()));
+            found.push_back(refused(run, run.first->model, error.what()));
+        }
+    }
+    return found;
+}
+
+std::vector<Comparison> comparisons_of_layers(const std::vector<Sample>& samples, const std::string& routing_folder,
+                                              const std::string& cluster) {
+    std::vector<Comparison> found;
+    for (const RecordedRun& run : runs_of(samples, true)) {
+        try {
+            found.push_back({case_of_layer(run, recorded_routing(run, samples, routing_folder), cluster), {}, {}, {}});
+        } catch (const ConfigError& error) {
+            found.push_back(refused(run, run.first->system, error.what()));
         }
     }
     return found;

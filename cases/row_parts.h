@@ -18,6 +18,12 @@ namespace stepcast {
 // state from its framework, each listed among the assumptions. Throws ConfigError, column first.
 Case transformer_case(const CaseRow& row, const std::string& named, Shelf& shelf);
 
+// The parts of a case that stand in columns of their own: source, id and series; the measured step and its passes; cells that
+// say of themselves that they are assumed.
+void name_after(const CaseRow& row, Case& result);
+void take_measured(const CaseRow& row, Case& result);
+void add_assumed(const CaseRow& row, std::vector<std::string>& assumptions);
+
 // case_of() with clusters already read.
 Case case_of(const CaseRow& row, const std::string& cluster, Shelf& shelf);
 
@@ -58,16 +64,7 @@ void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::str
 // The element type that a row's precision column names.
 
 // Of the operands of matrix products: "fp8 current scaling", "FP8-MX", "float8 (linears)" -> fp8; "NVFP4" -> fp4; "16-mixed"
-// -> fp16. Empty where the text names none.
-std::optional<Dtype> dtype_in(const std::string& precision);
-
-// Rows of one feed-forward layer with or without experts, trained by itself.
-
-// The model's name begins with "single-moe-layer".
-bool is_single_layer(const CaseRow& row);
-
-// `mbs` samples of `seq` tokens through experts of width `ffn` (capacity factor 1), or through one dense block of that width.
-// Throws ConfigError for dispatch by products with one-hot masks, whose cost grows with the square of the tokens.
-Case single_layer_case(const CaseRow& row, const std::string& cluster, Shelf& shelf);
+// -> fp16. Throws ConfigError where the text names none.
+Dtype dtype_in(const CaseRow& row);
 
 }  // namespace stepcast

@@ -15,18 +15,6 @@ namespace {
 
 using Assumptions = std::vector<std::string>;
 
-bool stated_on(const CaseRow& row) {
-    const auto& text = row.cell("sp");
-    const auto word = first_word(text);
-    const auto lower = lower_case(word);
-    for (const char* yes : {"on", "yes", "true", "1"})
-        if (lower == yes) return true;
-    for (const char* no : {"off", "no", "false", "0", "none"})
-        if (lower == no) return false;
-    if (!states(row, "sp")) return false;
-    throw ConfigError("sp: \"" + text + "\" is neither on nor off");
-}
-
 // Sends between stages overlap only where stages are interleaved (Megatron-Core's overlap_p2p_comm): chunks of four layers or
 // the next number that divides a stage.
 int chunks_unstated(const CaseRow& row, const Framework& f, const Workload& w, const Parallelism& p) {
@@ -56,7 +44,7 @@ void set_degrees(const CaseRow& row, int ranks, const Framework& f, const Worklo
         assumptions.push_back(fmt::format("vp {} without pipeline stages: 1", p.vp));
         p.vp = 1;
     }
-    p.sequence_parallel = stated_on(row) && p.tp > 1;
+    p.sequence_parallel = is_on(row, "sp") && p.tp > 1;
     if (!states(row, "sp") && p.tp > 1) assumptions.push_back("sp not stated: off");
 }
 
@@ -65,8 +53,7 @@ void set_degrees(const CaseRow& row, int ranks, const Framework& f, const Worklo
 void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumptions) {
     const auto text = lower_case(row.cell("zero"));
     const auto shard_in = [](const std::string& where) {
-        const auto at = lower_case(where).find("fsdp group ");
-        return at == std::string::npos ? 0 : count_of(number_after(where, at).value_or(0));
+        return count_of(number_after(lower_case(where), "fsdp group ").value_or(0));
     };
     // A stage of its own, or after the word ("ZeRO-3", "zero stage 1").
     const auto named = text.find("zero");
@@ -111,12 +98,7 @@ std::optional<Recomputed> recomputed_modules(const std::string& text, const Work
     const double dense = w.moe.experts > 0 ? static_cast<double>(w.moe.dense_layers) / w.layers : 1;
     Recomputed again;
     double& share = again.share;
-    std::string word;
-    for (const char c : text.substr(0, text.find('(')) + ",") {
-        if (c != ',' && c != ' ' && c != '+' && c != ';') {
-            word += c;
-            continue;
-        }
+    for (const std::string& word : words_of(text.substr(0, text.find('(')), ", +;"))
         if (word == "mlp")
             share = std::max(share, dense * block / (attention + block));
         else if (word == "moe")
@@ -127,10 +109,8 @@ std::optional<Recomputed> recomputed_modules(const std::string& text, const Work
             again.modules += 2;
         else if (word == "moe_act" || word == "act" || word == "mla_up_proj" || word == "core_attn")
             again.modules += 1;
-        else if (word != "modules" && !word.empty())
+        else if (word != "modules")
             return std::nullopt;
-        word.clear();
-    }
     return again;
 }
 

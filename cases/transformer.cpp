@@ -54,22 +54,16 @@ Dtype dtype_of(const CaseRow& row, Assumptions& assumptions) {
         assumptions.push_back("precision not stated: " + std::string(to_string(usual)));
         return usual;
     }
-    if (const auto dtype = dtype_in(row.cell("precision"))) return *dtype;
-    throw ConfigError("precision: \"" + row.cell("precision") +
-                      "\" names no dtype that is modelled; expected fp32, tf32, fp16, bf16, fp8 or fp4");
+    return dtype_in(row);
 }
 
 // "1 dense layer of the 4", "first 3 layers dense (ffn 18432)", "shared expert width 3072".
 void read_expert_notes(const std::string& notes, Workload& w) {
-    if (const auto at = notes.find(" dense layer"); at != std::string::npos)
-        if (const auto n = number_before(notes, at)) w.moe.dense_layers = count_of(*n);
-    if (const auto at = notes.find(" layers dense (ffn "); at != std::string::npos)
-        if (const auto n = number_before(notes, at)) w.moe.dense_layers = count_of(*n);
+    for (const char* phrase : {" dense layer", " layers dense (ffn "})
+        if (const auto n = number_before(notes, phrase)) w.moe.dense_layers = count_of(*n);
     if (contains(notes, "first layer dense")) w.moe.dense_layers = 1;
-    if (const auto at = notes.find("dense (ffn "); at != std::string::npos)
-        if (const auto n = number_after(notes, at)) w.ffn = count_of(*n);
-    if (const auto at = notes.find("shared expert width "); at != std::string::npos)
-        if (const auto n = number_after(notes, at)) w.moe.shared_ffn = count_of(*n);
+    if (const auto n = number_after(notes, "dense (ffn ")) w.ffn = count_of(*n);
+    if (const auto n = number_after(notes, "shared expert width ")) w.moe.shared_ffn = count_of(*n);
 }
 
 void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w, Assumptions& assumptions) {
@@ -98,9 +92,7 @@ void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w, As
 // Rows may state the parameter count: where learned positions and biases do not make it, attention biases (ALiBi) and
 // bare layers may (arXiv 2108.12409; MPT's model card).
 void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assumptions) {
-    const auto& notes = row.cell("notes");
-    const auto at = notes.find("params ");
-    const auto stated = at == std::string::npos ? std::nullopt : number_after(notes, at);
+    const auto stated = number_after(row.cell("notes"), "params ");
     if (!stated || count_parameters(w).total() == *stated) return;
     for (const auto positions : {Positions::learned, Positions::none})
         for (const bool biases : {true, false}) {
@@ -263,9 +255,7 @@ CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions)
 Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf& shelf) {
     Case result;
     const CaseRow row = completed(table_row, shelf, result.assumptions);
-    result.source = row.cell("source");
-    result.case_id = row.cell("case_id").empty() ? fmt::format("line {}", row.line) : row.cell("case_id");
-    result.series = row.cell("model");
+    name_after(row, result);
     auto& said = result.assumptions;
     Experiment& e = result.experiment;
     e.name = result.case_id;
@@ -283,12 +273,9 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     set_routing(row, e, said);
     e.readings = readings_of_row(row, e);
     check_experiment(e);
-    result.measured_step = measured_step(row);
+    take_measured(row, result);
     result.measured_peak = measured_peak(row);
-    if (!row.cell("forward_s").empty()) result.measured_forward = seconds_in(row, "forward_s");
-    if (!row.cell("backward_s").empty()) result.measured_backward = seconds_in(row, "backward_s");
-    for (const auto& [column, text] : row.cells)
-        if (contains(text, "(assumed") && column != "notes") said.push_back(column + ": " + text);
+    add_assumed(row, said);
     return result;
 }
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "model/records/measurements.h"
 #include "reports/text.h"
 
@@ -150,6 +151,136 @@ std::string inside_count_text(const CompareSummary& s) {
     if (s.with_interval < s.predicted)
         text += fmt::format(" ({} more without an interval)", s.predicted - s.with_interval);
     return text;
+}
+
+// Regret of the best mapping as predicted.
+
+namespace {
+
+struct Mapping {
+    const Parallelism* parallelism;
+    Seconds predicted, measured;  // sums over its rows
+    int rows = 0;
+};
+
+struct Job {
+    const Case* first;
+    std::vector<Mapping> mappings;
+};
+
+
+bool same_job(const Case& a, const Case& b) {
+    const Experiment &x = a.experiment, &y = b.experiment;
+    return a.source == b.source && x.workload == y.workload && x.cluster.gpu.name == y.cluster.gpu.name &&
+           rank_count(x.cluster) == rank_count(y.cluster) && sequences_of_step(x.parallelism) == sequences_of_step(y.parallelism);
+}
+
+void add(Job& job, const Comparison& c) {
+    const Parallelism& p = c.what.experiment.parallelism;
+    auto at = std::ranges::find_if(job.mappings, [&](const Mapping& m) { return *m.parallelism == p; });
+    if (at == job.mappings.end()) at = job.mappings.insert(at, {&p, Seconds(0), Seconds(0), 0});
+    at->predicted += c.forecast->step.p50;
+    at->measured += c.what.measured_step;
+    ++at->rows;
+}
+
+Decision decision_of(const Job& job) {
+    const Experiment& e = job.first->experiment;
+    Decision d{
+        job.first->source, e.workload.name, rank_count(e.cluster), static_cast<int>(job.mappings.size()), {}, {}};
+    const auto predicted = [](const Mapping& m) { return m.predicted / m.rows; };
+    const auto measured = [](const Mapping& m) { return m.measured / m.rows; };
+    d.best = measured(*std::ranges::min_element(job.mappings, {}, measured));
+    const Seconds least = predicted(*std::ranges::min_element(job.mappings, {}, predicted));
+    for (const Mapping& m : job.mappings)
+        if (predicted(m) == least) d.chosen = std::max(d.chosen, measured(m));
+    return d;
+}
+
+}  // namespace
+
+double regret(const Decision& decision) { return decision.chosen / decision.best - 1; }
+
+std::vector<Decision> decisions_of(const std::vector<Comparison>& comparisons) {
+    std::vector<Job> jobs;
+    for (const Comparison& c : comparisons) {
+        if (!c.forecast) continue;
+        auto at = std::ranges::find_if(jobs, [&](const Job& job) { return same_job(*job.first, c.what); });
+        if (at == jobs.end()) at = jobs.insert(at, {&c.what, {}});
+        add(*at, c);
+    }
+    std::vector<Decision> decisions;
+    for (const Job& job : jobs)
+        if (job.mappings.size() > 1) decisions.push_back(decision_of(job));
+    return decisions;
+}
+
+// The times of a recorded run next to its step, against what was predicted for them.
+
+namespace {
+
+std::optional<Seconds> of_phase(const Forecast& f, std::string_view name) {
+    if (name == "forward") return f.forward.p50;
+    if (name == "backward") return f.backward.p50;
+    if (name == "gradient_sync") return f.gradient_sync.p50;
+    if (name == "optimizer") return f.optimizer.p50;
+    return std::nullopt;
+}
+
+// "lm_head.forward" is the kernels of that name in that phase, "lm_head" those of all phases.
+struct KernelName {
+    std::string kernel;
+    std::optional<Phase> phase;
+};
+KernelName kernel_name(const std::string& name) {
+    for (const Phase phase : {Phase::forward, Phase::backward, Phase::gradient_sync, Phase::optimizer}) {
+        const std::string ending = "." + std::string(to_string(phase));
+        if (name.ends_with(ending)) return {name.substr(0, name.size() - ending.size()), phase};
+    }
+    return {name, std::nullopt};
+}
+
+// Of one rank, or (-1) of the rank that takes longest.
+std::optional<Seconds> of_kernels(const Forecast& f, const Recorded& recorded, const MeasuredPhase& measured) {
+    const KernelName wanted = kernel_name(measured.name);
+    const std::vector<std::string> names =
+        wanted.kernel == "timed" ? words_of(recorded.timed) : std::vector<std::string>{wanted.kernel};
+    std::map<int, Seconds> by_rank;
+    for (const KernelTime& k : f.kernels)
+        if ((!wanted.phase || k.phase == *wanted.phase) && (measured.rank < 0 || k.rank == measured.rank) &&
+            std::find(names.begin(), names.end(), k.name) != names.end())
+            by_rank[k.rank] += k.time;
+    std::optional<Seconds> longest;
+    for (const auto& [rank, time] : by_rank) longest = std::max(longest.value_or(time), time);
+    return longest;
+}
+
+}  // namespace
+
+Seconds predicted_backward(const Comparison& c) {
+    Seconds sum;
+    for (const std::string& name : words_of(c.what.experiment.recorded.backward))
+        if (const auto time = of_phase(*c.forecast, name)) sum += *time;
+    return sum;
+}
+
+std::vector<PhaseComparison> phase_comparisons(const Comparison& c) {
+    std::vector<PhaseComparison> found;
+    if (!c.forecast) return found;
+    for (const MeasuredPhase& measured : c.what.measured_phases) {
+        auto predicted = measured.rank < 0 ? of_phase(*c.forecast, measured.name) : std::nullopt;
+        if (!predicted) predicted = of_kernels(*c.forecast, c.what.experiment.recorded, measured);
+        if (predicted) found.push_back({measured.name, measured.rank, measured.time, *predicted});
+    }
+    return found;
+}
+
+std::optional<double> series_inside(const Comparison& c) {
+    if (!c.forecast || c.what.recorded_steps.empty()) return std::nullopt;
+    const Interval& step = c.forecast->step;
+    const auto inside = std::count_if(c.what.recorded_steps.begin(), c.what.recorded_steps.end(),
+                                      [&](Seconds s) { return step.p10 <= s && s <= step.p90; });
+    return static_cast<double>(inside) / static_cast<double>(c.what.recorded_steps.size());
 }
 
 }  // namespace stepcast

@@ -2,15 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 
 #include <fmt/format.h>
 
+#include "model/graph/task_graph.h"
 #include "reports/text.h"
 
 namespace stepcast {
 namespace {
 
-constexpr std::size_t shown_parameters = 12, shown_uncertainties = 5;
+constexpr std::ptrdiff_t shown_parameters = 12, shown_uncertainties = 5;
 
 double share_of(Seconds time, Seconds whole) { return whole > Seconds(0) ? time / whole : 0; }
 
@@ -72,12 +74,9 @@ Cell change_cell(Seconds change, Seconds step) {
 Table elasticity_table(const Explanation& x) {
     Table table{"", {{fmt::format("{:.0f} % more of", 100 * x.change), 40, true}, {"now", 17}, {"changes the step", 15},
                      {"along the path", 17}}, {}};
-    for (std::size_t i = 0; i < std::min(shown_parameters, x.elasticities.size()); ++i) {
-        const Elasticity& e = x.elasticities[i];
+    for (const Elasticity& e : x.elasticities | std::views::take(shown_parameters))
         table.rows.push_back({{e.key}, {e.value}, change_cell(e.simulated, x.step), change_cell(e.along_path, x.step)});
-    }
-    const std::size_t hidden = x.elasticities.size() - std::min(shown_parameters, x.elasticities.size());
-    table.below = fmt::format("{} more change it by less, {} not at all", hidden, x.without_effect.size());
+    table.below = fmt::format("{} more change it by less, {} not at all", x.elasticities.size() - table.rows.size(), x.without_effect.size());
     return table;
 }
 
@@ -92,11 +91,9 @@ std::string source_text(Uncertainty::Source source) {
 
 Table uncertainty_table(const Explanation& x) {
     Table table{"", {{"uncertain", 40, true}, {"now", 13}, {"known", 15}, {"+-", 7}, {"step +-", 13}, {"variance", 9}}, {}};
-    for (std::size_t i = 0; i < std::min(shown_uncertainties, x.uncertainties.size()); ++i) {
-        const Uncertainty& u = x.uncertainties[i];
+    for (const Uncertainty& u : x.uncertainties | std::views::take(shown_uncertainties))
         table.rows.push_back({{u.key}, {u.value}, {source_text(u.source)}, percent_cell(u.relative_error), time_cell(u.widening),
                               percent_cell(u.share)});
-    }
     table.below = fmt::format("all {} together: step +- {} ({}), one standard deviation", x.uncertainties.size(),
                               time_text(x.uncertainty), percent_text(share_of(x.uncertainty, x.step)));
     return table;
@@ -128,6 +125,41 @@ std::string explanation_table(const Explanation& x) {
         text += text_of(table);
     }
     return text + (x.uncertainties.empty() ? "\nmeasure this next: nothing, no parameter of this step is uncertain\n" : "");
+}
+
+std::string attribution_sentence(const ErrorAttribution& a) {
+    return fmt::format("cost error {}, schedule error {}", signed_percent_text(cost_error(a)),
+                       signed_percent_text(schedule_error(a)));
+}
+
+std::string attribution_table(const std::string& name, const ErrorAttribution& a) {
+    std::string text =
+        wrapped(fmt::format("{}: {} (with the measured duration of every task the simulated step is {}; "
+                            "measured {})",
+                            name, attribution_sentence(a), time_text(a.replayed), time_text(a.measured)));
+    Table table{"", {{"kind, phase (slowest rank)", 34, true}, {"measured", 11}, {"predicted", 11}, {"error", 8}, {"of the step", 12}}, {}};
+    for (const KindError& k : a.kinds)
+        table.rows.push_back({{fmt::format("{}, {}", k.kind, to_string(k.phase))}, time_cell(k.measured), time_cell(k.predicted),
+                              error_cell(k.predicted, k.measured), signed_percent_cell(k.effect / a.measured)});
+    return text + text_of(table);
+}
+
+std::string traced_table(const TracedStep& step) {
+    Table table{"", {{"rank", 6, true}, {"GPU, traced", 12}, {"predicted", 12}, {"error", 8}, {"exposed", 12}, {"predicted", 12}, {"error", 8}}, {}};
+    TracedRank sum;
+    for (const TracedRank& r : step.ranks) {
+        table.rows.push_back({{std::to_string(r.rank)}, time_cell(r.measured_span), time_cell(r.predicted_span),
+                              error_cell(r.predicted_span, r.measured_span), time_cell(r.measured_exposed),
+                              time_cell(r.predicted_exposed), error_cell(r.predicted_exposed, r.measured_exposed)});
+        sum.measured_exposed += r.measured_exposed;
+        sum.predicted_exposed += r.predicted_exposed;
+    }
+    if (step.ranks.size() > 1)
+        table.rows.push_back({{"all"}, {}, {}, {}, time_cell(sum.measured_exposed), time_cell(sum.predicted_exposed),
+                              error_cell(sum.predicted_exposed, sum.measured_exposed)});
+    std::string text = text_of(table);
+    for (const std::string& note : step.notes) text += note + "\n";
+    return text + "\n" + attribution_table(step.name, step.error);
 }
 
 }  // namespace stepcast

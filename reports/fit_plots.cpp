@@ -27,16 +27,9 @@ void plot_fit(const std::string& title, const std::vector<CaseResult>& points, c
     std::map<std::string, std::vector<CaseResult>> series;
     for (const CaseResult& point : points) series[point.kind].push_back(point);
     Plot plot;
-    std::size_t index = 0;
-    for (auto& [kind, members] : series) {
-        std::ranges::sort(members, {}, &CaseResult::fitted);
-        plot.add_block(fmt::format("data{}", index), members, [](const CaseResult& p) {
-            return fmt::format("{:.6g} {:.6g}\n", 1e6 * p.fitted.si(), p.fitted / p.measured);
-        });
-        plot.add(fmt::format("$data{} using 1:2 with points pt {} ps 0.6 lc rgb '{}'", index, point_type(index),
-                                    colour(index)), kind);
-        ++index;
-    }
+    for (auto& [kind, members] : series) std::ranges::sort(members, {}, &CaseResult::fitted);
+    plot.add_series("data", series, [](const CaseResult& p) { return fmt::format("{:.6g} {:.6g}\n", 1e6 * p.fitted.si(), p.fitted / p.measured); },
+                    {"$data{0} using 1:2 with points pt {2} ps 0.6 lc rgb '{1}'"}, [](const std::string& kind, const auto&) { return kind; });
     plot.add("1 with lines lc rgb '#555555' dt 2");
     plot.draw(title + ": fitted law against measurement", words(points, cluster), "",
               "set logscale xy\nset xlabel 'fitted time (us)'\nset ylabel 'fitted over measured'\n"

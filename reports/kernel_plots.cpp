@@ -18,25 +18,27 @@ using Series = std::map<std::string, Rows>;
 
 constexpr std::size_t most_series = colours.size();  // one colour each
 
-Series series_of(const Rows& rows, const std::function<std::string(const KernelComparison&)>& name) {
+// The largest series where there are more than colours, and of how many rows they are.
+struct Shown {
+    Series series;
+    std::string rows;
+};
+Shown shown_of(const Rows& rows, const std::function<std::string(const KernelComparison&)>& name) {
     Series series;
     for (const KernelComparison& k : rows) series[name(k)].push_back(k);
-    return series;
-}
-
-// The largest series where there are more than colours; the rows of the others are added to `left_out`.
-Series shown(Series series, std::size_t& left_out) {
+    std::size_t left_out = 0;
     while (series.size() > most_series) {
         const auto smallest = std::ranges::min_element(series, {}, [](const auto& one) { return one.second.size(); });
         left_out += smallest->second.size();
         series.erase(smallest);
     }
-    return series;
+    return {series, left_out == 0 ? fmt::format("{} rows", rows.size())
+                                  : fmt::format("only {} of {} rows (more series than colours)", rows.size() - left_out, rows.size())};
 }
 
-std::string rows_text(std::size_t rows, std::size_t left_out) {
-    return left_out == 0 ? fmt::format("{} rows", rows)
-                         : fmt::format("only {} of {} rows (more series than colours)", rows - left_out, rows);
+std::string label_with_error(const std::string& name, const Rows& rows) {
+    const KernelSummary s = kernel_summary_of(rows);
+    return fmt::format("{}: {} rows, median error {}", name, s.rows, percent_text(s.median_ape));
 }
 
 std::string clusters_of(const Rows& rows) {
@@ -55,8 +57,7 @@ PlotRange range_of(const Rows& rows, const std::function<double(const KernelComp
 }
 
 void plot_errors(const Rows& rows, const std::string& title, const std::string& path) {
-    std::size_t left_out = 0;
-    const Series series = shown(series_of(rows, [](const auto& k) { return k.kind; }), left_out);
+    const auto [series, count] = shown_of(rows, &KernelComparison::kind);
     const auto us = [](const KernelComparison& k) { return 1e6 * k.measured.si(); };
     const auto wide = [](const KernelComparison& k) {
         return k.predicted > 2 * k.measured || k.measured > 2 * k.predicted;
@@ -68,22 +69,18 @@ void plot_errors(const Rows& rows, const std::string& title, const std::string& 
     Plot plot{.parts = {"'+' using 1:(0.9):(1.1) with filledcurves lc '#efefef'",
                         "'+' using 1:(0.95):(1.05) with filledcurves lc '#dadada'", "1 with lines lc '#333333' lw 0.8"},
               .labels = {"within 10 %", "within 5 %", ""}};
-    std::size_t i = 0;
-    for (const auto& [kind, members] : series) {
+    for (std::size_t i = 0; const auto& [kind, members] : series) {
         for (const bool fitted : {true, false})
             plot.add_block(fmt::format("{}{}", fitted ? "fitted" : "other", i), members, [&](const KernelComparison& k) {
                 return (k.evidence == Evidence::fitted) == fitted ? fmt::format("{:.6g} {:.6g}\n", us(k), ratio(k)) : "";
             });
-        plot.add(fmt::format("$fitted{} using 1:2 with points pt 6 ps 0.5 lw 0.6 lc '{}'", i, colour(i)));
-        const KernelSummary s = kernel_summary_of(members);
-        plot.add(fmt::format("$other{} using 1:2 with points pt 7 ps 0.6 lc '{}'", i, colour(i)),
-                 fmt::format("{}: {} rows, median error {}", kind, s.rows, percent_text(s.median_ape)));
-        ++i;
+        plot.add_parts(i++, {"$fitted{0} using 1:2 with points pt 6 ps 0.5 lw 0.6 lc '{1}'", "$other{0} using 1:2 with points pt 7 ps 0.6 lc '{1}'"},
+                       label_with_error(kind, members));
     }
     plot.add("NaN with lines lc '#ffffff'", "hollow: fitted on; full: not");
     const KernelSummary all = kernel_summary_of(rows);
     const PlotRange axis = range_of(rows, us);
-    plot.draw(title + ": error of kernels and collectives, " + rows_text(rows.size(), left_out),
+    plot.draw(title + ": error of kernels and collectives, " + count,
               fmt::format("median error {}, mean {}, bias {}, worst {}; errors beyond the picture at its edge",
                           percent_text(all.median_ape), percent_text(all.mape), signed_percent_text(all.bias),
                           signed_percent_text(all.worst)),
@@ -102,20 +99,15 @@ bool plot_roofline(const Rows& all, const std::string& title, const std::string&
     if (rows.empty()) return false;
     const auto intensity = [](const KernelComparison& k) { return (k.work / k.peak) / (k.bytes / k.bandwidth); };
     const auto rate = [](const KernelComparison& k) { return (k.work / k.peak) / k.measured; };
-    std::size_t left_out = 0;
-    const Series series = shown(
-        series_of(rows, [](const auto& k) { return fmt::format("{}, {} {}", k.device, k.kind, k.dtype); }), left_out);
+    const auto [series, count] = shown_of(rows, [](const auto& k) { return fmt::format("{}, {} {}", k.device, k.kind, k.dtype); });
     const PlotRange across = range_of(rows, intensity);
     PlotRange up = range_of(rows, rate);
     up.high = std::max(1.3, up.high);
     Plot plot{.parts = {"(x < 1 ? x : 1) with lines lc '#333333' lw 1.6"}, .labels = {"datasheet roof"}};
-    std::size_t i = 0;
-    for (const auto& [name, members] : series) {
-        plot.add_block(fmt::format("roof{}", i), members, [&](const auto& k) { return fmt::format("{:.6g} {:.6g}\n", intensity(k), rate(k)); });
-        plot.add(fmt::format("$roof{} using 1:2 with points pt {} ps 0.6 lc '{}'", i, point_type(i), colour(i)), fmt::format("{}: {} rows", name, members.size()));
-        ++i;
-    }
-    plot.draw(title + ": roofline, " + rows_text(rows.size(), left_out),
+    plot.add_series("roof", series, [&](const auto& k) { return fmt::format("{:.6g} {:.6g}\n", intensity(k), rate(k)); },
+                    {"$roof{0} using 1:2 with points pt {2} ps 0.6 lc '{1}'"},
+                    [](const std::string& name, const Rows& members) { return fmt::format("{}: {} rows", name, members.size()); });
+    plot.draw(title + ": roofline, " + count,
               "points: measured; work over the datasheet's peak of the dtype, operands read and written once", clusters_of(rows),
               fmt::format(
         "set xlabel 'arithmetic intensity over the ridge of the roof'\nset ylabel 'share of the "
@@ -126,27 +118,24 @@ bool plot_roofline(const Rows& all, const std::string& title, const std::string&
 
 void plot_bus_bandwidth(const Rows& rows, const std::string& device, const std::string& title,
                         const std::string& path) {
-    std::size_t left_out = 0;
-    Series series =
-        shown(series_of(rows, [](const auto& k) { return fmt::format("{}, {} ranks", k.kind, k.ranks); }), left_out);
+    auto [series, count] = shown_of(rows, [](const auto& k) { return fmt::format("{}, {} ranks", k.kind, k.ranks); });
     const auto rate = [](const KernelComparison& k, Seconds time) {
         return 1e-9 * k.bus_factor * k.bytes.si() / time.si();
     };
     Plot plot;
-    std::size_t i = 0;
     PlotRange up;
-    for (auto& [name, members] : series) {
-        std::ranges::stable_sort(members, {}, &KernelComparison::bytes);
-        plot.add_block(fmt::format("bus{}", i), members, [&](const KernelComparison& k) {
-            for (const Seconds time : {k.measured, k.predicted}) up.add(rate(k, time));
-            return fmt::format("{:.9g} {:.6g} {:.6g}\n", k.bytes.si(), rate(k, k.measured), rate(k, k.predicted));
-        });
-        plot.add(fmt::format("$bus{} using 1:3 smooth unique with lines lw 1.6 lc '{}'", i, colour(i)));
-        plot.add(fmt::format("$bus{} using 1:2 with points pt {} ps 1.1 lc '{}'", i, point_type(i), colour(i)), fmt::format("{}: median error {}", name, percent_text(kernel_summary_of(members).median_ape)));
-        ++i;
-    }
+    for (auto& [name, members] : series) std::ranges::stable_sort(members, {}, &KernelComparison::bytes);
+    const auto line = [&](const KernelComparison& k) {
+        for (const Seconds time : {k.measured, k.predicted}) up.add(rate(k, time));
+        return fmt::format("{:.9g} {:.6g} {:.6g}\n", k.bytes.si(), rate(k, k.measured), rate(k, k.predicted));
+    };
+    plot.add_series("bus", series, line,
+                    {"$bus{0} using 1:3 smooth unique with lines lw 1.6 lc '{1}'", "$bus{0} using 1:2 with points pt {2} ps 1.1 lc '{1}'"},
+                    [](const std::string& name, const Rows& members) {
+                        return fmt::format("{}: median error {}", name, percent_text(kernel_summary_of(members).median_ape));
+                    });
     const PlotRange across = range_of(rows, [](const KernelComparison& k) { return k.bytes.si(); });
-    plot.draw(fmt::format("{}: collectives of {}, {}", title, device, rows_text(rows.size(), left_out)),
+    plot.draw(fmt::format("{}: collectives of {}, {}", title, device, count),
               "points: measured, lines: predicted; bus bandwidth as nccl-tests counts it", clusters_of(rows), fmt::format(
         "set xlabel 'payload'\nset ylabel 'bus bandwidth [GB/s]' offset 0.5\nset logscale xy\nset logscale x 2\nset "
         "xrange [{}:{}]\nset yrange [{}:{}]\n{}{}",
@@ -168,21 +157,16 @@ std::string class_of(const KernelComparison& k) {
 
 // Points on the diagonal are as the law says.
 void plot_times(const Rows& rows, const std::string& title, const std::string& path) {
-    std::size_t left_out = 0;
-    const Series series = shown(series_of(rows, class_of), left_out);
+    const auto [series, count] = shown_of(rows, class_of);
     const auto us = [](Seconds time) { return 1e6 * time.si(); };
     const PlotRange across = range_of(rows, [&](const auto& k) { return us(k.predicted); }),
                     up = range_of(rows, [&](const auto& k) { return us(k.measured); });
     const PlotRange both{std::min(across.low, up.low), std::max(across.high, up.high)};
     Plot plot{.parts = {"'+' using 1:(0.9*$1):(1.1*$1) with filledcurves lc '#dadada'", "x with lines lc '#333333' lw 1.2"},
               .labels = {"within 10 %", "the laws"}};
-    std::size_t i = 0;
-    for (const auto& [name, members] : series) {
-        plot.add_block(fmt::format("times{}", i), members, [&](const auto& k) { return fmt::format("{:.6g} {:.6g}\n", us(k.predicted), us(k.measured)); });
-        plot.add(fmt::format("$times{} using 1:2 with points pt {} ps 0.5 lc '{}'", i, point_type(i), colour(i)), fmt::format("{}: {} rows, median error {}", name, members.size(), percent_text(kernel_summary_of(members).median_ape)));
-        ++i;
-    }
-    plot.draw(title + ": " + rows_text(rows.size(), left_out), "points: measured; the line: as predicted", clusters_of(rows),
+    plot.add_series("times", series, [&](const auto& k) { return fmt::format("{:.6g} {:.6g}\n", us(k.predicted), us(k.measured)); },
+                    {"$times{0} using 1:2 with points pt {2} ps 0.5 lc '{1}'"}, label_with_error);
+    plot.draw(title + ": " + count, "points: measured; the line: as predicted", clusters_of(rows),
               fmt::format("set xlabel 'predicted time [us]'\nset ylabel 'measured time [us]' offset 0.5\nset logscale xy\n"
                           "set xrange [{}:{}]\nset yrange [{}:{}]\nset samples 200\n{}",
                           both.low, both.high, both.low, both.high, log_ticks(both, "xy")),

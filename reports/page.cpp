@@ -1,10 +1,15 @@
 #include "reports/page.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include <fmt/format.h>
 
+#include "model/files/stamp.h"
+#include "reports/page_files.h"
 #include "reports/text.h"
 
 namespace stepcast {
@@ -63,6 +68,203 @@ void write_with_plots(const std::string& folder, Page& page, const std::function
     page.warnings.pop_back();
     add_plots();
     write_both();
+}
+
+// ---- report.html: the template of reports/page/ with the page's values in it
+
+namespace {
+
+// ---- gnuplot's SVG as a part of a page
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+    std::string out;
+    std::size_t at = 0;
+    for (std::size_t found; (found = text.find(from, at)) != std::string::npos; at = found + from.size())
+        out.append(text, at, found - at).append(to);
+    text = out.append(text, at);
+}
+
+// The same picture has the same names, whoever writes it when.
+std::string name_of(std::string_view svg) {
+    return fmt::format("p{:08x}-", fnv1a(svg) & 0xffffffffU);
+}
+
+// What reports/plot_frame.cpp and the plots draw their frames in, as gnuplot writes it.
+struct Grey {
+    std::array<std::string_view, 4> written;
+    std::string_view variable;
+};
+constexpr std::array<Grey, 6> greys{{{{"black", "rgb(  0,   0,   0)", "rgb(17,17,17)", "rgb( 17,  17,  17)"}, "ink"},
+                                     {{"rgb(51,51,51)", "rgb( 51,  51,  51)"}, "ink"},
+                                     {{"rgb(85,85,85)", "rgb( 85,  85,  85)"}, "grey"},
+                                     {{"rgb(228,228,228)", "rgb(228, 228, 228)", "rgb(204, 204, 204)"}, "grid"},
+                                     {{"rgb(239, 239, 239)"}, "band"},
+                                     {{"rgb(218, 218, 218)"}, "inner-band"}}};
+
+void follow_the_page(std::string& svg) {
+    for (const Grey& grey : greys)
+        for (const std::string_view written : grey.written)
+            if (!written.empty())
+                for (const char quote : {'"', '\''})
+                    replace_all(svg, fmt::format("{0}{1}{0}", quote, written), fmt::format("{0}var(--plot-{1}){0}", quote, grey.variable));
+    replace_all(svg, "stroke='rgb(255, 255, 255)'", "stroke='var(--plot-ground)'");
+    for (const char* mark : {"color='#FFFFFF'", "color=\"#FFFFFF\""}) replace_all(svg, mark, "color='var(--plot-ground)'");  // open marks
+    replace_all(svg, "height=\"1000\" fill=\"#ffffff\"", "height=\"1000\" fill=\"none\"");
+}
+
+void name_apart(std::string& svg, const std::string& name) {
+    for (const char* before : {" id='", " id=\"", "href='#", "href=\"#", "url(#"})
+        replace_all(svg, before, before + name);
+}
+
+// From `begin` to and with `end`, once.
+void cut(std::string& text, std::string_view begin, std::string_view end) {
+    const std::size_t from = text.find(begin), to = from == std::string::npos ? from : text.find(end, from);
+    if (to != std::string::npos) text.erase(from, to + end.size() - from);
+}
+
+}  // namespace
+
+std::string inline_svg(std::string_view svg, std::string_view label) {
+    const std::size_t root = svg.find("<svg"), inside = root == std::string_view::npos ? root : svg.find('>', root);
+    if (inside == std::string_view::npos) return "";
+    std::string picture(svg.substr(inside + 1));
+    cut(picture, "<title>", "</title>");
+    cut(picture, "<desc>", "</desc>");
+    follow_the_page(picture);
+    name_apart(picture, name_of(svg));
+    return fmt::format("<svg class=\"plot\" viewBox=\"0 0 1600 1000\" role=\"img\" aria-label=\"{}\">", html_text(label)) + picture;
+}
+
+// ---- the page
+
+namespace {
+
+struct Word {
+    const char* name;
+    const char* said;  // for who does not see the colour
+};
+Word word_of(Tone tone) {
+    switch (tone) {
+        case Tone::plain: return {"plain", ""};
+        case Tone::good: return {"good", "✓ "};
+        case Tone::doubt: return {"doubt", "△ "};
+        case Tone::bad: return {"bad", "✕ "};
+    }
+    return {"", ""};
+}
+
+std::string list_of(const std::vector<std::string>& sentences) {
+    if (sentences.empty()) return "";
+    std::string text = "<ul>\n";
+    for (const std::string& sentence : sentences) text += "<li>" + html_text(sentence) + "</li>\n";
+    return text + "</ul>\n";
+}
+
+// A sentence of many parts, a line each.
+std::string lines_of(std::string_view text) {
+    std::string lines;
+    for (std::size_t end; (end = text.find("; ")) != std::string_view::npos; text.remove_prefix(end + 2))
+        lines += html_text(text.substr(0, end)) + "<br>";
+    return lines + html_text(text);
+}
+
+std::string facts_of(const std::vector<Fact>& facts, const char* kind, std::string (*shown)(std::string_view) = html_text) {
+    if (facts.empty()) return "";
+    std::string text = fmt::format("<dl class=\"{}\">\n", kind);
+    for (const Fact& fact : facts) {
+        const Word word = word_of(fact.tone);
+        text += fmt::format("<div class=\"{}\"><dt>{}</dt><dd>{}{}</dd></div>\n", word.name, html_text(fact.name), word.said,
+                            shown(fact.text));
+    }
+    return text + "</dl>\n";
+}
+
+// "" where there is no picture: its place stays empty, and a warning of the page says why.
+std::string figure_of(const std::string& folder, const std::string& plot) {
+    const std::string name = std::filesystem::path(plot).stem().string();
+    const auto path = (std::filesystem::path(folder) / plot).replace_extension(".svg");
+    std::ifstream file(path, std::ios::binary);
+    const std::string picture = inline_svg(std::string(std::istreambuf_iterator<char>(file), {}), name);
+    return picture.empty() ? "" : "<figure tabindex=\"0\">" + picture + "</figure>\n";
+}
+
+std::string html_of(const PageSection& section, const std::string& folder) {
+    std::string text;
+    for (const std::string& paragraph : section.paragraphs) text += "<p>" + html_text(paragraph) + "</p>\n";
+    for (const std::string& plot : section.plots) text += figure_of(folder, plot);
+    if (section.tables.size() > 1) text += "<div class=\"tables\">\n";
+    for (const Table& table : section.tables) text += html_of(table);
+    if (section.tables.size() > 1) text += "</div>\n";
+    text += list_of(section.sentences);
+    if (!section.listing.empty()) {
+        std::string lines;
+        for (std::size_t at = 0, end; at < section.listing.size(); at = end + 1) {
+            end = std::min(section.listing.find('\n', at), section.listing.size());
+            lines += html_text(std::string_view(section.listing).substr(at, end - at)) + "\n";
+        }
+        text += "<pre tabindex=\"0\">" + lines + "</pre>\n";
+    }
+    if (text.empty()) return "";  // plots that could not be drawn
+    const std::string title = "<h2>" + html_text(section.title) + "</h2>";
+    return section.is_folded ? "<details><summary>" + title + "</summary>\n" + text + "</details>\n"
+                             : "<section>" + title + "\n" + text + "</section>\n";
+}
+
+// Within a script element nothing may look like its end.
+std::string script_json(const std::string& json) {
+    std::string text;
+    for (const char c : json) text += c == '<' ? "\\u003c" : c == '>' ? "\\u003e" : c == '&' ? "\\u0026" : std::string(1, c);
+    return text;
+}
+
+std::string map_of(const std::string& json) {
+    if (json.empty()) return "";
+    if (page_files::d3.empty())
+        return "<p class=\"note\">This report has no map that answers the mouse: the program was built without d3 (Debian's "
+               "node-d3-scale, node-d3-selection and node-d3-axis).</p>\n";
+    return "<section class=\"map\" hidden><h2>Explore every split</h2><div class=\"map-place\"></div>\n"
+           "<script type=\"application/json\" class=\"map-data\">" + script_json(json) + "</script></section>\n";
+}
+
+std::string chapter_of(const Page& page, const std::string& folder) {
+    std::string text = "<!-- chapter -->\n<article>\n<header><p class=\"kicker\">" + html_text(page.title) + "</p>\n<h1>" +
+                       html_text(page.question) + "</h1></header>\n";
+    text += "<p class=\"answer\"><strong>" + html_text(page.answer) + "</strong> <span>" + html_text(page.answer_note) +
+            "</span></p>\n" + facts_of(page.facts, "facts");
+    if (!page.warnings.empty())
+        text += "<section class=\"warnings\"><h2>Mind this</h2>\n" + list_of(page.warnings) + "</section>\n";
+    text += map_of(page.map);
+    for (const PageSection& section : page.sections) text += html_of(section, folder);
+    if (!page.provenance.empty())
+        text += "<section><h2>Where the numbers come from</h2>\n" + facts_of(page.provenance, "provenance", lines_of) + "</section>\n";
+    return text + "</article>\n<!-- end of chapter -->\n";
+}
+
+std::string scripts_of(const Page& page) {
+    std::string text;
+    if (!page.map.empty() && !page_files::d3.empty())
+        text = fmt::format("<script>\n/*\n{}*/\n{}</script>\n<script>\n{}</script>\n", page_files::d3_licence, page_files::d3,
+                           page_files::map_script);
+    return text + fmt::format("<script>\n{}</script>\n", page_files::script);
+}
+
+}  // namespace
+
+std::string html_of(const Page& page, const std::string& folder) {
+    std::string text;
+    std::string_view rest = page_files::page;
+    for (std::size_t open; (open = rest.find("{{")) != std::string_view::npos;) {
+        const std::size_t close = rest.find("}}", open);
+        const std::string_view name = rest.substr(open + 2, close - open - 2);
+        text += rest.substr(0, open);
+        text += name == "title"     ? html_text(page.title)
+                : name == "style"   ? std::string(page_files::style)
+                : name == "chapter" ? chapter_of(page, folder)
+                                    : scripts_of(page);
+        rest.remove_prefix(close + 2);
+    }
+    return text + std::string(rest);
 }
 
 }  // namespace stepcast

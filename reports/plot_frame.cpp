@@ -110,6 +110,11 @@ std::string plot_command(const std::vector<std::string>& parts, const std::vecto
     return text + "\n";
 }
 
+void Plot::add_parts(std::size_t i, std::initializer_list<const char*> drawn, const std::string& label) {
+    for (const char* const& part : drawn)
+        add(fmt::format(fmt::runtime(part), i, colour(i), point_type(i)), &part + 1 == drawn.end() ? label : "");
+}
+
 void Plot::draw(const std::string& title, const std::string& subtitle, const std::string& footnote,
                 const std::string& settings, const std::string& path) const {
     render_plot(data + frame({title, subtitle, footnote, labels}) + settings + plot_command(parts, labels), path);

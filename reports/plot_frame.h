@@ -87,6 +87,16 @@ struct Plot {
         for (const auto& item : items) data += line_of(item);
         data += "EOD\n";
     }
+    // What is drawn of the i-th of several series: {0} stands for i, {1} for its colour, {2} for its mark. Of the last part is the label.
+    void add_parts(std::size_t i, std::initializer_list<const char*> drawn, const std::string& label);
+    // The same of each series of a map, with a block $NAMEi of its members.
+    template <typename Series, typename LineOf, typename LabelOf>
+    void add_series(const std::string& name, const Series& series, LineOf line_of, std::initializer_list<const char*> drawn, LabelOf label_of) {
+        for (std::size_t i = 0; const auto& [key, members] : series) {
+            add_block(name + std::to_string(i), members, line_of);
+            add_parts(i++, drawn, label_of(key, members));
+        }
+    }
     // With PlotWords but the legend, and `settings` of its own. Writes PATH.png and PATH.svg.
     void draw(const std::string& title, const std::string& subtitle, const std::string& footnote, const std::string& settings,
               const std::string& path) const;

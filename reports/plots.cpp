@@ -16,14 +16,10 @@
 namespace stepcast {
 namespace {
 
-// measured, p50, p10, p90, x, mark per case, a block of its own per series.
-void add_blocks(Plot& plot, const CaseSeries& series) {
-    std::size_t i = 0;
-    for (const auto& [name, cases] : series)
-        plot.add_block(fmt::format("series{}", i++), cases, [](const Comparison* c) {
-            return fmt::format("{} {} {} {} {} {}\n", in_ms(c->what.measured_step), in_ms(c->forecast->step.p50),
-                               in_ms(c->forecast->step.p10), in_ms(c->forecast->step.p90), c->what.x, mark_of(*c));
-        });
+// measured, p50, p10, p90, x, mark.
+std::string line_of(const Comparison* c) {
+    return fmt::format("{} {} {} {} {} {}\n", in_ms(c->what.measured_step), in_ms(c->forecast->step.p50),
+                       in_ms(c->forecast->step.p10), in_ms(c->forecast->step.p90), c->what.x, mark_of(*c));
 }
 
 PlotRange range_ms(const CaseSeries& series) {
@@ -64,14 +60,10 @@ void plot_scatter(const std::vector<Comparison>& comparisons, const std::string&
     Plot plot{.parts = {"'+' using 1:($1*0.9):($1*1.1) with filledcurves lc '#efefef'",
                         "'+' using 1:($1*0.95):($1*1.05) with filledcurves lc '#dadada'", "x with lines lc '#333333' lw 0.8"},
               .labels = {"within 10 %", "within 5 %", "predicted = measured"}};
-    add_blocks(plot, series);
-    std::size_t i = 0;
-    for (const auto& [name, cases] : series) {
-        plot.add(fmt::format("$series{} using 1:2:3:4 with yerrorbars lc '{}' pt 7 ps 0 lw 1.2", i, colour(i)));
-        plot.add(fmt::format("$series{} using 1:2:6 with points pt variable ps 1.5 lw 1.2 lc '{}'", i, colour(i)));
-        plot.add(fmt::format("NaN with points pt 7 ps 1.5 lc '{}'", colour(i)), series_label(name, cases));
-        ++i;
-    }
+    plot.add_series("series", series, line_of,
+                    {"$series{0} using 1:2:3:4 with yerrorbars lc '{1}' pt 7 ps 0 lw 1.2",
+                     "$series{0} using 1:2:6 with points pt variable ps 1.5 lw 1.2 lc '{1}'", "NaN with points pt 7 ps 1.5 lc '{1}'"},
+                    series_label);
     if (std::ranges::any_of(comparisons, [](const Comparison& c) { return c.what.evidence.has_value(); }))
         plot.add("NaN with lines lc '#ffffff'", mark_legend);
     if (std::ranges::any_of(comparisons, [](const Comparison& c) { return c.forecast && has_spread(c.forecast->step); }))
@@ -94,18 +86,12 @@ void plot_against_experts(const std::vector<Comparison>& comparisons, const std:
     for (const auto& [name, cases] : series)
         for (const Comparison* c : cases) positions.insert(c->what.x);
     Plot plot;
-    add_blocks(plot, series);
-    for (std::size_t i = 0; i < series.size(); ++i) {  // all bands first, beneath the lines
-        plot.add(fmt::format("$series{} using 5:3:4 with filledcurves lc '{}'", i, colour(i)));
-        plot.add(fmt::format("$series{} using 5:2:3:4 with yerrorbars pt -1 lw 0.7 lc '{}'", i, colour(i)));
-    }
-    std::size_t i = 0;
-    for (const auto& [name, cases] : series) {
-        plot.add(fmt::format("$series{} using 5:2 with linespoints pt 6 ps 0.8 lc '{}' lw 1.6", i, colour(i)),
-                 name + ", predicted");
-        plot.add(fmt::format("$series{} using 5:1 with points lc '{}' pt {} ps 2", i, colour(i), point_type(i)),
-                 name + ", measured");
-        ++i;
+    plot.add_series("series", series, line_of,  // all bands first, beneath the lines
+                    {"$series{0} using 5:3:4 with filledcurves lc '{1}'", "$series{0} using 5:2:3:4 with yerrorbars pt -1 lw 0.7 lc '{1}'"},
+                    [](const auto&, const auto&) { return ""; });
+    for (std::size_t i = 0; const auto& [name, cases] : series) {
+        plot.add_parts(i, {"$series{0} using 5:2 with linespoints pt 6 ps 0.8 lc '{1}' lw 1.6"}, name + ", predicted");
+        plot.add_parts(i++, {"$series{0} using 5:1 with points lc '{1}' pt {2} ps 2"}, name + ", measured");
     }
     std::string settings = fmt::format(
         "set xlabel '{}'\nset ylabel 'step [ms]' offset 0.5\nset logscale x 2\nset xrange [{}:{}]\nset xtics ({})\n",

@@ -98,4 +98,90 @@ std::string html_text(std::string_view text) {
     return escaped;
 }
 
+// ---- figures as text
+
+namespace {
+
+// Four digits, so that columns line up; below a twentieth of a microsecond it is 0, not the dust of rounding.
+int decimals_of(double milliseconds) {
+    const double size = std::abs(milliseconds);
+    return size >= 100 ? 1 : size >= 1 || size < 5e-5 ? 2 : 4;
+}
+
+}  // namespace
+
+std::string time_text(Seconds time) {
+    if (!std::isfinite(time.si())) return "n/a";
+    if (time >= Seconds(10)) return fmt::format("{:.2f} s", time.si());
+    const double milliseconds = time.si() * 1e3;
+    return fmt::format("{:.{}f} ms", milliseconds, decimals_of(milliseconds));
+}
+
+std::string range_text(const Interval& interval) {
+    if (!has_spread(interval)) return "-";
+    const std::string low = time_text(interval.p10), high = time_text(interval.p90);
+    const auto unit = low.find(' '), other = high.find(' ');
+    const bool same = unit != std::string::npos && other != std::string::npos && low.substr(unit) == high.substr(other);
+    return (same ? low.substr(0, unit) : low) + " .. " + high;
+}
+
+std::string bytes_text(Bytes bytes) {
+    constexpr double kib = 1024, mib = kib * 1024, gib = mib * 1024;
+    if (!std::isfinite(bytes.si())) return "n/a";
+    const double size = std::abs(bytes.si());
+    if (size >= gib) return fmt::format("{:.2f} GiB", bytes.si() / gib);
+    if (size >= mib) return fmt::format("{:.1f} MiB", bytes.si() / mib);
+    if (size >= kib) return fmt::format("{:.1f} KiB", bytes.si() / kib);
+    return fmt::format("{:.0f} B", bytes.si());
+}
+
+std::string percent_text(double fraction) {
+    return std::isfinite(fraction) ? fmt::format("{:.1f} %", fraction * 100) : "n/a";
+}
+
+std::string signed_percent_text(double fraction) {
+    return std::isfinite(fraction) ? fmt::format("{:+.1f} %", fraction * 100) : "n/a";
+}
+
+std::string count_text(double count) {
+    if (!std::isfinite(count)) return "n/a";
+    std::string digits = fmt::format("{:.0f}", count);
+    const std::size_t first = digits.starts_with('-') ? 1 : 0;
+    for (std::size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, ",");
+    return digits;
+}
+
+std::string figure(double value) { return fmt::format("{:.{}f}", value, value >= 100 ? 0 : value >= 10 ? 1 : 2); }
+
+std::string wrapped(std::string_view text, std::size_t indent) {
+    std::string lines;
+    std::size_t room = table_width;
+    while (text.size() > room) {
+        std::size_t cut = text.rfind(' ', room);
+        while (cut != std::string_view::npos && cut > 0 && text.substr(cut).starts_with(" %"))
+            cut = text.rfind(' ', cut - 1);
+        if (cut == std::string_view::npos || cut == 0) cut = text.find(' ', room);  // a word wider than the table
+        if (cut == std::string_view::npos) break;
+        lines.append(text.substr(0, cut)).append("\n").append(indent, ' ');
+        text.remove_prefix(cut + 1);
+        room = table_width - indent;
+    }
+    return lines.append(text).append("\n");
+}
+
+std::string markdown_text(std::string_view text) {
+    std::string escaped;
+    for (const char c : plain_text(text)) {
+        if (std::string_view("\\`*<>[]|").find(c) != std::string_view::npos) escaped += '\\';
+        escaped += c;
+    }
+    return escaped;
+}
+
+std::vector<BreakdownPart> parts_of(const Breakdown& b) {
+    return {
+        {"compute", b.compute},        {"memory passes", b.memory}, {"exposed communication", b.exposed_communication},
+        {"pipeline bubble", b.bubble}, {"imbalance", b.imbalance},  {"host", b.host}};
+}
+
 }  // namespace stepcast

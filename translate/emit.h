@@ -35,7 +35,5 @@ struct Emitter {
     }
 };
 std::string emit_megatron(const Experiment& experiment, EmitFormat format, Emitter& emitter);
-std::string emit_torchtitan(const Experiment& experiment, Emitter& emitter);
-std::string emit_deepspeed(const Experiment& experiment, Emitter& emitter);
 
 }  // namespace stepcast

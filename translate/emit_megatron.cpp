@@ -1,9 +1,13 @@
 // Megatron-LM's flags, and the YAML of NeMo 1 and Megatron-Bridge, which use the same names in sections.
 #include "translate/emit.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
+
+#include "model/keys/keys.h"
+#include "translate/readers.h"
 
 namespace stepcast {
 namespace {
@@ -24,7 +28,7 @@ public:
         training();
         data_parallel();
         recompute();
-        return format_ == EmitFormat::megatron ? shell() : yaml();
+        return lm() ? shell() : yaml();
     }
 
 private:
@@ -36,253 +40,243 @@ private:
     void add(const std::string& name, long value, const std::string& section = "model") {
         add(name, std::to_string(value), section);
     }
+    // Of megatron_numbers; what is 0 is left out.
+    void numbers(std::initializer_list<std::string_view> keys) {
+        for (const auto key : keys) {
+            const auto* row = std::ranges::find(megatron_numbers, key, &MegatronNumber::ours);
+            const auto value = text_of(*find_key(key), e_);
+            if (value != "0") add(std::string(lm() || row->of_others.empty() ? row->of_lm : row->of_others), value);
+        }
+    }
     // A bare flag there, a truth value here.
     void flag(const std::string& name, bool on, const std::string& section = "model") {
         if (lm() && !on) return;
-        add(name, lm() ? "" : on ? "true" : "false", section);
+        add(name, lm() ? "" : truth(on), section);
     }
-    void check();
-    void model();
-    void experts();
-    void split();
-    void training();
-    void data_parallel();
-    void recompute();
-    [[nodiscard]] std::string shell() const;
-    [[nodiscard]] std::string yaml() const;
+    void check() {
+        const auto& p = e_.parallelism;
+        const auto& w = e_.workload;
+        out_.refuse_unless(p.schedule == Schedule::one_f_one_b || p.pp == 1,
+                           fmt::format("parallelism.schedule {}: it has 1f1b and its interleaved form", to_string(p.schedule)));
+        out_.refuse_unless(p.rank_order == "tp-cp-dp-pp" || (lm() && p.rank_order == "tp-cp-pp-dp"),
+                           "parallelism.rank_order " + p.rank_order);
+        out_.refuse_unless(micro_batches(p) >= p.pp, fmt::format("{} micro-batches for {} stages", micro_batches(p), p.pp));
+        out_.refuse_unless(!p.stage_layers.empty() || w.layers % (p.pp * p.vp) == 0,
+                           fmt::format("{} layers do not divide over pp x vp = {}", w.layers, p.pp * p.vp));
+        const int etp = p.expert_tensor_parallel ? p.tp : 1;
+        out_.refuse_unless(rank_count(e_.cluster) % (etp * p.ep * p.pp) == 0, "ranks are no multiple of etp x ep x pp");
+        out_.refuse_unless(w.attention != AttentionKind::mla || lm() || format_ == EmitFormat::megatron_bridge,
+                           "latent attention");
+        out_.refuse_unless(p.zero < 2 || !nemo(), "zero 2 and 3");
+        out_.refuse_unless(p.recompute != Recompute::alternate, "recompute alternate");
+        out_.refuse_unless(!w.row_scales, "row_scales");
+        out_.refuse_unless(p.shard == 0 || p.zero == 3, "shards of part of the replicas without zero 3");
+        out_.refuse_unless(w.norm == Norm::rmsnorm || w.norm == Norm::layernorm, "this norm");
+        out_.refuse_unless(p.gradient_dtype == Dtype::fp32 || p.gradient_dtype == Dtype::bf16 ||
+                               (lm() && p.gradient_dtype == Dtype::fp16 && w.dtype == Dtype::fp16),
+                           fmt::format("parallelism.gradient_dtype {}", to_string(p.gradient_dtype)));
+        out_.refuse_unless(w.optimizer == Optimizer::adam || w.optimizer == Optimizer::sgd,
+                           fmt::format("workload.optimizer {}", to_string(w.optimizer)));
+        out_.note_unless(!p.eager, "parallelism.eager: element-wise passes run fused here");
+        out_.note_unless(w.attention != AttentionKind::plain, "workload.attention plain: runs flash where it can");
+    }
+
+    void model() {
+        const auto& w = e_.workload;
+        numbers({"workload.layers", "workload.hidden"});
+        add("ffn_hidden_size", w.ffn);
+        numbers({"workload.heads"});
+        if (w.kv_heads > 0) {
+            if (lm()) flag("group_query_attention", true);
+            add("num_query_groups", w.kv_heads);
+        }
+        numbers({"workload.head_dim"});
+        add(nemo() ? "encoder_seq_length" : "seq_length", w.seq);
+        add("max_position_embeddings", w.max_positions > 0 ? w.max_positions : w.seq);
+        add("normalization", w.norm == Norm::rmsnorm ? (nemo() ? "rmsnorm" : "RMSNorm") : nemo() ? "layernorm" : "LayerNorm");
+        const bool rotary = w.positions == Positions::rotary;
+        add("position_embedding_type", rotary                              ? "rope"
+                                       : w.positions == Positions::learned ? "learned_absolute"
+                                       : w.positions == Positions::relative ? "relative"
+                                                                            : "none");
+        if (nemo())
+            add("activation", w.gated ? "fast-swiglu" : w.activation == Activation::relu ? "squared-relu" : "gelu");
+        else
+            flag(lm() ? "swiglu" : "gated_linear_unit", w.gated);
+        if (!nemo() && !w.gated && w.activation == Activation::relu) flag("squared_relu", true);
+        if (lm())
+            flag("disable_bias_linear", !w.linear_bias);
+        else
+            flag(nemo() ? "bias" : "add_bias_linear", w.linear_bias);
+        if (w.qkv_bias && !w.linear_bias) flag("add_qkv_bias", true);
+        out_.note_unless(w.qkv_bias || !w.linear_bias, "workload.qkv_bias = false with biases");
+        if (lm())
+            flag("untie_embeddings_and_output_weights", !w.tied);
+        else
+            flag("share_embeddings_and_output_weights", w.tied);
+        add("hidden_dropout", fmt::format("{}", w.dropout));
+        add("attention_dropout", fmt::format("{}", w.score_dropout ? w.dropout : 0.0));
+        numbers({"workload.vocab"});
+        if (const int tp = e_.parallelism.tp; lm() && w.vocab % (128 * tp) != 0) add("make_vocab_size_divisible_by", std::gcd(128, w.vocab / tp));
+        if (w.attention == AttentionKind::mla) {
+            flag("multi_latent_attention", true);
+            numbers({"workload.mla.q_rank"});
+            add("kv_lora_rank", w.mla.kv_rank);
+            add("qk_head_dim", w.mla.nope_dim);
+            add("qk_pos_emb_head_dim", w.mla.rope_dim);
+            add("v_head_dim", w.mla.value_dim);
+        }
+    }
+
+    void experts() {
+        const auto& m = e_.workload.moe;
+        const auto& p = e_.parallelism;
+        if (m.experts == 0) return;
+        numbers({"workload.moe.experts", "workload.moe.top_k", "workload.moe.ffn"});
+        if (m.shared_experts > 0) {
+            const int each = m.ffn > 0 ? m.ffn : e_.workload.ffn;
+            add("moe_shared_expert_intermediate_size", m.shared_ffn > 0 ? m.shared_ffn : m.shared_experts * each);
+        }
+        if (m.capacity_factor > 0) add("moe_expert_capacity_factor", fmt::format("{}", m.capacity_factor));
+        if (m.dense_layers > 0)
+            add("moe_layer_freq", fmt::format("\"([0]*{}+[1]*{})\"", m.dense_layers, e_.workload.layers - m.dense_layers));
+        else if (m.interval > 1)
+            add("moe_layer_freq", m.interval);
+        if (m.groups > 1) numbers({"workload.moe.groups", "workload.moe.top_groups"});
+        if (m.router_bias) flag("moe_router_enable_expert_bias", true);
+        add("moe_token_dispatcher_type", p.dispatch_once ? "flex" : "alltoall");
+        numbers({"parallelism.ep"});
+        if (p.tp > 1) add("expert_tensor_parallel_size", p.expert_tensor_parallel ? p.tp : 1);
+    }
+
+    void split() {
+        const auto& p = e_.parallelism;
+        numbers({"parallelism.tp", "parallelism.pp", "parallelism.cp"});
+        if (!p.stage_layers.empty()) {
+            std::vector<std::string> stages;
+            for (const int layers : p.stage_layers) stages.push_back(layers > 0 ? fmt::format("t*{}", layers) : "");
+            add("pipeline_model_parallel_layout", fmt::format("\"E{}L\"", fmt::join(stages, "|")));
+        } else if (p.vp > 1) {
+            add(lm() ? "num_virtual_stages_per_pipeline_rank" : "virtual_pipeline_model_parallel_size", p.vp);
+        }
+        if (p.sequence_parallel) flag("sequence_parallel", true);
+        if (p.tp > 1) {  // said where it is off too: recipes turn it on
+            if (nemo())
+                flag("ub_tp_comm_overlap", p.overlap_tp);
+            else
+                flag("tp_comm_overlap", p.overlap_tp, lm() ? "model" : "comm_overlap");
+        }
+        if (p.cp > 1) add("cp_comm_type", p.context_exchange == ContextExchange::ring ? "p2p" : "allgather");
+        if (p.rank_order != "tp-cp-dp-pp") flag("use_tp_pp_dp_mapping", true);
+        if (p.vp > 1 && !p.overlap_p2p) {
+            if (lm()) flag("no_overlap_p2p_communication", true);
+            if (nemo()) flag("overlap_p2p_comm", false);
+            out_.note_unless(lm() || nemo(), "parallelism.overlap_p2p = false");
+        }
+    }
+
+    void training() {
+        const auto& p = e_.parallelism;
+        const std::string section = nemo() || lm() ? "model" : "train";
+        add("micro_batch_size", p.micro_batch, section);
+        add("global_batch_size", sequences_of_step(p), section);
+        const auto dtype = e_.workload.dtype;
+        const bool wide = dtype == Dtype::fp32 || dtype == Dtype::fp16 || dtype == Dtype::bf16;
+        out_.refuse_unless(wide || dtype == Dtype::fp8 || (dtype == Dtype::fp4 && !nemo()),
+                           fmt::format("workload.dtype {}", to_string(dtype)));
+        if (lm()) {
+            if (dtype != Dtype::fp32) flag(dtype == Dtype::fp16 ? "fp16" : "bf16", true);
+            if (dtype == Dtype::fp8) add("fp8_format", "hybrid");
+            if (dtype == Dtype::fp4) add("fp4_format", "e2m1");
+        } else if (nemo()) {
+            add("precision", dtype == Dtype::fp16 ? "16" : dtype == Dtype::fp32 ? "32" : "bf16", "trainer");
+            if (dtype == Dtype::fp8) flag("fp8", true);
+        } else {
+            add("name", dtype == Dtype::fp8   ? "bf16_with_fp8_current_scaling_mixed"
+                        : dtype == Dtype::fp4 ? "bf16_with_nvfp4_mixed"
+                                              : fmt::format("{}_mixed", to_string(dtype)),
+                "mixed_precision");
+        }
+        if (lm()) add("optimizer", e_.workload.optimizer == Optimizer::sgd ? "sgd" : "adam");
+        if (e_.run.cuda_graph && !nemo()) add("cuda_graph_impl", "local");
+    }
+
+    void data_parallel() {
+        const auto& p = e_.parallelism;
+        const bool fsdp = p.zero >= 2;
+        const std::string section = nemo() ? "optim" : lm() ? "model" : "ddp";
+        if (nemo()) {
+            add("name", p.zero == 1 ? "mcore_distributed_optim" : "fused_adam", section);
+            flag("overlap_grad_sync", p.overlap, section);
+            flag("overlap_param_sync", p.overlap_params, section);
+            add("grad_sync_dtype", std::string(to_string(p.gradient_dtype)), section);
+            add("bucket_cap_mb", fmt::format("{}", p.bucket.si() / 1e6), section);
+            return;
+        }
+        if (fsdp) {
+            flag("use_megatron_fsdp", true, section);
+            add("data_parallel_sharding_strategy", p.zero == 3 ? "optim_grads_params" : "optim_grads", section);
+            const int replicas = p.dp * p.cp;
+            if (p.shard > 0 && p.shard < replicas) add("num_distributed_optimizer_instances", replicas / p.shard, section);
+        } else {
+            flag("use_distributed_optimizer", p.zero == 1, section);
+        }
+        flag("overlap_grad_reduce", p.overlap, section);
+        flag("overlap_param_gather", p.overlap_params, section);
+        const bool low = p.gradient_dtype == Dtype::bf16;
+        if (lm()) {
+            flag("grad_reduce_in_bf16", low);
+            if (e_.workload.dtype == Dtype::fp16) flag("accumulate_allreduce_grads_in_fp32", p.gradient_dtype == Dtype::fp32);
+        } else {
+            flag("grad_reduce_in_fp32", !low, section);
+        }
+        const double each = p.gradient_dtype == Dtype::fp32 ? 4 : 2;
+        add(lm() ? "ddp_bucket_size" : "bucket_size", static_cast<long>(p.bucket.si() / each), section);
+    }
+
+    void recompute() {
+        const auto& p = e_.parallelism;
+        if (p.recompute == Recompute::none) return;
+        const std::string prefix = nemo() ? "activations_checkpoint_" : "recompute_";
+        add(prefix + "granularity", std::string(to_string(p.recompute)));
+        if (p.recompute == Recompute::selective) return;
+        add(prefix + "method", p.recompute_layers > 0 ? "block" : "uniform");
+        add(prefix + "num_layers", p.recompute_layers > 0 ? p.recompute_layers : 1);
+    }
+
+    std::string shell() const {
+        std::string text = "ARGS=(\n";
+        for (const Line& line : lines_) {
+            std::string name = line.name;
+            for (char& c : name)
+                if (c == '_') c = '-';
+            text += fmt::format("    --{}{}{}\n", name, line.value.empty() ? "" : " ", line.value);
+        }
+        return text + fmt::format(")\ntorchrun --nnodes {} --nproc_per_node {} pretrain_gpt.py \"${{ARGS[@]}}\" \"$@\"\n",
+                                  e_.cluster.nodes, e_.cluster.gpus_per_node);
+    }
+
+    std::string yaml() const {
+        std::string text;
+        if (nemo())
+            text += fmt::format("trainer:\n  num_nodes: {}\n  devices: {}\n", e_.cluster.nodes, e_.cluster.gpus_per_node);
+        for (const Line& line : lines_)
+            if (nemo() && line.section == "trainer") text += fmt::format("  {}: {}\n", line.name, line.value);
+        for (const char* section : {"model", "train", "ddp", "comm_overlap", "mixed_precision", "optim"}) {
+            std::string lines;
+            const bool inside = nemo() && std::string_view(section) == "optim";  // optim is a part of model there
+            for (const Line& line : lines_)
+                if (line.section == section) lines += fmt::format("{}  {}: {}\n", inside ? "  " : "", line.name, line.value);
+            if (!lines.empty()) text += fmt::format("{}{}:\n{}", inside ? "  " : "", section, lines);
+        }
+        return text;
+    }
 
     const Experiment& e_;
     EmitFormat format_;
     Emitter& out_;
     std::vector<Line> lines_;
 };
-
-void Writer::check() {
-    const auto& p = e_.parallelism;
-    const auto& w = e_.workload;
-    out_.refuse_unless(p.schedule == Schedule::one_f_one_b || p.pp == 1,
-                       fmt::format("parallelism.schedule {}: it has 1f1b and its interleaved form", to_string(p.schedule)));
-    out_.refuse_unless(p.rank_order == "tp-cp-dp-pp" || (lm() && p.rank_order == "tp-cp-pp-dp"),
-                       "parallelism.rank_order " + p.rank_order);
-    out_.refuse_unless(micro_batches(p) >= p.pp, fmt::format("{} micro-batches for {} stages", micro_batches(p), p.pp));
-    out_.refuse_unless(!p.stage_layers.empty() || w.layers % (p.pp * p.vp) == 0,
-                       fmt::format("{} layers do not divide over pp x vp = {}", w.layers, p.pp * p.vp));
-    const int etp = p.expert_tensor_parallel ? p.tp : 1;
-    out_.refuse_unless(rank_count(e_.cluster) % (etp * p.ep * p.pp) == 0, "ranks are no multiple of etp x ep x pp");
-    out_.refuse_unless(w.attention != AttentionKind::mla || lm() || format_ == EmitFormat::megatron_bridge,
-                       "latent attention");
-    out_.refuse_unless(p.zero < 2 || !nemo(), "zero 2 and 3");
-    out_.refuse_unless(p.recompute != Recompute::alternate, "recompute alternate");
-    out_.refuse_unless(!w.row_scales, "row_scales");
-    out_.refuse_unless(p.shard == 0 || p.zero == 3, "shards of part of the replicas without zero 3");
-    out_.refuse_unless(w.norm == Norm::rmsnorm || w.norm == Norm::layernorm, "this norm");
-    out_.refuse_unless(p.gradient_dtype == Dtype::fp32 || p.gradient_dtype == Dtype::bf16 ||
-                           (lm() && p.gradient_dtype == Dtype::fp16 && w.dtype == Dtype::fp16),
-                       fmt::format("parallelism.gradient_dtype {}", to_string(p.gradient_dtype)));
-    out_.refuse_unless(w.optimizer == Optimizer::adam || w.optimizer == Optimizer::sgd,
-                       fmt::format("workload.optimizer {}", to_string(w.optimizer)));
-    out_.note_unless(!p.eager, "parallelism.eager: element-wise passes run fused here");
-    out_.note_unless(w.attention != AttentionKind::plain, "workload.attention plain: runs flash where it can");
-}
-
-void Writer::model() {
-    const auto& w = e_.workload;
-    add("num_layers", w.layers);
-    add("hidden_size", w.hidden);
-    add("ffn_hidden_size", w.ffn);
-    add("num_attention_heads", w.heads);
-    if (w.kv_heads > 0) {
-        if (lm()) flag("group_query_attention", true);
-        add("num_query_groups", w.kv_heads);
-    }
-    if (w.head_dim > 0) add("kv_channels", w.head_dim);
-    add(nemo() ? "encoder_seq_length" : "seq_length", w.seq);
-    add("max_position_embeddings", w.max_positions > 0 ? w.max_positions : w.seq);
-    add("normalization", w.norm == Norm::rmsnorm ? (nemo() ? "rmsnorm" : "RMSNorm") : nemo() ? "layernorm" : "LayerNorm");
-    const bool rotary = w.positions == Positions::rotary;
-    add("position_embedding_type", rotary                              ? "rope"
-                                   : w.positions == Positions::learned ? "learned_absolute"
-                                   : w.positions == Positions::relative ? "relative"
-                                                                        : "none");
-    if (nemo())
-        add("activation", w.gated ? "fast-swiglu" : w.activation == Activation::relu ? "squared-relu" : "gelu");
-    else
-        flag(lm() ? "swiglu" : "gated_linear_unit", w.gated);
-    if (!nemo() && !w.gated && w.activation == Activation::relu) flag("squared_relu", true);
-    if (lm())
-        flag("disable_bias_linear", !w.linear_bias);
-    else
-        flag(nemo() ? "bias" : "add_bias_linear", w.linear_bias);
-    if (w.qkv_bias && !w.linear_bias) flag("add_qkv_bias", true);
-    out_.note_unless(w.qkv_bias || !w.linear_bias, "workload.qkv_bias = false with biases");
-    if (lm())
-        flag("untie_embeddings_and_output_weights", !w.tied);
-    else
-        flag("share_embeddings_and_output_weights", w.tied);
-    add("hidden_dropout", fmt::format("{}", w.dropout));
-    add("attention_dropout", fmt::format("{}", w.score_dropout ? w.dropout : 0.0));
-    if (w.vocab > 0) add("vocab_size", w.vocab);
-    if (const int tp = e_.parallelism.tp; lm() && w.vocab % (128 * tp) != 0) add("make_vocab_size_divisible_by", std::gcd(128, w.vocab / tp));
-    if (w.attention == AttentionKind::mla) {
-        flag("multi_latent_attention", true);
-        if (w.mla.q_rank > 0) add("q_lora_rank", w.mla.q_rank);
-        add("kv_lora_rank", w.mla.kv_rank);
-        add("qk_head_dim", w.mla.nope_dim);
-        add("qk_pos_emb_head_dim", w.mla.rope_dim);
-        add("v_head_dim", w.mla.value_dim);
-    }
-}
-
-void Writer::experts() {
-    const auto& m = e_.workload.moe;
-    const auto& p = e_.parallelism;
-    if (m.experts == 0) return;
-    add(lm() ? "num_experts" : "num_moe_experts", m.experts);
-    add("moe_router_topk", m.top_k);
-    if (m.ffn > 0) add("moe_ffn_hidden_size", m.ffn);
-    if (m.shared_experts > 0) {
-        const int each = m.ffn > 0 ? m.ffn : e_.workload.ffn;
-        add("moe_shared_expert_intermediate_size", m.shared_ffn > 0 ? m.shared_ffn : m.shared_experts * each);
-    }
-    if (m.capacity_factor > 0) add("moe_expert_capacity_factor", fmt::format("{}", m.capacity_factor));
-    if (m.dense_layers > 0)
-        add("moe_layer_freq", fmt::format("\"([0]*{}+[1]*{})\"", m.dense_layers, e_.workload.layers - m.dense_layers));
-    else if (m.interval > 1)
-        add("moe_layer_freq", m.interval);
-    if (m.groups > 1) {
-        add("moe_router_num_groups", m.groups);
-        add("moe_router_group_topk", m.top_groups);
-    }
-    if (m.router_bias) flag("moe_router_enable_expert_bias", true);
-    add("moe_token_dispatcher_type", p.dispatch_once ? "flex" : "alltoall");
-    add("expert_model_parallel_size", p.ep);
-    if (p.tp > 1) add("expert_tensor_parallel_size", p.expert_tensor_parallel ? p.tp : 1);
-}
-
-void Writer::split() {
-    const auto& p = e_.parallelism;
-    add("tensor_model_parallel_size", p.tp);
-    add("pipeline_model_parallel_size", p.pp);
-    add("context_parallel_size", p.cp);
-    if (!p.stage_layers.empty()) {
-        std::vector<std::string> stages;
-        for (const int layers : p.stage_layers) stages.push_back(layers > 0 ? fmt::format("t*{}", layers) : "");
-        add("pipeline_model_parallel_layout", fmt::format("\"E{}L\"", fmt::join(stages, "|")));
-    } else if (p.vp > 1) {
-        add(lm() ? "num_virtual_stages_per_pipeline_rank" : "virtual_pipeline_model_parallel_size", p.vp);
-    }
-    if (p.sequence_parallel) flag("sequence_parallel", true);
-    if (p.tp > 1) {  // said where it is off too: recipes turn it on
-        if (nemo())
-            flag("ub_tp_comm_overlap", p.overlap_tp);
-        else
-            flag("tp_comm_overlap", p.overlap_tp, lm() ? "model" : "comm_overlap");
-    }
-    if (p.cp > 1) add("cp_comm_type", p.context_exchange == ContextExchange::ring ? "p2p" : "allgather");
-    if (p.rank_order != "tp-cp-dp-pp") flag("use_tp_pp_dp_mapping", true);
-    if (p.vp > 1 && !p.overlap_p2p) {
-        if (lm()) flag("no_overlap_p2p_communication", true);
-        if (nemo()) flag("overlap_p2p_comm", false);
-        out_.note_unless(lm() || nemo(), "parallelism.overlap_p2p = false");
-    }
-}
-
-void Writer::training() {
-    const auto& p = e_.parallelism;
-    const std::string section = nemo() || lm() ? "model" : "train";
-    add("micro_batch_size", p.micro_batch, section);
-    add("global_batch_size", sequences_of_step(p), section);
-    const auto dtype = e_.workload.dtype;
-    const bool wide = dtype == Dtype::fp32 || dtype == Dtype::fp16 || dtype == Dtype::bf16;
-    out_.refuse_unless(wide || dtype == Dtype::fp8 || (dtype == Dtype::fp4 && !nemo()),
-                       fmt::format("workload.dtype {}", to_string(dtype)));
-    if (lm()) {
-        if (dtype != Dtype::fp32) flag(dtype == Dtype::fp16 ? "fp16" : "bf16", true);
-        if (dtype == Dtype::fp8) add("fp8_format", "hybrid");
-        if (dtype == Dtype::fp4) add("fp4_format", "e2m1");
-    } else if (nemo()) {
-        add("precision", dtype == Dtype::fp16 ? "16" : dtype == Dtype::fp32 ? "32" : "bf16", "trainer");
-        if (dtype == Dtype::fp8) flag("fp8", true);
-    } else {
-        add("name", dtype == Dtype::fp8   ? "bf16_with_fp8_current_scaling_mixed"
-                    : dtype == Dtype::fp4 ? "bf16_with_nvfp4_mixed"
-                                          : fmt::format("{}_mixed", to_string(dtype)),
-            "mixed_precision");
-    }
-    if (lm()) add("optimizer", e_.workload.optimizer == Optimizer::sgd ? "sgd" : "adam");
-    if (e_.run.cuda_graph && !nemo()) add("cuda_graph_impl", "local");
-}
-
-void Writer::data_parallel() {
-    const auto& p = e_.parallelism;
-    const bool fsdp = p.zero >= 2;
-    const std::string section = nemo() ? "optim" : lm() ? "model" : "ddp";
-    if (nemo()) {
-        add("name", p.zero == 1 ? "mcore_distributed_optim" : "fused_adam", section);
-        flag("overlap_grad_sync", p.overlap, section);
-        flag("overlap_param_sync", p.overlap_params, section);
-        add("grad_sync_dtype", std::string(to_string(p.gradient_dtype)), section);
-        add("bucket_cap_mb", fmt::format("{}", p.bucket.si() / 1e6), section);
-        return;
-    }
-    if (fsdp) {
-        flag("use_megatron_fsdp", true, section);
-        add("data_parallel_sharding_strategy", p.zero == 3 ? "optim_grads_params" : "optim_grads", section);
-        const int replicas = p.dp * p.cp;
-        if (p.shard > 0 && p.shard < replicas) add("num_distributed_optimizer_instances", replicas / p.shard, section);
-    } else {
-        flag("use_distributed_optimizer", p.zero == 1, section);
-    }
-    flag("overlap_grad_reduce", p.overlap, section);
-    flag("overlap_param_gather", p.overlap_params, section);
-    const bool low = p.gradient_dtype == Dtype::bf16;
-    if (lm()) {
-        flag("grad_reduce_in_bf16", low);
-        if (e_.workload.dtype == Dtype::fp16) flag("accumulate_allreduce_grads_in_fp32", p.gradient_dtype == Dtype::fp32);
-    } else {
-        flag("grad_reduce_in_fp32", !low, section);
-    }
-    const double each = p.gradient_dtype == Dtype::fp32 ? 4 : 2;
-    add(lm() ? "ddp_bucket_size" : "bucket_size", static_cast<long>(p.bucket.si() / each), section);
-}
-
-void Writer::recompute() {
-    const auto& p = e_.parallelism;
-    if (p.recompute == Recompute::none) return;
-    const std::string prefix = nemo() ? "activations_checkpoint_" : "recompute_";
-    add(prefix + "granularity", std::string(to_string(p.recompute)));
-    if (p.recompute == Recompute::selective) return;
-    add(prefix + "method", p.recompute_layers > 0 ? "block" : "uniform");
-    add(prefix + "num_layers", p.recompute_layers > 0 ? p.recompute_layers : 1);
-}
-
-std::string Writer::shell() const {
-    std::string text = "ARGS=(\n";
-    for (const Line& line : lines_) {
-        std::string name = line.name;
-        for (char& c : name)
-            if (c == '_') c = '-';
-        text += fmt::format("    --{}{}{}\n", name, line.value.empty() ? "" : " ", line.value);
-    }
-    return text + fmt::format(")\ntorchrun --nnodes {} --nproc_per_node {} pretrain_gpt.py \"${{ARGS[@]}}\" \"$@\"\n",
-                              e_.cluster.nodes, e_.cluster.gpus_per_node);
-}
-
-std::string Writer::yaml() const {
-    std::string text;
-    if (nemo())
-        text += fmt::format("trainer:\n  num_nodes: {}\n  devices: {}\n", e_.cluster.nodes, e_.cluster.gpus_per_node);
-    for (const Line& line : lines_)
-        if (nemo() && line.section == "trainer") text += fmt::format("  {}: {}\n", line.name, line.value);
-    for (const char* section : {"model", "train", "ddp", "comm_overlap", "mixed_precision", "optim"}) {
-        std::string lines;
-        const bool inside = nemo() && std::string_view(section) == "optim";  // optim is a part of model there
-        for (const Line& line : lines_)
-            if (line.section == section) lines += fmt::format("{}  {}: {}\n", inside ? "  " : "", line.name, line.value);
-        if (!lines.empty()) text += fmt::format("{}{}:\n{}", inside ? "  " : "", section, lines);
-    }
-    return text;
-}
 
 }  // namespace
 

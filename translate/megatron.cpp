@@ -1,5 +1,7 @@
 #include "translate/megatron_source.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -7,33 +9,141 @@
 namespace stepcast {
 namespace {
 
-bool of_experts(std::string_view key) { return key.starts_with("workload.moe."); }
+void take_split(MegatronSource& s) {
+    for (const char* key : {"parallelism.tp", "parallelism.pp", "parallelism.cp"})
+        if (!s.t.find(key)) s.t.take_default(key, "1");
+    const long tp = s.t.count("parallelism.tp", 1);
+    if (const auto* v = s.d.find("sequence_parallel")) {
+        if (tp > 1)
+            s.t.set("parallelism.sequence_parallel", flag_text(*v), v->at);
+        else if (flag_in(*v))
+            s.t.ignored.push_back("sequence_parallel (" + v->at + "): no effect with tp 1");
+    }
+    s.t.take("parallelism.overlap_tp", s.d.find_any({"tp_comm_overlap", "ub_tp_comm_overlap", "comm_overlap.tp_comm_overlap"}),
+             [&](const NamedValue& v) { return truth(flag_in(v) && tp > 1); });
+    if (const auto* v = s.d.find("cp_comm_type")) {
+        const auto says = [&](const char* word) { return v->value.find(word) != std::string::npos; };
+        s.t.set("parallelism.context_exchange", says("allgather") || says("all_gather") ? "all-gather" : "ring", v->at);
+        if (says("a2a") && s.t.count("parallelism.cp", 1) > 1)
+            s.t.problems.push_back("cp_comm_type (" + v->at + "): exchanges of heads (a2a) are not modelled; taken as a ring of keys and values");
+    }
+    s.t.take("parallelism.rank_order", s.d.on("use_tp_pp_dp_mapping"), [](const NamedValue&) { return "tp-cp-pp-dp"; });
+}
 
-struct Direct {
-    const char *theirs, *ours;
-};
-// The same number in both.
-constexpr Direct direct[] = {{"num_layers", "workload.layers"},
-                             {"hidden_size", "workload.hidden"},
-                             {"num_attention_heads", "workload.heads"},
-                             {"kv_channels", "workload.head_dim"},
-                             {"max_position_embeddings", "workload.max_positions"},
-                             {"vocab_size", "workload.vocab"},
-                             {"padded_vocab_size", "workload.vocab"},
-                             {"q_lora_rank", "workload.mla.q_rank"},
-                             {"num_experts", "workload.moe.experts"},
-                             {"num_moe_experts", "workload.moe.experts"},
-                             {"moe_router_topk", "workload.moe.top_k"},
-                             {"moe_ffn_hidden_size", "workload.moe.ffn"},
-                             {"moe_router_num_groups", "workload.moe.groups"},
-                             {"moe_router_group_topk", "workload.moe.top_groups"},
-                             {"moe_shared_expert_intermediate_size", "workload.moe.shared_ffn"},
-                             {"tensor_model_parallel_size", "parallelism.tp"},
-                             {"pipeline_model_parallel_size", "parallelism.pp"},
-                             {"context_parallel_size", "parallelism.cp"},
-                             {"expert_model_parallel_size", "parallelism.ep"},
-                             {"micro_batch_size", "parallelism.micro_batch"},
-                             {"global_batch_size", "parallelism.global_batch"}};
+// "(t*3|)*2" written out; `at` stands behind an opening bracket, or at the beginning.
+std::string written_out(const NamedValue& value, std::size_t& at, int depth) {
+    constexpr std::size_t longest = 20'000;
+    if (depth > 8) wrong(value, "a layout of brackets in at most 8 levels");
+    std::string text;
+    while (at < value.value.size() && value.value[at] != ')') {
+        const char c = value.value[at++];
+        std::string piece(1, c);
+        if (c == '(') {
+            piece = written_out(value, at, depth + 1);
+            if (at >= value.value.size()) wrong(value, "a closing bracket");
+            ++at;
+        }
+        long times = 1;
+        if (at < value.value.size() && value.value[at] == '*') {
+            char* end = nullptr;
+            times = std::strtol(value.value.c_str() + at + 1, &end, 10);
+            at = static_cast<std::size_t>(end - value.value.c_str());
+        }
+        if (times < 0 || text.size() + piece.size() * static_cast<std::size_t>(times) > longest)
+            wrong(value, "a layout of at most 20000 letters");
+        for (; times > 0; --times) text += piece;
+    }
+    return text;
+}
+
+// The forecast has multi-token prediction with the loss. A chunk of nothing else takes the last layer of those before it, so that it
+// has work as it would.
+void place_prediction(MegatronSource& s, const NamedValue& value, std::size_t at, std::vector<long>& chunks) {
+    std::string moved;
+    for (std::size_t from = at; chunks[at] == 0 && from-- > 0;)
+        if (chunks[from] > 1) {
+            --chunks[from];
+            ++chunks[at];
+            moved = fmt::format("; a layer of chunk {} is in its place", from + 1);
+        }
+    s.t.problems.push_back(fmt::format("pipeline_model_parallel_layout ({}): multi-token prediction (m) in chunk {} of {} is forecast in the last, with the loss{}",
+                                       value.at, at + 1, chunks.size(), moved));
+}
+
+// "Et*3|(t*4|)*6t*3mL": chunks between bars, first to last; embedding, loss and multi-token prediction are no layers.
+void take_layout(MegatronSource& s, const NamedValue& value) {
+    std::size_t at = 0;
+    const std::string text = written_out(value, at, 0);
+    if (at < value.value.size()) wrong(value, "as many opening as closing brackets");
+    std::vector<long> chunks{0};
+    std::size_t prediction = 0;  // the first chunk with some, counted from 1
+    for (const char c : text)
+        if (c == '|')
+            chunks.push_back(0);
+        else if (c == 't')
+            ++chunks.back();
+        else if (c == 'm')
+            prediction = prediction > 0 ? prediction : chunks.size();
+        else if (c != 'E' && c != 'L' && c != ',' && c != ' ' && c != '"')
+            wrong(value, "a layout of E, t, m, L, | and brackets");
+    const long pp = s.t.count("parallelism.pp", 1);
+    if (static_cast<long>(chunks.size()) % pp != 0)
+        wrong(value, fmt::format("a multiple of pp = {} chunks, found {}", pp, chunks.size()));
+    if (prediction > 0 && prediction < chunks.size()) place_prediction(s, value, prediction - 1, chunks);
+    s.t.set("parallelism.vp", static_cast<long>(chunks.size()) / pp, value.at);
+    s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), value.at);
+}
+
+// Layers of a pipeline whose first and last stage hold another number, or count embedding and loss as a layer.
+void take_uneven_ends(MegatronSource& s, long layers, long pp) {
+    const auto* embedding = s.d.on("account_for_embedding_in_pipeline_split");
+    const auto* loss = s.d.on("account_for_loss_in_pipeline_split");
+    const auto* first_at = s.d.find_any({"decoder_first_pipeline_num_layers", "num_layers_in_first_pipeline_stage"});
+    const auto* last_at = s.d.find_any({"decoder_last_pipeline_num_layers", "num_layers_in_last_pipeline_stage"});
+    if (!(first_at || last_at || embedding || loss) || pp < 2 || layers == 0) return;
+    const auto* at = first_at ? first_at : last_at ? last_at : embedding ? embedding : loss;
+    long first = first_at ? integer_in(*first_at) : -1, last = last_at ? integer_in(*last_at) : -1;
+    if (first < 0 && last < 0) {  // of whole chunks of layers, embedding and loss among them
+        const long all = layers + (embedding ? 1 : 0) + (loss ? 1 : 0);
+        if (s.t.count("parallelism.vp", 1) > 1 || all % pp != 0) {
+            s.t.problems.push_back(fmt::format("{} ({}): {} layers with embedding and loss do not divide over {} stages of one chunk",
+                                               at->name, at->at, all, pp));
+            return;
+        }
+        first = all / pp - (embedding ? 1 : 0);
+        last = all / pp - (loss ? 1 : 0);
+    }
+    std::vector<long> stages(static_cast<std::size_t>(pp));
+    const long between = pp - (first >= 0 ? 1 : 0) - (last >= 0 ? 1 : 0);
+    for (auto& stage : stages) stage = between > 0 ? (layers - std::max(first, 0L) - std::max(last, 0L)) / between : 0;
+    if (first >= 0) stages.front() = first;
+    if (last >= 0) stages.back() = last;
+    if (std::accumulate(stages.begin(), stages.end(), 0L) != layers)
+        s.t.problems.push_back(fmt::format("{} layers do not divide over {} stages between the first and the last", layers, pp));
+    else
+        s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(stages, ", ")), at->at);
+}
+
+void take_pipeline(MegatronSource& s) {
+    const long layers = s.t.count("workload.layers", 0), pp = s.t.count("parallelism.pp", 1);
+    if (const auto* v = s.d.find("pipeline_model_parallel_layout")) return take_layout(s, *v);
+    if (const auto* v = s.d.find_any({"virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank"})) {
+        s.t.set("parallelism.vp", pp > 1 ? integer_in(*v) : 1, v->at);
+    } else if (const auto* each = s.d.find("num_layers_per_virtual_pipeline_stage"); each && layers > 0) {
+        const long n = count_in(*each);
+        if (layers % (pp * n) != 0)
+            s.t.problems.push_back(fmt::format("num_layers_per_virtual_pipeline_stage ({}): {} layers do not divide over "
+                                              "{} stages in chunks of {}", each->at, layers, pp, n));
+        else
+            s.t.set("parallelism.vp", layers / pp / n, each->at);
+    }
+    take_uneven_ends(s, layers, pp);
+    if (const auto* v = s.d.find_any({"overlap_moe_expert_parallel_comm", "moe_a2a_overlap"}); v && flag_in(*v))
+        s.t.set("parallelism.overlap_experts", "true", v->at);
+    for (const auto& [name, negated] : {std::pair{"no_overlap_p2p_communication", true}, {"overlap_p2p_comm", false}})
+        if (const auto* v = s.d.find(name))
+            s.t.set("parallelism.overlap_p2p", truth(flag_in(*v) != negated && s.t.count("parallelism.vp", 1) > 1), v->at);
+}
 
 // Replicas, and what of the split cannot run on so many ranks.
 void take_world(MegatronSource& s) {
@@ -66,8 +176,10 @@ Translation translate_megatron(Document& document, MegatronDialect dialect, long
     const auto* deepspeed = s.d.find_any({"deepspeed", "zero_stage"});
     if (s.lm() && deepspeed && (deepspeed->name == "zero_stage" || flag_in(*deepspeed))) s.t.framework = "megatron-deepspeed";
     const bool with_experts = s.d.states("num_experts") || s.d.states("num_moe_experts") || !s.full;
-    for (const auto& [theirs, ours] : direct)
-        if (const auto* v = s.d.find(theirs); with_experts || !of_experts(ours)) s.t.take(ours, v, integer_text);
+    for (const auto& [ours, of_lm, of_others] : megatron_numbers)
+        for (const auto theirs : {of_lm, of_others})
+            if (const auto* v = s.d.find(theirs); with_experts || !ours.starts_with("workload.moe.")) s.t.take(std::string(ours), v, integer_text);
+    s.t.take("workload.vocab", s.d.find("padded_vocab_size"), integer_text);
     take_model(s);
     take_experts(s);
     take_split(s);

@@ -7,30 +7,27 @@
 namespace stepcast {
 namespace {
 
-// Flags that say something of a step, as argparse stores them: what a beginning is held against.
-constexpr std::array known{"num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size", "num_query_groups", "kv_channels",
-                           "seq_length", "max_position_embeddings", "normalization", "position_embedding_type",
-                           "disable_bias_linear", "add_qkv_bias", "untie_embeddings_and_output_weights", "hidden_dropout",
-                           "attention_dropout", "vocab_size", "make_vocab_size_divisible_by", "multi_latent_attention",
-                           "num_experts", "moe_router_topk", "moe_ffn_hidden_size", "moe_layer_freq",
-                           "moe_expert_capacity_factor", "mtp_num_layers", "tensor_model_parallel_size",
-                           "pipeline_model_parallel_size", "context_parallel_size", "expert_model_parallel_size",
-                           "expert_tensor_parallel_size", "sequence_parallel", "num_layers_per_virtual_pipeline_stage",
-                           "num_virtual_stages_per_pipeline_rank", "pipeline_model_parallel_layout", "micro_batch_size",
-                           "global_batch_size", "rampup_batch_size", "use_distributed_optimizer", "overlap_grad_reduce",
-                           "overlap_param_gather", "ddp_bucket_size", "recompute_granularity", "recompute_method",
-                           "recompute_num_layers", "recompute_activations", "recompute_modules", "fp8_format", "grad_reduce_in_bf16"};
+// Flags that say something of a step, as argparse stores them: with megatron_numbers what a beginning is held against.
+constexpr std::array others{"ffn_hidden_size", "num_query_groups", "seq_length", "normalization", "position_embedding_type",
+                            "disable_bias_linear", "add_qkv_bias", "untie_embeddings_and_output_weights", "hidden_dropout",
+                            "attention_dropout", "make_vocab_size_divisible_by", "multi_latent_attention", "moe_layer_freq",
+                            "moe_expert_capacity_factor", "mtp_num_layers", "expert_tensor_parallel_size", "sequence_parallel",
+                            "num_layers_per_virtual_pipeline_stage", "num_virtual_stages_per_pipeline_rank",
+                            "pipeline_model_parallel_layout", "rampup_batch_size", "use_distributed_optimizer", "overlap_grad_reduce",
+                            "overlap_param_gather", "ddp_bucket_size", "recompute_granularity", "recompute_method",
+                            "recompute_num_layers", "recompute_activations", "recompute_modules", "fp8_format", "grad_reduce_in_bf16"};
+
+std::vector<std::string_view> known_flags() {
+    std::vector<std::string_view> known(others.begin(), others.end());
+    for (const MegatronNumber& number : megatron_numbers) known.push_back(number.of_lm);
+    return known;
+}
 
 // "tensor_model_parallel" -> "tensor_model_parallel_size"; unchanged where none or several begin so.
-std::string completed(const std::string& name) {
-    std::string found;
-    for (const std::string_view flag : known) {
-        if (flag == name) return name;
-        if (name.size() < 6 || !flag.starts_with(name)) continue;
-        if (!found.empty()) return name;
-        found = flag;
-    }
-    return found.empty() ? name : found;
+std::string completed(const std::string& name, const std::vector<std::string_view>& known) {
+    const auto begins = [&](std::string_view flag) { return flag.starts_with(name); };
+    if (name.size() < 6 || std::ranges::count_if(known, begins) != 1) return name;
+    return std::string(*std::ranges::find_if(known, begins));
 }
 
 // "model.tensor_model_parallel_size=4", also with the + of Hydra before it: where its name ends; 0 = no such word.
@@ -51,6 +48,7 @@ std::string without_quotes(std::string text) {
 
 Document megatron_arguments(const std::vector<ShellArgument>& arguments, const std::string& path) {
     Document document{path, {}};
+    const auto known = known_flags();
     const auto is_flag = [](const std::string& text) { return text.starts_with("--") && text.size() > 2; };
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         const auto& [text, at] = arguments[i];
@@ -63,7 +61,7 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
         const auto equals = text.find('=');
         auto name = text.substr(2, equals == std::string::npos ? equals : equals - 2);
         std::ranges::replace(name, '-', '_');
-        name = completed(name);
+        name = completed(name, known);
         std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
         if (equals == std::string::npos)
             while (i + 1 < arguments.size() && !is_flag(arguments[i + 1].text) && !arguments[i + 1].text.ends_with(".py") &&

@@ -24,8 +24,6 @@ struct MegatronSource {
 
 void take_model(MegatronSource& source);
 void take_experts(MegatronSource& source);
-void take_split(MegatronSource& source);
-void take_pipeline(MegatronSource& source);
 void take_data_parallel(MegatronSource& source);
 void take_precision(MegatronSource& source);
 void take_recompute(MegatronSource& source);

@@ -1,9 +1,5 @@
 #include "translate/megatron_source.h"
 
-#include <algorithm>
-#include <cctype>
-#include <sstream>
-
 #include <fmt/format.h>
 
 #include "model/files/plain_text.h"
@@ -138,14 +134,8 @@ namespace {
 void take_recomputed_modules(MegatronSource& s) {
     const auto* modules = s.d.find("recompute_modules");
     if (!modules || s.t.find("parallelism.recompute")->value != "selective") return;
-    std::string names = modules->value;
-    std::ranges::replace_if(names, [](char c) { return std::isalpha(static_cast<unsigned char>(c)) == 0 && c != '_'; }, ' ');
-    std::istringstream words(names);
-    std::vector<std::string> kept;
-    bool scores = false;
-    for (std::string name; words >> name;)
-        if (name == "core_attn") scores = true;
-        else kept.push_back(name);
+    auto kept = words_of(modules->value, "[]'\", ");
+    const bool scores = std::erase(kept, "core_attn") > 0;
     if (kept.empty()) return;
     if (!scores) s.t.set("parallelism.recompute", "none", modules->at);
     s.t.problems.push_back(fmt::format("recompute_modules ({}): of modules the forecast computes core_attn alone again; its memory keeps {}",

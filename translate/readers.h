@@ -30,6 +30,20 @@ ShellLaunch read_launch(const std::string& text, const std::string& path,
 // default them.
 enum class MegatronDialect : std::uint8_t { lm, nemo, bridge };
 
+// Keys whose number is the same in both, by their names in Megatron-LM, and in NeMo and Megatron-Bridge where these have another.
+struct MegatronNumber {
+    std::string_view ours, of_lm, of_others = "";
+};
+inline constexpr MegatronNumber megatron_numbers[] = {
+    {"workload.layers", "num_layers"}, {"workload.hidden", "hidden_size"}, {"workload.heads", "num_attention_heads"},
+    {"workload.head_dim", "kv_channels"}, {"workload.max_positions", "max_position_embeddings"}, {"workload.vocab", "vocab_size"},
+    {"workload.mla.q_rank", "q_lora_rank"}, {"workload.moe.experts", "num_experts", "num_moe_experts"},
+    {"workload.moe.top_k", "moe_router_topk"}, {"workload.moe.ffn", "moe_ffn_hidden_size"}, {"workload.moe.groups", "moe_router_num_groups"},
+    {"workload.moe.top_groups", "moe_router_group_topk"}, {"workload.moe.shared_ffn", "moe_shared_expert_intermediate_size"},
+    {"parallelism.tp", "tensor_model_parallel_size"}, {"parallelism.pp", "pipeline_model_parallel_size"},
+    {"parallelism.cp", "context_parallel_size"}, {"parallelism.ep", "expert_model_parallel_size"},
+    {"parallelism.micro_batch", "micro_batch_size"}, {"parallelism.global_batch", "global_batch_size"}};
+
 // Names with underscores and without section ("tensor_model_parallel_size"). `ranks` of the launch, 0 = not told. `full`: every
 // argument is stated, as in the dump of a run.
 Translation translate_megatron(Document& document, MegatronDialect dialect, long ranks, bool full = false);
@@ -48,10 +62,6 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
 bool is_argument_dump(const std::string& text);
 Document dumped_arguments(const std::string& text, const std::string& path);
 
-// What --yaml-cfg of Megatron-LM reads: the flags' destinations in tables.
-bool is_yaml_configuration(const std::string& text);
-std::string read_described(const std::string& path);
-
 // DeepSpeed's JSON configuration. `replicas` here and below: of the machine, where the file leaves them open; 0 = not told.
 Translation translate_deepspeed(Document& document, long replicas);
 
@@ -68,10 +78,5 @@ void name_unmodelled(Document& document, Translation& translation);
 void leave_rest(Document& document, Translation& translation);
 // Adam, SGD or Lamb; another is told and taken as one of them.
 void set_optimizer(Translation& translation, const NamedValue& value);
-
-// OmegaConf's ${..} in NeMo's YAML: relative and absolute names, multiply and divide.
-
-// Values that name others take theirs; what cannot be told keeps its text.
-void interpolate(Document& document);
 
 }  // namespace stepcast

@@ -1,5 +1,8 @@
 #include "translate/shell_parts.h"
 
+#include <algorithm>
+#include <sstream>
+
 #include <fmt/format.h>
 
 #include "model/errors.h"
@@ -186,6 +189,72 @@ void Splitter::step() {
 std::vector<ShellCommand> shell_commands(const std::string& text, const std::string& path) {
     if (text.size() > longest_script) throw ConfigError(path + ": longer than 4 MiB; expected a launch script");
     return Splitter(text, path).all();
+}
+
+// ---- tests of [ .. ] and [[ .. ]]
+
+std::optional<bool> decided(std::optional<bool> a, bool either, std::optional<bool> b) {
+    if (a == std::optional(either) || b == std::optional(either)) return either;
+    return a && b ? std::optional(!either) : std::nullopt;
+}
+
+std::optional<bool> shell_test(std::vector<std::string> w) {
+    for (const char* join : {"||", "&&"})
+        if (const auto at = std::ranges::find(w, join); at != w.end())
+            return decided(shell_test({w.begin(), at}), join[0] == '|', shell_test({at + 1, w.end()}));
+    bool negated = false;
+    while (!w.empty() && w[0] == "!") {
+        negated = !negated;
+        w.erase(w.begin());
+    }
+    std::optional<bool> result;
+    if (w.size() == 1) result = !w[0].empty();
+    if (w.size() == 2 && w[0] == "-z") result = w[1].empty();
+    if (w.size() == 2 && w[0] == "-n") result = !w[1].empty();
+    if (w.size() == 3) {
+        const long a = std::atol(w[0].c_str()), b = std::atol(w[2].c_str());
+        if (w[1] == "==" || w[1] == "=") result = fits_pattern(w[0], w[2]);
+        if (w[1] == "!=") result = !fits_pattern(w[0], w[2]);
+        if (w[1] == "-eq") result = a == b;
+        if (w[1] == "-ne") result = a != b;
+        if (w[1] == "-gt" || w[1] == ">") result = a > b;
+        if (w[1] == "-ge") result = a >= b;
+        if (w[1] == "-lt" || w[1] == "<") result = a < b;
+        if (w[1] == "-le") result = a <= b;
+    }
+    return result ? std::optional(*result != negated) : std::nullopt;
+}
+
+// ---- what it asks Slurm for
+
+std::map<std::string, std::string> slurm_directives(const std::string& text) {
+    static const std::map<std::string, std::string> longer{{"N", "nodes"}, {"n", "ntasks"}, {"G", "gpus"}};
+    std::map<std::string, std::string> found;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        if (!line.starts_with("#SBATCH")) continue;
+        const auto name = line.find_first_not_of("- \t", 7), end = line.find_first_of("= \t", name);
+        if (name == std::string::npos || end == std::string::npos) continue;
+        const auto from = line.find_first_not_of("= \t", end);
+        if (from == std::string::npos) continue;
+        const auto key = line.substr(name, end - name);
+        const auto known = longer.find(key);
+        found[known != longer.end() ? known->second : key] = line.substr(from, line.find_first_of(" \t", from) - from);
+    }
+    const long nodes = std::atol(found["nodes"].c_str()), tasks = std::atol(found["ntasks"].c_str());
+    if (nodes > 0 && tasks > 0 && tasks % nodes == 0) found.try_emplace("ntasks-per-node", std::to_string(tasks / nodes));
+    std::erase_if(found, [](const auto& directive) { return directive.second.empty(); });
+    return found;
+}
+
+void add_slurm_variables(const std::map<std::string, std::string>& directives, std::map<std::string, std::string>& variables) {
+    for (const auto& [directive, variable] : {std::pair{"nodes", "SLURM_NNODES"}, {"nodes", "SLURM_JOB_NUM_NODES"},
+                                              {"ntasks", "SLURM_NTASKS"}, {"ntasks-per-node", "SLURM_NTASKS_PER_NODE"},
+                                              {"gpus-per-node", "SLURM_GPUS_PER_NODE"}, {"gpus-per-node", "SLURM_GPUS_ON_NODE"}})
+        if (const auto at = directives.find(directive); at != directives.end()) variables.try_emplace(variable, at->second);
+    const auto gres = directives.find("gres");  // gpu:8, gpu:h100:8
+    if (gres != directives.end() && gres->second.starts_with("gpu"))
+        variables.try_emplace("SLURM_GPUS_ON_NODE", gres->second.substr(gres->second.rfind(':') + 1));
 }
 
 }  // namespace stepcast

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
-#include <sstream>
 
 #include <fmt/format.h>
+
+#include "model/files/plain_text.h"
 
 namespace stepcast {
 namespace {
@@ -19,27 +19,8 @@ constexpr std::array<Flavor, 6> flavors{{{"llama3", "8B", "llama3-8b"},
                                          {"llama3", "70B", "llama3-70b"},
                                          {"llama3", "405B", "llama3-405b"},
                                          {"deepseek_v3", "671B", "deepseek-v3"},
-                                         {"qwen3", "32B", ""},
-                                         {"deepseek_v3", "16B", ""}}};
-
-// DeepSeek-V3 16B of torchtitan/models/deepseek_v3/__init__.py: no preset has it.
-constexpr std::pair<const char*, const char*> deepseek_16b[] = {
-    {"workload.kind", "transformer"}, {"workload.layers", "27"},     {"workload.hidden", "2048"},
-    {"workload.heads", "16"},         {"workload.ffn", "10944"},     {"workload.vocab", "102400"},
-    {"workload.gated", "true"},       {"workload.tied", "false"},    {"workload.norm", "rmsnorm"},
-    {"workload.positions", "rotary"}, {"workload.attention", "mla"}, {"workload.linear_bias", "false"},
-    {"workload.qkv_bias", "false"},   {"workload.mla.kv_rank", "512"}, {"workload.mla.nope_dim", "128"},
-    {"workload.mla.rope_dim", "64"},  {"workload.mla.value_dim", "128"}, {"workload.moe.experts", "64"},
-    {"workload.moe.top_k", "6"},      {"workload.moe.ffn", "1408"},  {"workload.moe.shared_experts", "2"},
-    {"workload.moe.dense_layers", "1"}, {"workload.optimizer", "adam"}};
-
-constexpr std::pair<const char*, const char*> qwen3_32b[] = {  // torchtitan/models/qwen3/__init__.py
-    {"workload.kind", "transformer"}, {"workload.layers", "64"},     {"workload.hidden", "5120"},
-    {"workload.heads", "64"},         {"workload.kv_heads", "8"},    {"workload.head_dim", "128"},
-    {"workload.ffn", "25600"},        {"workload.vocab", "151936"},  {"workload.gated", "true"},
-    {"workload.tied", "false"},       {"workload.norm", "rmsnorm"},  {"workload.positions", "rotary"},
-    {"workload.attention", "flash"},  {"workload.linear_bias", "false"}, {"workload.qkv_bias", "false"},
-    {"workload.optimizer", "adam"}};
+                                         {"qwen3", "32B", "qwen3-32b"},
+                                         {"deepseek_v3", "16B", "deepseek-v2-lite"}}};
 
 // Names of v0.1: degrees under [training] and [experimental], a switch for float8.
 void rename_old_keys(Document& d) {
@@ -62,13 +43,9 @@ void read_model(Document& d, Translation& t) {
         t.open.push_back("model.name and model.flavor: not both there; name the model with --model");
         return;
     }
-    for (const Flavor& known : flavors) {
-        if (known.name != name->value || known.flavor != flavor->value) continue;
-        if (!known.preset.empty()) return t.set("workload.preset", std::string(known.preset), flavor->at);
-        const auto sizes = known.name == "qwen3" ? std::span(qwen3_32b) : std::span<const std::pair<const char*, const char*>>(deepseek_16b);
-        for (const auto& [key, value] : sizes) t.set(key, value, flavor->at);
-        return;
-    }
+    for (const Flavor& known : flavors)
+        if (known.name == name->value && known.flavor == flavor->value)
+            return t.set("workload.preset", std::string(known.preset), flavor->at);
     t.open.push_back(fmt::format("{} {}: its sizes are a table of torchtitan's source; name the model with --model",
                                  name->value, flavor->value));
 }
@@ -175,10 +152,7 @@ void read_converters(Document& d, Translation& t) {
     const auto* stated = d.find("model.converters");
     const auto* scales = d.find_any({"quantize.linear.float8.recipe_name", "float8.recipe_name"});
     const auto* blocks = d.find_any({"quantize.linear.mx.recipe_name", "mx.recipe_name"});
-    std::string names = stated ? stated->value : "";
-    std::ranges::replace_if(names, [](char c) { return c == '[' || c == ']' || c == ','; }, ' ');
-    std::istringstream words(names);
-    for (std::string name; words >> name;) {
+    for (const std::string& name : words_of(stated ? stated->value : "", "[], ")) {
         const bool mx = name == "mx" || name.ends_with(".mx");
         if (mx)
             t.set("workload.dtype", blocks && blocks->value.find("fp4") != std::string::npos ? "fp4" : "fp8", stated->at);

@@ -43,10 +43,13 @@ std::string_view trimmed(std::string_view text, std::string_view blanks) {
     return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
-std::vector<std::string> words_of(const std::string& list) {
+std::vector<std::string> words_of(const std::string& list, std::string_view separators) {
     std::vector<std::string> words;
-    for (const auto part : std::views::split(list, ','))
-        if (const auto word = trimmed({part.begin(), part.end()}, " "); !word.empty()) words.emplace_back(word);
+    for (std::size_t at = 0; at <= list.size();) {
+        const std::size_t end = std::min(list.find_first_of(separators, at), list.size());
+        if (const auto word = trimmed(std::string_view(list).substr(at, end - at), " "); !word.empty()) words.emplace_back(word);
+        at = end + 1;
+    }
     return words;
 }
 

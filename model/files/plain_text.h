@@ -17,8 +17,8 @@ std::string lower_case(std::string text);
 // A part of `text`, which has to outlive it: without the blanks at both ends.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t");
 
-// The words of a list separated by commas, without blanks around them.
-std::vector<std::string> words_of(const std::string& list);
+// The words of a list, which any of these characters separate, without blanks around them.
+std::vector<std::string> words_of(const std::string& list, std::string_view separators = ",");
 
 // The number that the text is, all of it.
 template <class Number>

@@ -75,7 +75,7 @@ TEST_CASE("a row that cannot be predicted says why") {
     CHECK(told("moe_layer_mix_moe,,,4,,1,4,,,,,0,") ==
           "c.csv:2: step_s: 0 is out of range; expected more than 0 seconds");
     CHECK(told("moe_layer_mix_moe,,,4,,1,4,,,int8,,1,") ==
-          "c.csv:2: precision: \"int8\" names no dtype; expected fp32, tf32, fp16, bf16, fp8 or fp4");
+          "c.csv:2: precision: \"int8\" names no dtype that is modelled; expected fp32, tf32, fp16, bf16, fp8 or fp4");
     CHECK(told("moe_layer_mix_moe,,,4,,1,4,,maybe,,,1,") == "c.csv:2: sp: \"maybe\" is neither on nor off");
     CHECK(told("moe_layer_mix_moe,,,x,,1,4,,,,,1,") == "c.csv:2: gpus: \"x\" is no integer of at least 1");
     CHECK(told("moe_layer_mix_moe,,,4,,1,4,,,,full (as stated),1,") ==

@@ -1,4 +1,4 @@
-#include "cases/pytorch.h"
+#include "cases/cases.h"
 
 #include "model/experiment.h"
 #include "tests/model/files.h"

@@ -1,7 +1,6 @@
 #include <catch2/catch.hpp>
 
 #include "cases/cases.h"
-#include "cases/recorded_experiments.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

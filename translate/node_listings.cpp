@@ -1,11 +1,13 @@
-// nvidia-smi topo -m: who is joined to whom, by what.
+// What programs print of a node. First nvidia-smi topo -m: who is joined to whom, by what.
 #include <algorithm>
+#include <cctype>
 #include <set>
 #include <sstream>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "translate/machine.h"
 
 namespace stepcast {
@@ -24,13 +26,6 @@ std::string without_escapes(const std::string& text) {
         if (text[i] != '\r') plain += text[i];
     }
     return plain;
-}
-
-std::vector<std::string> columns_of(const std::string& line) {
-    std::istringstream in(line);
-    std::vector<std::string> words;
-    for (std::string word; in >> word;) words.push_back(word);
-    return words;
 }
 
 bool is_gpu(const std::string& name) { return name.starts_with("GPU") && name.size() > 3 && std::isdigit(name[3]); }
@@ -63,7 +58,7 @@ Matrix read_matrix(const std::string& text, const std::string& path) {
     int number = 0;
     for (std::string line; std::getline(lines, line);) {
         ++number;
-        const auto words = columns_of(line);
+        const auto words = words_of(line, " \t");
         if (words.empty() || !is_gpu(words[0])) continue;
         if (m.columns.empty()) {
             for (const auto& word : words) {
@@ -82,7 +77,7 @@ Matrix read_matrix(const std::string& text, const std::string& path) {
                 throw ConfigError(fmt::format("{}:{}: column {} of {} is no link; expected X, NV#, PIX, PXB, PHB, NODE or SYS",
                                               path, number, m.columns[row.size() - 1], words[0]));
         }
-        const auto left = columns_of(rest);
+        const auto left = words_of(rest, " \t");
         if (left.size() > 1 && left[1] != "N/A") m.numa.insert(left[1]);
     }
     const auto gpus = static_cast<std::size_t>(std::ranges::count_if(m.columns, is_gpu));
@@ -150,6 +145,63 @@ void read_topology_matrix(const std::string& text, const std::string& path, Mach
                                        : machine.meshed     ? fmt::format("some joined by up to NV{}", machine.nvlinks)
                                                             : fmt::format("all pairs NV{}", machine.nvlinks),
                                        machine.nics, machine.other_nics, machine.numa_nodes));
+}
+
+// ---- lspci: which GPU, how many, and which network cards. It tells no link and no speed.
+
+namespace {
+
+bool has(const std::string& line, const char* word) { return line.find(word) != std::string::npos; }
+
+// "GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)": the name in brackets, and the number that -nn adds.
+std::string bracket(const std::string& line, bool number) {
+    std::string found;
+    for (std::size_t open = line.find('['); open != std::string::npos; open = line.find('[', open + 1)) {
+        const auto close = line.find(']', open);
+        if (close == std::string::npos) break;
+        const auto inside = line.substr(open + 1, close - open - 1);
+        const bool digits = inside.size() == 9 && inside[4] == ':' &&
+                            std::ranges::all_of(inside, [](char c) { return c == ':' || std::isxdigit(static_cast<unsigned char>(c)); });
+        const bool kind = inside.size() == 4 && inside.starts_with("0");  // "[0302]", the class
+        if (digits == number && !kind) found = inside;
+    }
+    return found;
+}
+
+}  // namespace
+
+void read_lspci(const std::string& text, const std::string& path, Machine& machine) {
+    std::istringstream lines(text);
+    int gpus = 0, nics = 0, switches = 0;
+    std::string name, number, nic;
+    for (std::string line; std::getline(lines, line);) {
+        const bool maker = has(line, "NVIDIA") || has(line, "Advanced Micro Devices");
+        const bool accelerator = has(line, "3D controller") || has(line, "VGA compatible controller") ||
+                                 has(line, "Processing accelerators") || has(line, "Display controller");
+        if (maker && accelerator) {
+            const auto this_name = bracket(line, false);
+            if (gpus++ == 0) {
+                name = this_name;
+                number = bracket(line, true);
+            } else if (this_name != name) {
+                machine.notes.push_back(fmt::format("{}: {} and {}; the first is taken", path, this_name, name));
+                --gpus;
+            }
+        }
+        if (maker && has(line, "NVSwitch")) ++switches;
+        if (has(line, "Infiniband controller") || (has(line, "Ethernet controller") && has(line, "Mellanox"))) {
+            ++nics;
+            if (nic.empty()) nic = bracket(line, false);
+        }
+    }
+    if (gpus == 0) throw ConfigError(path + ": no GPU of NVIDIA or AMD in it; expected the output of lspci of a GPU node");
+    if (machine.gpus == 0) machine.nics = nics;
+    machine.count_devices(gpus, path);
+    if (machine.gpu.empty()) machine.gpu = name;
+    if (machine.pci.empty()) machine.pci = number;
+    machine.from.push_back(fmt::format("{}: {} x {}{}{}{}", path, gpus, name, number.empty() ? "" : " (" + number + ")",
+                                       nics > 0 ? fmt::format(", {} network ports{}", nics, nic.empty() ? "" : " (" + nic + ")") : "",
+                                       switches > 0 ? fmt::format(", {} NVSwitches", switches) : ""));
 }
 
 }  // namespace stepcast

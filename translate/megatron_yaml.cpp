@@ -1,30 +1,21 @@
-// Megatron-Bridge's configurations: one of a run, or a table of several.
+// Megatron's names in YAML: Megatron-Bridge's configurations, one of a run or a table of several, and NeMo's.
 #include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "translate/readers.h"
 
 namespace stepcast {
 namespace {
 
-std::vector<std::string> split(const std::string& text, char at) {
-    std::vector<std::string> parts{""};
-    for (const char c : text)
-        if (c == at)
-            parts.emplace_back();
-        else
-            parts.back() += c;
-    return parts;
-}
-
 // What a table of configurations holds: "h100,64,fp8".
 std::vector<std::string> variants_in(const Document& d) {
     std::vector<std::string> known;
     for (const auto& value : d.values) {
-        const std::vector<std::string> steps = split(value.name, '.');
+        const std::vector<std::string> steps = words_of(value.name, ".");
         if (steps.size() < 4 || steps[0] != "perf_matrix" || steps[3] == "common") continue;
         const auto label = steps[1] + "," + steps[2].substr(steps[2].find_last_of('_') + 1) + "," + steps[3];
         if (std::ranges::find(known, label) == known.end()) known.push_back(label);
@@ -59,12 +50,12 @@ void take_rows(Document& d, const std::vector<std::string>& parts) {
 }
 
 void choose_variant(Document& d, const std::string& variant, std::string& gpu, long& ranks) {
-    const std::vector<std::string> parts = split(variant, ','), known = variants_in(d);
+    const std::vector<std::string> parts = words_of(variant), known = variants_in(d);
     if (parts.size() != 3 || std::ranges::find(known, variant) == known.end())
         throw ConfigError(fmt::format("{}: a table of {} configurations; expected --variant and one of {}{}", d.path,
                                       known.size(), fmt::join(known, " "), did_you_mean(variant, known)));
     gpu = parts[0];
-    if (parts[1].empty() || parts[1].size() > 9 || parts[1].find_first_not_of("0123456789") != std::string::npos)
+    if (parts[1].size() > 9 || parts[1].find_first_not_of("0123456789") != std::string::npos)
         throw ConfigError(fmt::format("{}: --variant {}: {} is no number of GPUs", d.path, variant, parts[1]));
     ranks = std::stol(parts[1]);
     take_rows(d, parts);
@@ -112,6 +103,92 @@ Translation translate_bridge(Document d, const std::string& variant) {
         t.set("cluster.gpus_per_node", std::min(ranks, per_node), d.path);
         std::erase_if(t.ignored, [](const std::string& line) { return line == "num_gpus_per_node"; });
     }
+    return t;
+}
+
+// ---- NeMo: sections, the machine in trainer
+
+namespace {
+
+// OmegaConf's ${..} in NeMo's YAML: relative and absolute names, multiply and divide. What cannot be told keeps its text.
+
+std::string told(const Document& d, const std::string& inside, const std::string& owner, int depth);
+
+std::string interpolated(const Document& d, const std::string& text, const std::string& owner, int depth = 0) {
+    constexpr int deepest = 20;
+    const auto open = text.find("${");
+    if (open == std::string::npos || depth > deepest) return text;
+    int level = 0;
+    auto close = open;
+    for (; close < text.size(); ++close) {
+        if (text[close] == '{') ++level;
+        if (text[close] == '}' && --level == 0) break;
+    }
+    if (close == text.size()) return text;
+    const auto by = told(d, text.substr(open + 2, close - open - 2), owner, depth);
+    return by.empty() ? text : text.substr(0, open) + by + interpolated(d, text.substr(close + 1), owner, depth + 1);
+}
+
+// What stands between the brackets; "" where it cannot be told.
+std::string told(const Document& d, const std::string& inside, const std::string& owner, int depth) {
+    if (const auto colon = inside.find(':'); colon != std::string::npos) {
+        auto comma = colon;
+        for (int level = 0; comma < inside.size() && (level > 0 || inside[comma] != ','); ++comma)
+            level += inside[comma] == '{' ? 1 : inside[comma] == '}' ? -1 : 0;
+        if (comma == inside.size()) return "";
+        const auto number = [&](std::size_t from, std::size_t to) {
+            return std::atol(interpolated(d, std::string(trimmed(std::string_view(inside).substr(from, to - from), " ")), owner, depth + 1).c_str());
+        };
+        const long x = number(colon + 1, comma), y = number(comma + 1, inside.size());
+        const auto what = inside.substr(0, colon);
+        if (what == "multiply") return std::to_string(x * y);
+        if (y != 0 && what == "divide_ceil") return std::to_string((x + y - 1) / y);
+        return y != 0 && what.starts_with("divide") ? std::to_string(x / y) : "";
+    }
+    auto name = inside;
+    if (auto table = owner; name.starts_with('.')) {  // one dot: next to the owner; each further one a table up
+        for (; name.starts_with('.'); name.erase(0, 1)) table.resize(table.find_last_of('.') == std::string::npos ? 0 : table.find_last_of('.'));
+        name = (table.empty() ? "" : table + ".") + name;
+    }
+    for (const auto& each : d.values)
+        if (each.name == name || "training." + each.name == name) return interpolated(d, each.value, each.name, depth + 1);
+    return "";
+}
+
+void set_machine(Translation& t, Document& d, std::initializer_list<std::string_view> nodes,
+                 std::initializer_list<std::string_view> devices) {
+    const auto *n = d.find_any(nodes), *g = d.find_any(devices);
+    if (!g) return;
+    t.set("cluster.nodes", n ? integer_in(*n) : 1, n ? n->at : g->at);
+    t.set("cluster.gpus_per_node", integer_in(*g), g->at);
+}
+
+// LoRA of NeMo's fine-tuning files. Other schemes train other weights.
+void take_adapters(Document& d, Translation& t) {
+    const auto* scheme = d.find("peft.peft_scheme");
+    if (!scheme || scheme->value.empty() || scheme->value == "none" || scheme->value == "null") return;
+    if (scheme->value != "lora") wrong(*scheme, "lora or null: other schemes are not modelled");
+    const auto* rank = d.find("peft.lora_tuning.adapter_dim");
+    t.set("workload.adapter_rank", rank ? count_in(*rank) : 32, rank ? rank->at : "default of NeMo");
+    const auto modules = d.text("peft.lora_tuning.target_modules", "[attention_qkv]");
+    if (modules != "[attention]" && modules != "[attention_qkv, attention_dense]")
+        t.problems.push_back(fmt::format("adapters of {}: the forecast has them at the projections of queries, keys and values and of "
+                                         "attention's results", modules));
+    std::erase_if(t.ignored, [](const std::string& name) {
+        return name == "peft.peft_scheme" || name == "peft.lora_tuning.adapter_dim" || name == "peft.lora_tuning.target_modules";
+    });
+}
+
+}  // namespace
+
+Translation translate_nemo(Document d) {
+    for (auto& value : d.values) value.value = interpolated(d, value.value, value.name);
+    const auto *nodes = d.find("trainer.num_nodes"), *devices = d.find("trainer.devices");
+    const long ranks = nodes && devices ? count_in(*nodes) * count_in(*devices) : 0;
+    drop_sections(d, {"model.", "trainer."});
+    Translation t = translate_megatron(d, MegatronDialect::nemo, ranks);
+    set_machine(t, d, {"num_nodes"}, {"devices"});
+    take_adapters(d, t);
     return t;
 }
 

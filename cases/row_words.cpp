@@ -1,0 +1,95 @@
+// What the words of a row say that has no column of its own: other work than pretraining, the element type.
+#include "cases/row_parts.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "cases/cells.h"
+#include "model/errors.h"
+
+namespace stepcast {
+namespace {
+
+constexpr int usual_rank = 16;  // MLPerf's LoRA benchmark; NeMo's default is of the same cost
+
+bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
+
+// Those that end where `at` begins.
+std::string letters_before(const std::string& text, std::size_t at) {
+    std::size_t begin = at;
+    while (begin > 0 && is_letter(text[begin - 1])) --begin;
+    return text.substr(begin, at - begin);
+}
+
+// "lora" or "qlora" as a word of its own: a latent attention's q_lora_rank and kv_lora_rank are no adapters.
+bool names_adapters(const std::string& text) {
+    for (auto at = text.find("lora"); at != std::string::npos; at = text.find("lora", at + 1)) {
+        if (at + 4 < text.size() && is_letter(text[at + 4])) continue;
+        const std::string own = letters_before(text, at);
+        if (own == "q") return true;
+        const std::string before = letters_before(text, at == 0 ? 0 : text.find_last_not_of("_- ", at - 1) + 1);
+        if (own.empty() && before != "q" && before != "kv") return true;
+    }
+    return contains(text, "peft");
+}
+
+// Of "LoRA rank 16" the 16. "time of rank 0" and "8 GPUs per rank group" say nothing of adapters.
+std::optional<int> stated_rank(const std::string& text) {
+    constexpr std::string_view word = "rank ";
+    for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+        const auto next = at + word.size();
+        const bool digit = next < text.size() && text[next] >= '1' && text[next] <= '9';
+        if (digit) return count_of(*number_after(text, next));
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::string>& assumptions) {
+    const auto text = lower_case(row.cell("case_id") + " " + row.cell("model") + " " + row.cell("notes"));
+    const auto names = [&](const char* word) { return contains(text, word); };
+    for (const char* word : {"inference", "rlhf", "_dpo", "dpo ", "grpo"})
+        if (names(word))
+            throw ConfigError(fmt::format("notes: \"{}\" is other work than the training step that is modelled", word));
+    if (names_adapters(text)) {
+        workload.adapter_rank = stated_rank(text).value_or(usual_rank);
+        assumptions.push_back(
+            fmt::format("LoRA: weights frozen, adapters of rank {} next to the attention's, packed sequences",
+                        workload.adapter_rank));
+    } else if (std::ranges::any_of(std::array{"finetun", "fine-tun", "fine tun", "_sft", "sft ", "sft)"}, names)) {
+        assumptions.push_back("fine-tuning of all weights on packed sequences: the work of pretraining");
+    }
+}
+
+Dtype dtype_in(const CaseRow& row) {
+    // The narrowest that is named counts: "bf16 with fp8 linears" runs its products in fp8.
+    constexpr std::array<std::pair<std::string_view, Dtype>, 17> names{{{"fp4", Dtype::fp4},
+                                                                        {"float4", Dtype::fp4},
+                                                                        {"fp8", Dtype::fp8},
+                                                                        {"float8", Dtype::fp8},
+                                                                        {"e4m3", Dtype::fp8},
+                                                                        {"bf16", Dtype::bf16},
+                                                                        {"bfloat16", Dtype::bf16},
+                                                                        {"fp16", Dtype::fp16},
+                                                                        {"float16", Dtype::fp16},
+                                                                        {"16-mixed", Dtype::fp16},
+                                                                        {"half", Dtype::fp16},
+                                                                        {"amp", Dtype::fp16},
+                                                                        {"mixed", Dtype::fp16},
+                                                                        {"tf32", Dtype::tf32},
+                                                                        {"fp32", Dtype::fp32},
+                                                                        {"float32", Dtype::fp32},
+                                                                        {"single", Dtype::fp32}}};
+    const auto text = lower_case(row.cell("precision"));
+    // "fp32 (TF32 state unknown)": frameworks of 2020 and 2021 ran fp32 products as TF32 where the device has it.
+    if (contains(text, "fp32") && contains(text, "tf32")) return Dtype::tf32;
+    for (const auto& [name, dtype] : names)
+        if (contains(text, name)) return dtype;
+    throw ConfigError("precision: \"" + row.cell("precision") +
+                      "\" names no dtype that is modelled; expected fp32, tf32, fp16, bf16, fp8 or fp4");
+}
+
+}  // namespace stepcast
