@@ -79,7 +79,7 @@ void add_jitter(Costs& costs, double jitter) {
 }
 
 // `kept`: the engine is made once and runs many times, as what-ifs and draws of noise use it.
-void contention(benchmark::State& state, Contention slowdowns, double jitter, bool kept) {
+void contention(benchmark::State& state, Interference slowdowns, double jitter, bool kept) {
     const TaskGraph graph = pipeline_of(state);
     Costs costs = costs_of(graph);
     if (jitter > 0) add_jitter(costs, jitter);
@@ -105,9 +105,9 @@ void sizes(benchmark::internal::Benchmark* b) {
 BENCHMARK(build)->Apply(sizes);
 BENCHMARK(in_order)->Apply(sizes);
 BENCHMARK(in_order_with_hosts)->Apply(sizes);
-BENCHMARK_CAPTURE(contention, none, Contention{}, 0, false)->Apply(sizes);
-BENCHMARK_CAPTURE(contention, both, Contention{0.1, 0.2}, 0, false)->Apply(sizes);
-BENCHMARK_CAPTURE(contention, jitter, Contention{0.1, 0.2}, 0.05, false)->Apply(sizes);
-BENCHMARK_CAPTURE(contention, jitter_kept, Contention{0.1, 0.2}, 0.05, true)->Apply(sizes);
+BENCHMARK_CAPTURE(contention, none, Interference{}, 0, false)->Apply(sizes);
+BENCHMARK_CAPTURE(contention, both, Interference{0.1, 0.2}, 0, false)->Apply(sizes);
+BENCHMARK_CAPTURE(contention, jitter, Interference{0.1, 0.2}, 0.05, false)->Apply(sizes);
+BENCHMARK_CAPTURE(contention, jitter_kept, Interference{0.1, 0.2}, 0.05, true)->Apply(sizes);
 
 BENCHMARK_MAIN();

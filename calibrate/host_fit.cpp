@@ -7,8 +7,7 @@
 #include "model/errors.h"
 #include "model/files/plain_text.h"
 #include "model/records/measurements.h"
-#include "sim/costs/curve.h"
-#include "sim/costs/gemm_table.h"
+#include "sim/costs/measured_tables.h"
 
 namespace stepcast {
 

@@ -155,7 +155,7 @@ struct HostCosts {
 
 HostCosts no_host_costs();  // all zero
 
-// What computation and communication cost each other while both run on a rank: see Contention in sim/engine/simulate.h.
+// What computation and communication cost each other while both run on a rank: see interact() in sim/engine/simulate.h.
 struct Interference {
     KEY(double, compute_slowdown, 0, "a kernel that overlaps communication takes so much longer", 0, 10);
     KEY(double, communication_slowdown, 0, "communication that overlaps a kernel takes so much longer", 0, 10);

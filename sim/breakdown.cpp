@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
-#include <tuple>
 
 #include "sim/explain/critical_path.h"
 
@@ -28,6 +27,7 @@ struct Change {
     Seconds time;
     int delta;  // finishes first, so that back-to-back tasks leave no gap
     TaskId task;
+    friend auto operator<=>(const Change&, const Change&) = default;
 };
 
 std::vector<Change> changes_of(const TaskGraph& graph, const Timeline& timeline, int rank) {
@@ -37,9 +37,7 @@ std::vector<Change> changes_of(const TaskGraph& graph, const Timeline& timeline,
         changes.push_back({timeline.start[t], +1, t});
         changes.push_back({timeline.finish[t], -1, t});
     }
-    std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-        return std::tie(a.time, a.delta, a.task) < std::tie(b.time, b.delta, b.task);
-    });
+    std::ranges::sort(changes);
     return changes;
 }
 

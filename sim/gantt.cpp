@@ -4,12 +4,13 @@
 #include <map>
 #include <numeric>
 
+#include <boost/icl/interval_set.hpp>
 #include <fmt/format.h>
 
 #include "model/step.h"
 #include "model/transformer/step.h"
 #include "sim/breakdown.h"
-#include "sim/memory/memory.h"
+#include "sim/step_labels.h"
 
 namespace stepcast {
 namespace {
@@ -17,36 +18,7 @@ namespace {
 constexpr int most_rows = 8;
 constexpr double long_wait = 0.004;  // of the step: one that a picture shows parts a box
 
-using Times = std::vector<std::pair<Seconds, Seconds>>;  // begin and end, by rising begin
-
-// Overlapping and touching ones as one.
-Times joined(Times times) {
-    std::ranges::sort(times);
-    Times out;
-    for (const auto& [begin, end] : times) {
-        if (end <= begin) continue;
-        if (!out.empty() && begin <= out.back().second)
-            out.back().second = std::max(out.back().second, end);
-        else
-            out.emplace_back(begin, end);
-    }
-    return out;
-}
-
-// What of `all` lies outside `covered`; both in rising order, without overlaps.
-Times outside(const Times& all, const Times& covered) {
-    Times out;
-    auto next = covered.begin();
-    for (auto [begin, end] : all) {
-        while (next != covered.end() && next->second <= begin) ++next;
-        for (auto c = next; c != covered.end() && c->first < end; ++c) {
-            if (c->first > begin) out.emplace_back(begin, c->first);
-            begin = std::max(begin, c->second);
-        }
-        if (begin < end) out.emplace_back(begin, end);
-    }
-    return out;
-}
+using Times = boost::icl::interval_set<double>;  // in seconds, overlapping and touching ones as one
 
 GanttKind kind_of(Pass pass) {
     switch (pass) {
@@ -69,7 +41,7 @@ GanttKind kind_of(Phase phase) {
 // What the devices of one rank do.
 struct RankWork {
     std::vector<TaskId> kernels;  // in issue order
-    Times computing, exchanging;  // a kernel after the other; joined
+    Times computing, exchanging;
 };
 RankWork work_of(const TaskGraph& graph, const Timeline& timeline, int rank) {
     RankWork work;
@@ -81,10 +53,10 @@ RankWork work_of(const TaskGraph& graph, const Timeline& timeline, int rank) {
             computes = computes || place.lane() == Lane::compute;
         }
         if (!takes_part) continue;
-        (computes ? work.computing : work.exchanging).emplace_back(timeline.start[t], timeline.finish[t]);
+        (computes ? work.computing : work.exchanging) +=
+            Times::interval_type::right_open(timeline.start[t].si(), timeline.finish[t].si());
         if (computes) work.kernels.push_back(t);
     }
-    work.exchanging = joined(std::move(work.exchanging));
     return work;
 }
 
@@ -111,18 +83,11 @@ std::vector<GanttBox> boxes_of(const RankWork& work, const Timeline& timeline, c
 }
 
 void add_waits(const RankWork& work, Seconds step, std::vector<GanttBox>& boxes) {
-    for (const auto& [begin, end] : outside(work.exchanging, work.computing))
-        boxes.push_back({GanttKind::exchange, begin, end, -1});
-    Times busy = work.computing;
-    busy.insert(busy.end(), work.exchanging.begin(), work.exchanging.end());
-    for (const auto& [begin, end] : outside({{Seconds(0), step}}, joined(std::move(busy))))
-        boxes.push_back({GanttKind::idle, begin, end, -1});
-}
-
-Seconds busy(const RankWork& work) {
-    Seconds sum;
-    for (const auto& [begin, end] : work.computing) sum += end - begin;
-    return sum;
+    const auto add = [&](GanttKind kind, const Times& times) {
+        for (const auto& time : times) boxes.push_back({kind, Seconds(time.lower()), Seconds(time.upper()), -1});
+    };
+    add(GanttKind::exchange, work.exchanging - work.computing);
+    add(GanttKind::idle, Times(Times::interval_type::right_open(0, step.si())) - work.computing - work.exchanging);
 }
 
 // Ranks with what they are, in rising order.
@@ -135,8 +100,8 @@ std::vector<std::pair<int, std::string>> shown_ranks(const TaskGraph& graph, con
     std::vector<int> by_work(static_cast<std::size_t>(ranks));
     std::iota(by_work.begin(), by_work.end(), 0);
     if (ranks > most_rows) {
-        std::vector<Seconds> work;
-        for (const int rank : by_work) work.push_back(busy(work_of(graph, timeline, rank)));
+        const std::vector<Seconds> work =
+            busy_times(graph, timeline, [](TaskId, const Place& place) { return place.lane() == Lane::compute; });
         std::ranges::stable_sort(by_work, {}, [&](int rank) { return work[static_cast<std::size_t>(rank)]; });
         add(by_work[by_work.size() / 2], "median");
     }
@@ -145,35 +110,15 @@ std::vector<std::pair<int, std::string>> shown_ranks(const TaskGraph& graph, con
     return {shown.begin(), shown.end()};
 }
 
-void add_memory(const Experiment& e, const Routing& routing, const Timeline& timeline, const WrittenSlots& written,
-                const TaskGraph& graph, Gantt& gantt) {
-    std::vector<std::vector<SlotMemory>> stages;
-    Bytes most;
-    std::size_t fullest = 0;
-    for (int stage = 0; stage < e.parallelism.pp; ++stage) {
-        stages.push_back(memory_of_slots(e, stage, routing));
-        for (const SlotMemory& m : stages.back())
-            if (m.during > most) most = m.during, fullest = static_cast<std::size_t>(stage);
-    }
-    const auto rank = static_cast<int>(std::ranges::find(written.stage_of_rank, static_cast<int>(fullest)) -
-                                       written.stage_of_rank.begin());
+// Of the rank that is fullest at any time, to the end of the step.
+void add_memory(const Experiment& e, const Routing& routing, const TaskGraph& graph, const Timeline& timeline, Gantt& gantt) {
+    const std::vector<MemoryPoint> points = memory_points(e, routing, graph, to_trace(graph, timeline));
+    if (points.empty()) return;
+    const int rank = std::ranges::max_element(points, {}, &MemoryPoint::in_use)->rank;
     gantt.memory_label = fmt::format("memory of rank {}", rank);
     gantt.capacity = e.cluster.gpu.memory;
-    std::size_t slot = 0;
-    for (const WrittenSlot& w : written.slots) {
-        if (w.stage != static_cast<int>(fullest)) continue;
-        Seconds start = timeline.end, finish;
-        for (TaskId t = w.first; t < w.last; ++t)
-            for (const Place& place : graph.places(t))
-                if (place.rank() == rank && place.lane() == Lane::compute)
-                    start = std::min(start, timeline.start[t]), finish = std::max(finish, timeline.finish[t]);
-        const SlotMemory& m = stages[fullest][slot++];
-        if (gantt.memory.empty()) gantt.memory.emplace_back(Seconds(0), m.after);
-        gantt.memory.emplace_back(start, m.during);
-        gantt.memory.emplace_back(finish, m.after);
-    }
-    if (gantt.memory.empty()) return;
-    gantt.memory.front().second = gantt.memory.back().second;  // as after the step: nothing waits
+    for (const MemoryPoint& point : points)
+        if (point.rank == rank) gantt.memory.emplace_back(point.time, point.in_use);
     gantt.memory.emplace_back(timeline.end, gantt.memory.back().second);
 }
 
@@ -196,7 +141,7 @@ Gantt gantt_of(const Experiment& e, const Routing& routing, const TaskGraph& gra
         add_waits(work, timeline.end, row.boxes);
         gantt.rows.push_back(std::move(row));
     }
-    if (slots) add_memory(e, routing, timeline, written, graph, gantt);
+    add_memory(e, routing, graph, timeline, gantt);
     return gantt;
 }
 

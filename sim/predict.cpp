@@ -79,10 +79,15 @@ std::vector<Draw> simulate_draws(const Experiment& e) {
     return draws;
 }
 
-// With the doubts of the whole step, but the draws' own reach.
-Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part, Doubts doubts) {
+std::vector<double> values_of(const std::vector<Draw>& draws, Seconds StepTimes::*part) {
     std::vector<double> values;
     for (const Draw& draw : draws) values.push_back((draw.times.*part).si());
+    return values;
+}
+
+// With the doubts of the whole step, but the draws' own reach.
+Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part, Doubts doubts) {
+    const std::vector<double> values = values_of(draws, part);
     const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
     const Seconds median(middle_of(values));
     reach_of_draws(values, median.si(), doubts);
@@ -121,17 +126,14 @@ std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& tim
         if (place.lane() != Lane::compute) continue;
         by_address[{graph.name(t).data(), graph.phase(t), place.rank()}] += timeline.finish[t] - timeline.start[t];
     }
-    std::map<std::tuple<std::string_view, Phase, int>, Seconds> sums;
-    for (const auto& [key, time] : by_address)
-        sums[{std::string_view(std::get<0>(key)), std::get<1>(key), std::get<2>(key)}] = time;
     std::vector<KernelTime> kernels;
-    for (const auto& [key, time] : sums)
-        kernels.push_back({std::string(std::get<0>(key)), std::get<1>(key), std::get<2>(key), time});
+    for (const auto& [key, time] : by_address) kernels.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), time});
+    std::ranges::sort(kernels, {}, [](const KernelTime& k) { return std::tie(k.name, k.phase, k.rank); });
     return kernels;
 }
 
 std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
-    std::vector<std::string> notes = extrapolations(graph, e.cluster);
+    std::vector<std::string> notes = extrapolations(graph.ops(), e.cluster);
     if (!e.cluster.fitted) return notes;
     for (const FittedParameter& p : e.cluster.fitted->parameters)
         if (!p.determined)
@@ -157,9 +159,7 @@ void add_intervals(const std::vector<Draw>& draws, Forecast& f) {
     f.backward = interval_of(draws, &StepTimes::backward, f.doubts);
     f.gradient_sync = interval_of(draws, &StepTimes::gradient_sync, f.doubts);
     f.optimizer = interval_of(draws, &StepTimes::optimizer, f.doubts);
-    std::vector<double> steps;
-    for (const Draw& draw : draws) steps.push_back(draw.times.step.si());
-    reach_of_draws(steps, f.step.p50.si(), f.doubts);
+    reach_of_draws(values_of(draws, &StepTimes::step), f.step.p50.si(), f.doubts);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // only one representative of identical ranks.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 namespace stepcast {
@@ -18,7 +19,7 @@ struct Group {
     int block = 0;  // such a group begins at every rank from which it ends within one block of so many ranks; 0 = the
                     // groups share no rank
     [[nodiscard]] int size() const { return ranks * outer_ranks; }
-    friend bool operator==(const Group&, const Group&) = default;
+    friend auto operator<=>(const Group&, const Group&) = default;
 };
 
 }  // namespace stepcast

@@ -40,10 +40,7 @@ Pairs pairs_in_blocks(const AttentionShape& shape, const AttentionKernel& kernel
 // Blocks that are alike run in whole waves. Different ones: one on each SM takes as long as the longest; of more, the SMs share the work
 // and end apart by some of it.
 double pairs_on_an_sm(const Pairs& pairs, double heads, bool causal, double corner, double sms) {
-    if (!causal) {
-        const double waves = heads * pairs.blocks / sms;
-        return pairs.longest * std::max(1.0, waves + (std::ceil(waves) - waves) * std::min(1.0, corner));
-    }
+    if (!causal) return pairs.longest * waves_of(heads * pairs.blocks / sms, std::min(1.0, corner));
     if (heads * pairs.blocks <= sms) return pairs.longest;
     return std::max(pairs.longest, heads * pairs.all / sms + corner * pairs.longest);
 }

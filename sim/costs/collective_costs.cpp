@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "model/graph/op_kinds.h"
-#include "sim/costs/curve.h"
+#include "sim/costs/measured_tables.h"
 #include "sim/costs/dispatch_law.h"
 #include "sim/network/ring_path.h"
 
@@ -20,6 +20,27 @@ struct Walk {
     Bytes traffic, piece;
     double copy = 0;
 };
+
+// What one rank exchanges: bytes and peers inside and outside its node; `own` stays with it.
+struct Exchange {
+    Bytes inside, between, own, largest;  // `largest`: of the messages inside
+    double peers_inside = 0, peers_between = 0;
+};
+
+Exchange exchange_of(const AllToAll& op, const std::vector<int>& node_of, std::size_t rank) {
+    const std::size_t ranks = node_of.size();
+    Bytes in[2], out[2], largest;  // [on other nodes]
+    double peers[2] = {0, 0};
+    for (std::size_t other = 0; other < ranks; ++other) {
+        if (other == rank) continue;
+        const std::size_t away = node_of[other] != node_of[rank];
+        in[away] += op.bytes[other * ranks + rank];
+        out[away] += op.bytes[rank * ranks + other];
+        if (away == 0) largest = std::max({largest, op.bytes[other * ranks + rank], op.bytes[rank * ranks + other]});
+        ++peers[away];
+    }
+    return {std::max(in[0], out[0]), std::max(in[1], out[1]), op.bytes[rank * ranks + rank], largest, peers[0], peers[1]};
+}
 
 struct Pricer {
     const Cluster& cluster;
@@ -117,12 +138,6 @@ struct Pricer {
         return fastest_protocol(ring(op.bytes, 1, 1, 0));
     }
 
-    // What one rank exchanges: bytes and peers inside and outside its node; `own` stays with it.
-    struct Exchange {
-        Bytes inside, between, own, largest;  // `largest`: of the messages inside
-        double peers_inside = 0, peers_between = 0;
-    };
-
     // Of dispatch kernels, where the cluster has a rate for them.
     [[nodiscard]] static double dispatch_share(const Link& l, bool by_kernels) {
         return by_kernels && l.dispatch_efficiency > 0 ? l.dispatch_efficiency : l.all_to_all_efficiency;
@@ -168,32 +183,11 @@ struct Pricer {
         // Where the link has a share for dispatch of its own, steps run other kernels than DeepEP's.
         const bool dispatched = op.by_kernels() && intra.dispatch.efficiency > 0 && intra.dispatch_efficiency == 0;
         for (std::size_t r = 0; r < path.node_of.size(); ++r) {
-            const Exchange e = exchange_of(op, r);
+            const Exchange e = exchange_of(op, path.node_of, r);
             worst = std::max(worst, dispatched ? dispatch(op, e, inside)
                                                : exchange(e, inside, path.between, op.by_kernels()));
         }
         return worst;
-    }
-
-    [[nodiscard]] Exchange exchange_of(const AllToAll& op, std::size_t rank) const {
-        const std::size_t ranks = path.node_of.size();
-        Bytes in[2], out[2], largest;  // [on other nodes]
-        double peers[2] = {0, 0};
-        for (std::size_t other = 0; other < ranks; ++other) {
-            if (other == rank) continue;
-            const std::size_t away = path.node_of[other] != path.node_of[rank];
-            in[away] += op.bytes[other * ranks + rank];
-            out[away] += op.bytes[rank * ranks + other];
-            if (away == 0)
-                largest = std::max({largest, op.bytes[other * ranks + rank], op.bytes[rank * ranks + other]});
-            ++peers[away];
-        }
-        return {std::max(in[0], out[0]),
-                std::max(in[1], out[1]),
-                op.bytes[rank * ranks + rank],
-                largest,
-                peers[0],
-                peers[1]};
     }
 
     Seconds operator()(const SendRecv& op) const {
@@ -212,17 +206,9 @@ struct Pricer {
 }  // namespace
 
 Bytes busiest_bytes(const AllToAll& op) {
-    const auto n = static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(op.bytes.size()))));
-    Bytes busiest(0);
-    for (std::size_t r = 0; r < n; ++r) {
-        Bytes in(0), out(0);
-        for (std::size_t other = 0; other < n; ++other) {
-            if (other == r) continue;
-            in += op.bytes[other * n + r];
-            out += op.bytes[r * n + other];
-        }
-        busiest = std::max({busiest, in, out});
-    }
+    const std::vector<int> one_node(static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(op.bytes.size())))));
+    Bytes busiest;
+    for (std::size_t r = 0; r < one_node.size(); ++r) busiest = std::max(busiest, exchange_of(op, one_node, r).inside);
     return busiest;
 }
 

@@ -1,6 +1,7 @@
 // How long each task would take on a cluster, from its op alone.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,8 @@ Seconds host_call_time(const Cluster& cluster);
 // Prices every task, those of one class (sim/costs/price_classes.h) once.
 Costs price(const TaskGraph& graph, const Cluster& cluster);
 
-// What lies outside the calibrated ranges, one line each ("gemm 64x8x8 fp16: extrapolated, ..."); empty when nothing.
-std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& cluster);
+// What lies outside of measured tables, or of the sizes that laws were fitted on (cluster.fitted->ranges), one line each
+// ("extrapolated: gemm.n up to 128256, fitted on 512 to 16384"), in alphabetical order; empty when nothing.
+std::vector<std::string> extrapolations(std::span<const Op> ops, const Cluster& cluster);
 
 }  // namespace stepcast

@@ -21,53 +21,31 @@ constexpr std::array<Tile, 6> all_tiles{{{0, 128}, {0, 256}, {1, 128}, {3, 128},
 constexpr Tile few_tokens{3, 64}, many_tokens{1, 64};  // of Triton's default table
 constexpr std::array<Tile, 3> few_rows{{{1, 128}, {2, 128}, {3, 128}}};
 
-struct Product {
-    double n, k;
-};
+std::span<const Tile> tiles_of(const ExpertLayer& layer, const ExpertKernel& kernel) {
+    if (kernel.reloads) return few_rows;
+    if (!kernel.tabled) return all_tiles;
+    return {layer.tokens <= layer.experts ? &few_tokens : &many_tokens, 1};
+}
 
-class Layer {
-public:
-    Layer(const ExpertLayer& layer, const ExpertKernel& kernel, const Cluster& cluster)
-        : layer_(layer),
-          per_sm_(peak(cluster.gpu, layer.dtype) / cluster.gpu.sms * kernel.efficiency),
-          bandwidth_(cluster.gpu.memory_bandwidth * kernel.traffic),
-          l2_(cluster.gpu.l2),
-          sms_(cluster.gpu.sms),
-          kernel_(kernel) {}
-
-    [[nodiscard]] Seconds product(Product p, const ExpertLoad& load) const {
-        const double operand = size_of(layer_.dtype).si();
-        const Bytes weights(p.n * p.k * layer_.weight_bytes), rows(load.rows * (p.k * operand + p.n * 2));
-        const double reread = kernel_.reloads ? 1 - held_by_cache(weights, {.cache = l2_}) : 0;
-        Seconds best(INFINITY);
-        for (const Tile& tile : tiles()) {
-            const long m = expert_tile_rows[tile.rows];
-            const double blocks = load.tiles[tile.rows] * std::ceil(p.n / static_cast<double>(tile.n)) / sms_;
-            const double waves = std::max(1.0, blocks + (std::ceil(blocks) - blocks) * wave_loss);
-            const Flops wave(2.0 * static_cast<double>(m * tile.n) * (p.k + kernel_.k0));
-            const Seconds arithmetic = waves * (wave / (per_sm_ * tile_rate(m, tile.n, kernel_.tile_reuse)));
-            const double reads = load.experts + reread * (load.tiles[tile.rows] - load.experts);
-            const Seconds moving = (reads * weights + rows) / bandwidth_;
-            const auto [low, high] = std::minmax(arithmetic, moving);
-            best = std::min(best, high * std::pow(1 + std::pow(low / high, 1 / corner), corner));
-        }
-        return best;
+// Of all experts with rows: [rows, n, k].
+Seconds product_time(double n, double k, const ExpertLoad& load, const ExpertLayer& layer, const ExpertKernel& kernel,
+                     const Cluster& cluster) {
+    const FlopsPerSecond per_sm = peak(cluster.gpu, layer.dtype) / cluster.gpu.sms * kernel.efficiency;
+    const Bytes weights(n * k * layer.weight_bytes), rows(load.rows * (k * size_of(layer.dtype).si() + n * 2));
+    const double reread = kernel.reloads ? 1 - held_by_cache(weights, {.cache = cluster.gpu.l2}) : 0;
+    Seconds best(INFINITY);
+    for (const Tile& tile : tiles_of(layer, kernel)) {
+        const long m = expert_tile_rows[tile.rows];
+        const double blocks = load.tiles[tile.rows] * std::ceil(n / static_cast<double>(tile.n)) / cluster.gpu.sms;
+        const Flops wave(2.0 * static_cast<double>(m * tile.n) * (k + kernel.k0));
+        const Seconds arithmetic =
+            waves_of(blocks, wave_loss) * (wave / (per_sm * tile_rate(m, tile.n, kernel.tile_reuse)));
+        const double reads = load.experts + reread * (load.tiles[tile.rows] - load.experts);
+        const Seconds moving = (reads * weights + rows) / (cluster.gpu.memory_bandwidth * kernel.traffic);
+        best = std::min(best, corner_of(arithmetic, moving, corner));
     }
-
-private:
-    [[nodiscard]] std::span<const Tile> tiles() const {
-        if (kernel_.reloads) return few_rows;
-        if (!kernel_.tabled) return all_tiles;
-        return {layer_.tokens <= layer_.experts ? &few_tokens : &many_tokens, 1};
-    }
-
-    const ExpertLayer& layer_;
-    FlopsPerSecond per_sm_;
-    BytesPerSecond bandwidth_;
-    Bytes l2_;
-    double sms_;
-    const ExpertKernel& kernel_;
-};
+    return best;
+}
 
 }  // namespace
 
@@ -83,12 +61,14 @@ ExpertLoad expert_load(const std::vector<long>& rows_of_experts) {
 }
 
 Seconds expert_layer_time(const ExpertLayer& layer, const ExpertKernel& kernel, const Cluster& cluster) {
-    const Layer products(layer, kernel, cluster);
+    const auto product = [&](double n, double k, const ExpertLoad& load) {
+        return product_time(n, k, load, layer, kernel, cluster);
+    };
     const auto hidden = static_cast<double>(layer.hidden), ffn = static_cast<double>(layer.ffn);
     const auto tokens = static_cast<double>(layer.tokens);
     Seconds sum;
     for (const ExpertLoad& load : layer.loads) {
-        sum += products.product({2 * ffn, hidden}, load) + products.product({hidden, ffn}, load);
+        sum += product(2 * ffn, hidden, load) + product(hidden, ffn, load);
         const double passed = kernel.tabled ? tokens * static_cast<double>(layer.top_k) : load.rows;
         const Bytes passes(2 * kernel.passes * (passed * (2 * hidden + 3 * ffn) + 2 * tokens * hidden));
         sum += passes / (cluster.gpu.memory_bandwidth * pass_efficiency);

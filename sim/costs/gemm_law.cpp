@@ -101,12 +101,6 @@ Tiling tiling_of(std::span<const Shape> shapes, const Tile& tile) {
     return {count, count > 0 ? k_sum / count : 0};
 }
 
-Seconds corner(Seconds a, Seconds b, double c) {
-    if (c < 0.02) return std::max(a, b);
-    const auto [low, high] = std::minmax(a, b);
-    return high * std::pow(1 + std::pow(low / high, 1 / c), c);
-}
-
 // Rows of tiles one after the other walk over the smaller operand again and again: what the L2 does not hold of it comes from the
 // memory each time. Libraries that visit tiles in blocks do not show it.
 double reloaded(const Kernel& kernel, const KernelCosts& costs) {
@@ -116,10 +110,6 @@ double reloaded(const Kernel& kernel, const KernelCosts& costs) {
         smaller = std::max(smaller, static_cast<double>(std::min(s.m, s.n)) * static_cast<double>(s.k));
     const Bytes operand = smaller * size_of(kernel.dtype);
     return 1 + costs.gemm_reload * std::max(0.0, 1 - costs.gemm_reload_cache / operand);
-}
-
-double waves_of(double blocks_per_sm, double loss) {
-    return std::max(1.0, blocks_per_sm + (std::ceil(blocks_per_sm) - blocks_per_sm) * loss);
 }
 
 // Filling the pipeline of the k loop takes a time, hence k elements as the arithmetic is fast.
@@ -179,7 +169,7 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
             const Seconds moving = (traffic.operands + partial) / bandwidth;
             const Seconds extra = s > 1 ? costs.gemm_split : Seconds(0);
             if (std::max(arithmetic, moving) + extra >= best) continue;
-            best = std::min(best, corner(arithmetic, moving, costs.gemm_corner) + extra);
+            best = std::min(best, corner_of(arithmetic, moving, costs.gemm_corner) + extra);
         }
     }
     const Seconds time = costs.launch + at_clock(best, kernel, traffic, cluster);
@@ -213,6 +203,16 @@ double rate_of(const Gemm& op, const KernelCosts& kernel) {
 double tile_rate(long m, long n, double reuse) {
     const double more = 1.0 / static_cast<double>(m) + 1.0 / static_cast<double>(n) - 3.0 / 256;
     return 1 / (1 + reuse * std::max(0.0, more));
+}
+
+double waves_of(double blocks_per_sm, double loss) {
+    return std::max(1.0, blocks_per_sm + (std::ceil(blocks_per_sm) - blocks_per_sm) * loss);
+}
+
+Seconds corner_of(Seconds a, Seconds b, double corner) {
+    if (corner < 0.02) return std::max(a, b);
+    const auto [low, high] = std::minmax(a, b);
+    return high * std::pow(1 + std::pow(low / high, 1 / corner), corner);
 }
 
 Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting setting, bool scaled_blocks) {

@@ -27,6 +27,10 @@ Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting settin
 // An m x n tile loads (1/m + 1/n) operand elements a multiplication: 1 / (1 + reuse times what that is above a 256x128 tile's).
 double tile_rate(long m, long n, double reuse);
 
+// Waves of tiles, as so many for each SM, and the longer of arithmetic and traffic with its corner: both as above.
+double waves_of(double blocks_per_sm, double loss);
+Seconds corner_of(Seconds a, Seconds b, double corner);
+
 // One kernel over groups: the tiles of all groups fill the waves together, at kernel.grouped_gemm times the rate. Group by group
 // (op.kernels): on several streams the tiles fill the waves all the same, but each kernel takes its launch and its call.
 Seconds grouped_gemm_law_time(const GroupedGemm& op, const Cluster& cluster, GemmSetting setting = GemmSetting::alone);

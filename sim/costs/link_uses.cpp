@@ -1,12 +1,11 @@
 // A collective fills the link that limits it for as long as its duration is due to bandwidth (what is left of it without
 // limits of bandwidth are starts and rounds), and the others of its path by their rates: r of a link of rate R takes r
 // / R. Where ranks of a node talk over PCIe, what goes to other nodes crosses the rank's own link to its node as well.
-#include "sim/costs/link_uses.h"
-
 #include <algorithm>
 #include <limits>
 
 #include "model/graph/op.h"
+#include "sim/costs/price_classes.h"
 
 namespace stepcast {
 namespace {
@@ -59,28 +58,26 @@ bool meet(const TaskGraph& graph, const LinkUses& links) {
 
 }  // namespace
 
-LinkUses link_uses(const TaskGraph& graph, const PriceClasses& classes, std::span<const Seconds> prices,
-                   const PriceClasses::Paths& paths, const Cluster& cluster) {
+LinkUses PriceClasses::links(std::span<const Seconds> prices, const Paths& paths, const Cluster& cluster) const {
     if (!cluster.interference.shared_links) return {};
     LinkUses links;
     links.uses.push_back({});
-    std::vector<std::uint16_t> of_class(classes.size());
-    for (std::uint32_t c = 0; c < classes.size(); ++c) {
-        const TaskId t = classes.example(c);
-        const Place first = graph.places(t).front();
+    std::vector<std::uint16_t> of_class(size());
+    for (std::uint32_t c = 0; c < size(); ++c) {
+        const TaskId t = examples_[c];
+        const Place first = graph_.places(t).front();
         if (first.lane() == Lane::compute || first.lane() == Lane::host) continue;
         std::vector<int> members;
-        for (const Place& place : graph.places(t)) members.push_back(place.rank());
-        const GroupId group = graph.group_id(t);
+        for (const Place& place : graph_.places(t)) members.push_back(place.rank());
+        const GroupId group = graph_.group_id(t);
         const LinkUse use =
-            use_of(graph.op(t), prices[c], group != 0 ? paths.at(group) : ring_path(members, cluster), cluster);
+            use_of(graph_.op(t), prices[c], group != 0 ? paths.at(group) : ring_path(members, cluster), cluster);
         const auto known = std::ranges::find(links.uses, use);
         of_class[c] = static_cast<std::uint16_t>(known - links.uses.begin());
         if (known == links.uses.end()) links.uses.push_back(use);
     }
-    links.of_task.reserve(graph.size());
-    for (TaskId t = 0; t < graph.size(); ++t) links.of_task.push_back(of_class[classes.of(t)]);
-    return meet(graph, links) ? links : LinkUses{};
+    for (const std::uint32_t c : class_of_) links.of_task.push_back(of_class[c]);
+    return meet(graph_, links) ? links : LinkUses{};
 }
 
 }  // namespace stepcast

@@ -7,9 +7,8 @@
 #include "sim/costs/attention_law.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/costs.h"
-#include "sim/costs/curve.h"
 #include "sim/costs/gemm_law.h"
-#include "sim/costs/gemm_table.h"
+#include "sim/costs/measured_tables.h"
 
 namespace stepcast {
 namespace {

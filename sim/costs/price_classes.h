@@ -20,7 +20,6 @@ public:
 
     [[nodiscard]] std::size_t size() const { return examples_.size(); }
     [[nodiscard]] std::uint32_t of(TaskId t) const { return class_of_[t]; }
-    [[nodiscard]] TaskId example(std::uint32_t c) const { return examples_[c]; }
 
     // Of every group that takes part in a class.
     using Paths = std::map<GroupId, RingPath>;
@@ -31,10 +30,16 @@ public:
     // By class; `paths` of a cluster with the same_paths().
     [[nodiscard]] std::vector<Seconds> price(const Cluster& cluster, const Paths& paths) const;
     // Every task at the price of its class, kernels of each rank at its own rate (cluster.gpu.rank_rates; empty = all
-    // alike), and what the hosts take to issue it at `call` a host call.
+    // alike), and what the hosts take to issue it at `call` a host call; no links.
     void fill(Costs& costs, std::span<const Seconds> prices, Seconds call, std::span<const double> rank_rates) const;
+    // All that tasks cost on the cluster.
+    void fill(Costs& costs, std::span<const Seconds> prices, const Paths& paths, const Cluster& cluster) const;
 
 private:
+    // Empty unless the cluster's links are shared (cluster.interference.shared_links) and some rank has two lanes whose
+    // collectives want the same link.
+    [[nodiscard]] LinkUses links(std::span<const Seconds> prices, const Paths& paths, const Cluster& cluster) const;
+
     const TaskGraph& graph_;
     std::vector<std::uint32_t> class_of_;
     std::vector<TaskId> examples_;  // a task of each class

@@ -1,106 +1,87 @@
+// The event engine, and what it needs to know of a graph.
 #include <algorithm>
-#include <array>
-#include <memory>
 #include <stdexcept>
 #include <utility>
 
 #include "sim/engine/event_engine.h"
-#include "sim/engine/event_structure.h"
-#include "sim/engine/event_tree.h"
-#include "sim/engine/link_shares.h"
 
 namespace stepcast {
 namespace {
 
-constexpr TaskId none = no_later_task;
-
-// What a running task is to its neighbours.
-enum Kind : std::uint8_t { computing, communicating, on_host };
-Kind kind_of(Place first) {
-    return first.lane() == Lane::compute ? computing : first.lane() == Lane::host ? on_host : communicating;
+void find_successors(const TaskGraph& graph, EventStructure& s) {
+    const auto tasks = static_cast<TaskId>(graph.size());
+    s.successor_begin.assign(graph.size() + 2, 0);
+    for (TaskId t = 0; t < tasks; ++t) {
+        s.waits[t] = static_cast<std::uint32_t>(graph.predecessors(t).size());
+        for (const TaskId earlier : graph.predecessors(t)) ++s.successor_begin[earlier + 2];
+    }
+    for (std::size_t i = 2; i < s.successor_begin.size(); ++i) s.successor_begin[i] += s.successor_begin[i - 1];
+    s.successors.resize(s.successor_begin.back());
+    for (TaskId t = 0; t < tasks; ++t)
+        for (const TaskId earlier : graph.predecessors(t)) s.successors[s.successor_begin[earlier + 1]++] = t;
 }
 
-// A running task, kept at its first place; its other places only name the task.
-struct Running {
-    TaskId task = none, waiting = none;  // waiting: ready but for its issue
-    std::uint32_t slot = 0;              // first place of the task
-    std::uint32_t overlaps = 0;          // places of the task on ranks that are busy with the other kind
-    Kind kind = on_host;
-    double remaining = 0, since = 0, factor = 1;  // work left at `since`; factor: time per work
-};
+// A task waits for each device place that has an earlier task. The hosts release the places on host lanes.
+void queue_places(const TaskGraph& graph, EventStructure& s) {
+    std::vector<TaskId> next(static_cast<std::size_t>(graph.place_count()), no_task);
+    s.next_on_place.assign(graph.place_offset(static_cast<TaskId>(graph.size())), no_task);
+    for (auto t = static_cast<TaskId>(graph.size()); t-- > 0;) {
+        if (graph.on_host(t)) continue;
+        std::uint32_t entry = graph.place_offset(t);
+        for (const Place& place : graph.places(t)) {
+            const TaskId later = std::exchange(next[place.index], t);
+            s.next_on_place[entry++] = later;
+            if (later != no_task) ++s.waits[later];
+        }
+    }
+}
 
-// Ranks busy with each kind: running places now, and whether that was taken into account in the rates.
-struct Activity {
-    std::array<std::uint32_t, 2> count{};
-    std::array<bool, 2> seen{};
-    bool changed = false;
-};
+// A task waits for the host of each of its ranks.
+void queue_hosts(const TaskGraph& graph, EventStructure& s) {
+    const auto tasks = static_cast<TaskId>(graph.size());
+    s.hosts.resize(static_cast<std::size_t>(graph.rank_count()));
+    const auto for_each_rank = [&](auto&& visit) {
+        std::vector<TaskId> last(s.hosts.size(), no_task);
+        for (TaskId t = 0; t < tasks; ++t)
+            for (const Place& place : graph.places(t))
+                if (const auto rank = static_cast<std::size_t>(place.rank()); std::exchange(last[rank], t) != t)
+                    visit(t, s.hosts[rank]);
+    };
+    for_each_rank([&](TaskId t, HostQueue& host) {
+        ++host.end;
+        ++s.waits[t];
+    });
+    std::uint32_t begin = 0;
+    for (HostQueue& host : s.hosts) {
+        host.next = begin;
+        begin += std::exchange(host.end, begin);
+    }
+    s.host_tasks.resize(begin);
+    for_each_rank([&](TaskId t, HostQueue& host) { s.host_tasks[host.end++] = t; });
+}
+
+EventStructure event_structure(const TaskGraph& graph, bool with_hosts) {
+    EventStructure s;
+    s.with_hosts = with_hosts;
+    s.waits.resize(graph.size());
+    find_successors(graph, s);
+    if (with_hosts) queue_hosts(graph, s);
+    queue_places(graph, s);
+    return s;
+}
 
 }  // namespace
 
-// An event is the finish of a task, or a start that only its issue held up, at its first place. At one instant everything
-// that ends is ended first, then what became ready starts, then the rates of what overlaps are settled; so equal times
-// need no order of their own. A changed rate moves the event of the task.
-class EventEngine::Run {
-public:
-    explicit Run(const TaskGraph& graph) : graph_(graph), events_(static_cast<std::size_t>(graph.place_count())) {}
-    void operator()(const Costs& costs, const Contention& contention, Timeline& timeline);
-
-private:
-    void reset(const Costs& costs, const Contention& contention, Timeline& timeline);
-    void release(TaskId t) {
-        if (--pending_[t] == 0) start_when_issued(t);
-    }
-    void release_issued(TaskId t, double issued);
-    void start_when_issued(TaskId t);
-    void handle(std::uint32_t slot);
-    void start(TaskId t);
-    void finish(TaskId t);
-    void work_on(int rank);
-    void change_activity(Place place, Kind kind, std::uint32_t by);
-    void settle_rates();
-    void settle_rank(std::uint32_t rank);
-    void settle_started(Running& running);
-    void settle(Running& running);
-    [[nodiscard]] double factor_of(const Running& running) const {
-        const double slowed = running.overlaps > 0 ? slowed_[running.kind] : 1;
-        if (sharing_ && running.kind == communicating) [[unlikely]]
-            return slowed * links_.factor(running.task);
-        return slowed;
-    }
-
-    const TaskGraph& graph_;
-    EventStructure structure_;
-    bool prepared_ = false;
-    const Costs* costs_ = nullptr;
-    Timeline* timeline_ = nullptr;
-    std::array<double, 2> slowed_{};
-    bool sharing_ = false;         // whether collectives share links
-    std::array<bool, 3> slows_{};  // whether tasks of a kind slow others: only then their activity counts
-    double now_ = 0;
-    std::size_t finished_ = 0;
-
-    std::vector<std::uint32_t> pending_;  // per task: what it still waits for
-    std::vector<HostQueue> hosts_;        // per rank, into host_tasks
-    std::vector<double> host_free_;       // per rank: until when its host issues
-    std::vector<Running> running_;        // per place
-    std::vector<Activity> activity_;      // per rank
-    EventTree events_;                    // per place
-    LinkShares links_;
-    std::vector<TaskId> ready_;
-    std::vector<std::uint32_t> started_, changed_ranks_, touched_;  // first places; ranks; first places
-};
-
-void EventEngine::Run::reset(const Costs& costs, const Contention& contention, Timeline& timeline) {
-    if (contention.compute_slowdown < 0 || contention.communication_slowdown < 0)
+void EventEngine::reset(const Costs& costs, const Interference& interference, Timeline& timeline) {
+    if (interference.compute_slowdown < 0 || interference.communication_slowdown < 0)
         throw std::logic_error("run_with_contention: a slowdown is negative");
     if (const bool with_hosts = needs_hosts(graph_, costs); !prepared_ || with_hosts != structure_.with_hosts)
         structure_ = event_structure(graph_, with_hosts);
     prepared_ = true;
     costs_ = &costs;
     timeline_ = &timeline;
-    slowed_ = {1 + contention.compute_slowdown, 1 + contention.communication_slowdown};
-    slows_ = {contention.communication_slowdown > 0, contention.compute_slowdown > 0, false};
+    slowed_ = {1 + interference.compute_slowdown, 1 + interference.communication_slowdown};
+    slows_ = {interference.communication_slowdown > 0, interference.compute_slowdown > 0, false};
     now_ = 0;
     finished_ = 0;
     pending_ = structure_.waits;
@@ -116,13 +97,13 @@ void EventEngine::Run::reset(const Costs& costs, const Contention& contention, T
 }
 
 // Until the task starts, timeline.start holds when the hosts that have come to it had issued it.
-void EventEngine::Run::release_issued(TaskId t, double issued) {
+void EventEngine::release_issued(TaskId t, double issued) {
     Seconds& known = timeline_->start[t];
     known = std::max(known, Seconds(issued));
     release(t);
 }
 
-void EventEngine::Run::start_when_issued(TaskId t) {
+void EventEngine::start_when_issued(TaskId t) {
     const double issued = timeline_->start[t].si();
     if (issued <= now_) return ready_.push_back(t);
     const std::uint32_t slot = graph_.places(t).front().index;
@@ -130,9 +111,9 @@ void EventEngine::Run::start_when_issued(TaskId t) {
     events_.set(slot, issued);
 }
 
-void EventEngine::Run::handle(std::uint32_t slot) {
+void EventEngine::handle(std::uint32_t slot) {
     events_.set(slot, EventTree::never);
-    if (const TaskId t = running_[slot].task; t != none)
+    if (const TaskId t = running_[slot].task; t != no_task)
         finish(t);
     else
         ready_.push_back(running_[slot].waiting);
@@ -140,31 +121,32 @@ void EventEngine::Run::handle(std::uint32_t slot) {
 
 // The host issues one task after another, which nothing can hold up, to the next that it has to wait for: one of its
 // own, or any when launches block.
-void EventEngine::Run::work_on(int rank) {
+void EventEngine::work_on(int rank) {
     HostQueue& host = hosts_[static_cast<std::size_t>(rank)];
     double& time = host_free_[static_cast<std::size_t>(rank)];
     while (host.next != host.end) {
         const TaskId t = structure_.host_tasks[host.next];
-        const bool on_host = graph_.on_host(t);
-        if (!on_host) time += costs_->issue[t].si();
-        const bool waits = on_host || graph_.launch_blocking();
+        const bool of_host = graph_.on_host(t);
+        if (!of_host) time += costs_->issue[t].si();
+        const bool waits = of_host || graph_.launch_blocking();
         if (!waits) ++host.next;
         release_issued(t, time);
         if (waits) return;
     }
 }
 
-void EventEngine::Run::change_activity(Place place, Kind kind, std::uint32_t by) {
+void EventEngine::change_activity(Place place, Kind kind, std::uint32_t by) {
     const auto rank = static_cast<std::uint32_t>(place.rank());
     Activity& activity = activity_[rank];
     activity.count[kind] += by;
     if (!std::exchange(activity.changed, true)) changed_ranks_.push_back(rank);
 }
 
-void EventEngine::Run::start(TaskId t) {
+void EventEngine::start(TaskId t) {
     const auto places = graph_.places(t);
     const std::uint32_t slot = places.front().index;
-    const Kind kind = kind_of(places.front());
+    const Lane lane = places.front().lane();
+    const Kind kind = lane == Lane::compute ? computing : lane == Lane::host ? on_host : communicating;
     timeline_->start[t] = Seconds(now_);
     for (const Place& place : places) {
         running_[place.index].task = t;
@@ -180,7 +162,7 @@ void EventEngine::Run::start(TaskId t) {
         links_.start(t);
 }
 
-void EventEngine::Run::finish(TaskId t) {
+void EventEngine::finish(TaskId t) {
     ++finished_;
     timeline_->finish[t] = Seconds(now_);
     if (sharing_) [[unlikely]]
@@ -189,9 +171,9 @@ void EventEngine::Run::finish(TaskId t) {
     const Kind kind = running_[places.front().index].kind;
     std::uint32_t entry = graph_.place_offset(t);
     for (const Place& place : places) {
-        running_[place.index].task = none;
+        running_[place.index].task = no_task;
         if (slows_[kind]) change_activity(place, kind, std::uint32_t(-1));
-        if (const TaskId next = structure_.next_on_place[entry++]; next != none) release(next);
+        if (const TaskId next = structure_.next_on_place[entry++]; next != no_task) release(next);
     }
     for (std::uint32_t s = structure_.successor_begin[t]; s != structure_.successor_begin[t + 1]; ++s)
         release(structure_.successors[s]);
@@ -206,7 +188,7 @@ void EventEngine::Run::finish(TaskId t) {
 }
 
 // What runs on a rank whose activity of one kind began or ended: tasks of the other kind change their overlap.
-void EventEngine::Run::settle_rank(std::uint32_t rank) {
+void EventEngine::settle_rank(std::uint32_t rank) {
     Activity& activity = activity_[rank];
     activity.changed = false;
     for (const Kind kind : {computing, communicating}) {
@@ -215,7 +197,7 @@ void EventEngine::Run::settle_rank(std::uint32_t rank) {
         const Kind other = kind == computing ? communicating : computing;
         if (slows_[other] && activity.count[other] == 0) continue;  // nothing runs whose rate could change
         for (std::uint32_t p = rank * lane_count; p < (rank + 1) * lane_count; ++p) {
-            if (running_[p].task == none) continue;
+            if (running_[p].task == no_task) continue;
             Running& running = running_[running_[p].slot];
             if (running.kind != other) continue;
             running.overlaps += busy ? 1u : std::uint32_t(-1);
@@ -224,7 +206,7 @@ void EventEngine::Run::settle_rank(std::uint32_t rank) {
     }
 }
 
-void EventEngine::Run::settle_started(Running& running) {
+void EventEngine::settle_started(Running& running) {
     running.overlaps = 0;
     if (running.kind != on_host)
         for (const Place& place : graph_.places(running.task))
@@ -234,7 +216,7 @@ void EventEngine::Run::settle_started(Running& running) {
     events_.set(running.slot, now_ + running.remaining * running.factor);
 }
 
-void EventEngine::Run::settle(Running& running) {
+void EventEngine::settle(Running& running) {
     const double factor = factor_of(running);
     if (factor == running.factor) return;
     running.remaining = std::max(0.0, running.remaining - (now_ - running.since) / running.factor);
@@ -245,7 +227,7 @@ void EventEngine::Run::settle(Running& running) {
 
 // Started tasks last: their overlap is counted whole from the settled ranks. They are settled once, at their start,
 // so that they are skipped among the touched.
-void EventEngine::Run::settle_rates() {
+void EventEngine::settle_rates() {
     for (const std::uint32_t rank : changed_ranks_) settle_rank(rank);
     if (sharing_) [[unlikely]]
         links_.settle(touched_);
@@ -256,8 +238,8 @@ void EventEngine::Run::settle_rates() {
     touched_.clear();
 }
 
-void EventEngine::Run::operator()(const Costs& costs, const Contention& contention, Timeline& timeline) {
-    reset(costs, contention, timeline);
+void EventEngine::run(const Costs& costs, const Interference& interference, Timeline& timeline) {
+    reset(costs, interference, timeline);
     for (TaskId t = 0; t < graph_.size(); ++t)
         if (pending_[t] == 0) ready_.push_back(t);
     for (std::size_t rank = 0; rank < hosts_.size(); ++rank) work_on(static_cast<int>(rank));
@@ -273,15 +255,8 @@ void EventEngine::Run::operator()(const Costs& costs, const Contention& contenti
     for (const Seconds finish : timeline.finish) timeline.end = std::max(timeline.end, finish);
 }
 
-EventEngine::EventEngine(const TaskGraph& graph) : run_(std::make_unique<Run>(graph)) {}
-EventEngine::~EventEngine() = default;
-
-void EventEngine::run(const Costs& costs, const Contention& contention, Timeline& timeline) {
-    (*run_)(costs, contention, timeline);
-}
-
-void run_with_contention(const TaskGraph& graph, const Costs& costs, const Contention& contention, Timeline& timeline) {
-    EventEngine(graph).run(costs, contention, timeline);
+void run_with_contention(const TaskGraph& graph, const Costs& costs, const Interference& interference, Timeline& timeline) {
+    EventEngine(graph).run(costs, interference, timeline);
 }
 
 }  // namespace stepcast

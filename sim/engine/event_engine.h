@@ -2,25 +2,102 @@
 // allocated again.
 #pragma once
 
-#include <memory>
+#include <array>
 
+#include "sim/engine/event_tree.h"
+#include "sim/engine/link_shares.h"
 #include "sim/engine/simulate.h"
 
 namespace stepcast {
 
+// Tasks that touch a rank, in id order: what its host works through.
+struct HostQueue {
+    std::uint32_t next = 0, end = 0;
+};
+
+// Who waits for whom, as it follows from the graph alone.
+struct EventStructure {
+    bool with_hosts = false;  // hosts can hold up tasks (needs_hosts()): every task waits for the host of each of its ranks
+    std::vector<std::uint32_t> waits;            // per task: predecessors, places with an earlier task, hosts
+    std::vector<std::uint32_t> successor_begin;  // CSR
+    std::vector<TaskId> successors;
+    std::vector<TaskId> next_on_place;  // per (task, place): next task of that place
+    std::vector<HostQueue> hosts;       // per rank, into host_tasks
+    std::vector<TaskId> host_tasks;
+};
+
+// An event is the finish of a task, or a start that only its issue held up, at its first place. At one instant everything
+// that ends is ended first, then what became ready starts, then the rates of what overlaps are settled; so equal times
+// need no order of their own. A changed rate moves the event of the task.
 class EventEngine {
 public:
-    explicit EventEngine(const TaskGraph& graph);  // which must outlive it
-    ~EventEngine();
-    EventEngine(const EventEngine&) = delete;
-    EventEngine& operator=(const EventEngine&) = delete;
+    explicit EventEngine(const TaskGraph& graph)  // which must outlive it
+        : graph_(graph), events_(static_cast<std::size_t>(graph.place_count())) {}
 
     // As run_with_contention().
-    void run(const Costs& costs, const Contention& contention, Timeline& timeline);
+    void run(const Costs& costs, const Interference& interference, Timeline& timeline);
 
 private:
-    class Run;
-    std::unique_ptr<Run> run_;
+    // What a running task is to its neighbours.
+    enum Kind : std::uint8_t { computing, communicating, on_host };
+    // A running task, kept at its first place; its other places only name the task.
+    struct Running {
+        TaskId task = no_task, waiting = no_task;  // waiting: ready but for its issue
+        std::uint32_t slot = 0;              // first place of the task
+        std::uint32_t overlaps = 0;          // places of the task on ranks that are busy with the other kind
+        Kind kind = on_host;
+        double remaining = 0, since = 0, factor = 1;  // work left at `since`; factor: time per work
+    };
+
+    // Ranks busy with each kind: running places now, and whether that was taken into account in the rates.
+    struct Activity {
+        std::array<std::uint32_t, 2> count{};
+        std::array<bool, 2> seen{};
+        bool changed = false;
+    };
+
+    void reset(const Costs& costs, const Interference& interference, Timeline& timeline);
+    void release(TaskId t) {
+        if (--pending_[t] == 0) start_when_issued(t);
+    }
+    void release_issued(TaskId t, double issued);
+    void start_when_issued(TaskId t);
+    void handle(std::uint32_t slot);
+    void start(TaskId t);
+    void finish(TaskId t);
+    void work_on(int rank);
+    void change_activity(Place place, Kind kind, std::uint32_t by);
+    void settle_rates();
+    void settle_rank(std::uint32_t rank);
+    void settle_started(Running& running);
+    void settle(Running& running);
+    [[nodiscard]] double factor_of(const Running& running) const {
+        const double slowed = running.overlaps > 0 ? slowed_[running.kind] : 1;
+        if (sharing_ && running.kind == communicating) [[unlikely]]
+            return slowed * links_.factor(running.task);
+        return slowed;
+    }
+
+    const TaskGraph& graph_;
+    EventStructure structure_;
+    bool prepared_ = false;
+    const Costs* costs_ = nullptr;
+    Timeline* timeline_ = nullptr;
+    std::array<double, 2> slowed_{};
+    bool sharing_ = false;         // whether collectives share links
+    std::array<bool, 3> slows_{};  // whether tasks of a kind slow others: only then their activity counts
+    double now_ = 0;
+    std::size_t finished_ = 0;
+
+    std::vector<std::uint32_t> pending_;  // per task: what it still waits for
+    std::vector<HostQueue> hosts_;        // per rank, into host_tasks
+    std::vector<double> host_free_;       // per rank: until when its host issues
+    std::vector<Running> running_;        // per place
+    std::vector<Activity> activity_;      // per rank
+    EventTree events_;                    // per place
+    LinkShares links_;
+    std::vector<TaskId> ready_;
+    std::vector<std::uint32_t> started_, changed_ranks_, touched_;  // first places; ranks; first places
 };
 
 }  // namespace stepcast

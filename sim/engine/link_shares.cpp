@@ -16,7 +16,7 @@ void LinkShares::reset(const TaskGraph& graph, const LinkUses& links) {
 void LinkShares::change(TaskId t, bool starts) {
     if (links_->of_task[t] == 0) return;
     for (const Place& place : graph_->places(t)) {
-        holders_[place.index] = {starts ? t : none, 1};
+        holders_[place.index] = {starts ? t : no_task, 1};
         const auto rank = static_cast<std::uint32_t>(place.rank());
         if (!std::exchange(is_changed_[rank], std::uint8_t{1})) changed_.push_back(rank);
     }
@@ -35,7 +35,7 @@ void LinkShares::settle_rank(std::uint32_t rank, std::vector<std::uint32_t>& tou
     std::array<double, lane_count> factors{}, demands{};
     std::size_t count = 0;
     for (std::uint32_t place = rank * lane_count; place < (rank + 1) * lane_count; ++place)
-        if (holders_[place].task != none) places[count++] = place;
+        if (holders_[place].task != no_task) places[count++] = place;
     std::fill_n(factors.begin(), count, 1.0);
     for (std::size_t link = 0; count > 1 && link < rank_links; ++link) {
         for (std::size_t i = 0; i < count; ++i) demands[i] = demand(holders_[places[i]].task, places[i], link);

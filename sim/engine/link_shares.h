@@ -24,9 +24,8 @@ public:
     [[nodiscard]] double factor(TaskId t) const;
 
 private:
-    static constexpr TaskId none = ~TaskId{0};
     struct Holder {
-        TaskId task = none;
+        TaskId task = no_task;
         double factor = 1;
     };
     void change(TaskId t, bool starts);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -34,42 +35,27 @@ double issue_on_hosts(const TaskGraph& graph, TaskId t, double issue, const doub
     return issued;
 }
 
-void run_with_hosts(const TaskGraph& graph, const Costs& costs, Timeline& timeline, std::vector<double>& free) {
-    std::vector<TaskId> issued_last(static_cast<std::size_t>(graph.rank_count()), static_cast<TaskId>(graph.size()));
-    for (TaskId t = 0; t < graph.size(); ++t) {
-        double start = ready_time(graph, t, timeline.finish.data(), free.data());
-        const double issue = costs.issue[t].si();
-        const bool on_host = graph.on_host(t);
-        if (!on_host) start = later(start, issue_on_hosts(graph, t, issue, free.data()));
-        const double finish = start + costs.duration[t].si();
-        timeline.start[t] = Seconds(start);
-        timeline.finish[t] = Seconds(finish);
-        for (const Place& place : graph.places(t)) {
-            free[place.index] = finish;
-            TaskId& last = issued_last[static_cast<std::size_t>(place.rank())];
-            if (on_host || last == t) continue;
-            last = t;
-            double& host = free[host_of(place)];
-            host = graph.launch_blocking() ? finish : host + issue;
-        }
-        timeline.end = std::max(timeline.end, Seconds(finish));
-    }
-}
-
-void run_without_hosts(const TaskGraph& graph, const Costs& costs, Timeline& timeline,
-                       std::vector<double>& free_times) {
+template <bool with_hosts>
+void run_tasks(const TaskGraph& graph, const Costs& costs, Timeline& timeline, double* free) {
     const auto tasks = static_cast<TaskId>(graph.size());
     const Seconds* duration = costs.duration.data();
     Seconds* start_of = timeline.start.data();
     Seconds* finish_of = timeline.finish.data();
-    double* free = free_times.data();
+    std::vector<TaskId> issued_last(with_hosts ? static_cast<std::size_t>(graph.rank_count()) : 0, tasks);
     double end = 0;
     for (TaskId t = 0; t < tasks; ++t) {
-        const double start = ready_time(graph, t, finish_of, free);
+        double start = ready_time(graph, t, finish_of, free);
+        const bool issued = with_hosts && !graph.on_host(t);
+        if (issued) start = later(start, issue_on_hosts(graph, t, costs.issue[t].si(), free));
         const double finish = start + duration[t].si();
         start_of[t] = Seconds(start);
         finish_of[t] = Seconds(finish);
-        for (const Place& place : graph.places(t)) free[place.index] = finish;
+        for (const Place& place : graph.places(t)) {
+            free[place.index] = finish;
+            if (!issued || std::exchange(issued_last[static_cast<std::size_t>(place.rank())], t) == t) continue;
+            double& host = free[host_of(place)];
+            host = graph.launch_blocking() ? finish : host + costs.issue[t].si();
+        }
         end = later(end, finish);
     }
     timeline.end = Seconds(end);
@@ -95,20 +81,19 @@ void run_in_order(const TaskGraph& graph, const Costs& costs, Timeline& timeline
     const bool with_hosts = needs_hosts(graph, costs);
     timeline.start.resize(graph.size());
     timeline.finish.resize(graph.size());
-    timeline.end = Seconds(0);
     std::vector<double> free(static_cast<std::size_t>(graph.place_count()));
-    if (with_hosts)
-        run_with_hosts(graph, costs, timeline, free);
-    else
-        run_without_hosts(graph, costs, timeline, free);
+    (with_hosts ? run_tasks<true> : run_tasks<false>)(graph, costs, timeline, free.data());
+}
+
+bool interact(const Costs& costs, const Interference& interference) {
+    return interference.compute_slowdown != 0 || interference.communication_slowdown != 0 || !costs.links.empty();
 }
 
 void run(const TaskGraph& graph, const Costs& costs, const Interference& interference, Timeline& timeline) {
-    if (interference.compute_slowdown == 0 && interference.communication_slowdown == 0 && costs.links.empty())
-        run_in_order(graph, costs, timeline);
+    if (interact(costs, interference))
+        run_with_contention(graph, costs, interference, timeline);
     else
-        run_with_contention(graph, costs, {interference.compute_slowdown, interference.communication_slowdown},
-                            timeline);
+        run_in_order(graph, costs, timeline);
 }
 
 Trace to_trace(const TaskGraph& graph, const Timeline& timeline) {

@@ -18,14 +18,10 @@ struct Timeline {
     friend bool operator==(const Timeline&, const Timeline&) = default;
 };
 
-// A task on a compute lane runs at 1 / (1 + compute_slowdown) of its speed while a communication lane of its rank is
-// busy, and communication at 1 / (1 + communication_slowdown) while one of its ranks computes. A task counts as what
-// its first place says: a kernel that also holds a communication lane does not slow itself.
-struct Contention {
-    double compute_slowdown = 0;
-    double communication_slowdown = 0;
-    friend bool operator==(const Contention&, const Contention&) = default;
-};
+// Whether tasks slow each other. A task on a compute lane runs at 1 / (1 + compute_slowdown) of its speed while a
+// communication lane of its rank is busy, and communication at 1 / (1 + communication_slowdown) while one of its ranks
+// computes. A task counts as what its first place says: a kernel that also holds a communication lane does not slow itself.
+bool interact(const Costs& costs, const Interference& interference);
 
 // The engine that the interference asks for: in order where tasks do not slow each other. There is no default, so that
 // nobody forgets what a cluster says: every figure and every trace of a step comes from this.
@@ -38,7 +34,7 @@ Trace simulate(const TaskGraph& graph, const Costs& costs, const Interference& i
 //   host task t on ranks R:   start = max(finish of predecessors, h[r] for r in R), then h[r] = finish of t.
 // Costs that are not one a task throw std::logic_error.
 void run_in_order(const TaskGraph& graph, const Costs& costs, Timeline& timeline);
-void run_with_contention(const TaskGraph& graph, const Costs& costs, const Contention& contention, Timeline& timeline);
+void run_with_contention(const TaskGraph& graph, const Costs& costs, const Interference& interference, Timeline& timeline);
 Trace to_trace(const TaskGraph& graph, const Timeline& timeline);
 StepTimes step_times(const TaskGraph& graph, const Timeline& timeline, int reporting_rank);
 

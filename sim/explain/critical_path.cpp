@@ -16,9 +16,9 @@ public:
           costs_(costs),
           timeline_(timeline),
           with_hosts_(needs_hosts(graph, costs)),
-          last_on_(static_cast<std::size_t>(graph.place_count()), none),
+          last_on_(static_cast<std::size_t>(graph.place_count()), no_task),
           hosts_(static_cast<std::size_t>(graph.rank_count())),
-          issued_last_(static_cast<std::size_t>(graph.rank_count()), none) {}
+          issued_last_(static_cast<std::size_t>(graph.rank_count()), no_task) {}
 
     Binding next(TaskId t) {
         Binding binding;
@@ -31,7 +31,7 @@ public:
         for (const TaskId earlier : graph_.predecessors(t))
             later(timeline_.finish[earlier], {Binding::Kind::predecessor, earlier, 0});
         for (const Place& place : graph_.places(t))
-            if (const TaskId before = last_on_[place.index]; before != none && place.lane() != Lane::host)
+            if (const TaskId before = last_on_[place.index]; before != no_task && place.lane() != Lane::host)
                 later(timeline_.finish[before], {Binding::Kind::lane, before, 0});
         if (with_hosts_)
             for (const Place& place : graph_.places(t))
@@ -42,8 +42,6 @@ public:
     }
 
 private:
-    static constexpr TaskId none = ~TaskId{0};
-
     Seconds& host(Place place) { return hosts_[static_cast<std::size_t>(place.rank())]; }
 
     void move_on(TaskId t) {

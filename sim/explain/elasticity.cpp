@@ -7,8 +7,6 @@
 #include <optional>
 #include <stdexcept>
 
-#include "sim/costs/link_uses.h"
-
 namespace stepcast {
 
 WhatIf::WhatIf(const TaskGraph& graph, const Cluster& cluster)
@@ -19,8 +17,7 @@ WhatIf::WhatIf(const TaskGraph& graph, const Cluster& cluster)
       paths_(classes_.paths(cluster)),
       prices_(classes_.price(cluster, paths_)),
       time_on_path_(classes_.size()) {
-    classes_.fill(costs_, prices_, host_call_time(cluster), cluster.gpu.rank_rates);
-    costs_.links = link_uses(graph, classes_, prices_, paths_, cluster);
+    classes_.fill(costs_, prices_, paths_, cluster);
     run(graph, costs_, cluster.interference, timeline_);
     bindings_ = stepcast::bindings(graph, costs_, timeline_);
     path_ = critical_path(graph, costs_, timeline_, bindings_);
@@ -31,8 +28,8 @@ WhatIf::WhatIf(const TaskGraph& graph, const Cluster& cluster)
             time_on_path_[classes_.of(s.task)] += s.time;
 }
 
-std::vector<Seconds> WhatIf::price(const Cluster& other) const {
-    return classes_.price(other, same_paths(other, cluster_) ? paths_ : classes_.paths(other));
+PriceClasses::Paths WhatIf::paths(const Cluster& other) const {
+    return same_paths(other, cluster_) ? paths_ : classes_.paths(other);
 }
 
 template <class Price>
@@ -44,11 +41,9 @@ Seconds WhatIf::repriced_path(const Price& new_price) const {
 }
 
 Seconds WhatIf::along_path(const Cluster& other) const {
-    std::optional<PriceClasses::Paths> moved;
-    if (!same_paths(other, cluster_)) moved = classes_.paths(other);
-    const PriceClasses::Paths& paths = moved ? *moved : paths_;
+    const PriceClasses::Paths moved = paths(other);
     return calls_on_path_ * (host_call_time(other) - host_call_time(cluster_)) +
-           repriced_path([&](std::uint32_t c) { return classes_.price(c, graph_, other, paths); });
+           repriced_path([&](std::uint32_t c) { return classes_.price(c, graph_, other, moved); });
 }
 
 Seconds WhatIf::along_path(const TaskGraph& resized) const {
@@ -57,22 +52,19 @@ Seconds WhatIf::along_path(const TaskGraph& resized) const {
 }
 
 Seconds WhatIf::simulated(const Cluster& other) {
-    const PriceClasses::Paths paths = same_paths(other, cluster_) ? paths_ : classes_.paths(other);
-    const std::vector<Seconds> prices = classes_.price(other, paths);
-    classes_.fill(other_costs_, prices, host_call_time(other), other.gpu.rank_rates);
-    other_costs_.links = link_uses(graph_, classes_, prices, paths, other);
-    const Interference& i = other.interference;
-    if (i.compute_slowdown == 0 && i.communication_slowdown == 0 && other_costs_.links.empty())
-        run_in_order(graph_, other_costs_, other_timeline_);
+    const PriceClasses::Paths moved = paths(other);
+    classes_.fill(other_costs_, classes_.price(other, moved), moved, other);
+    if (interact(other_costs_, other.interference))
+        engine_.run(other_costs_, other.interference, other_timeline_);
     else
-        engine_.run(other_costs_, {i.compute_slowdown, i.communication_slowdown}, other_timeline_);
+        run_in_order(graph_, other_costs_, other_timeline_);
     return other_timeline_.end - timeline_.end;
 }
 
 Seconds WhatIf::most(const Cluster& other) {
     if (other.interference != cluster_.interference) return Seconds(INFINITY);
     const auto size = [](Seconds change) { return Seconds(std::abs(change.si())); };
-    std::vector<Seconds> changes = price(other);
+    std::vector<Seconds> changes = classes_.price(other, paths(other));
     for (std::size_t c = 0; c < changes.size(); ++c) changes[c] = size(changes[c] - prices_[c]);
     const Seconds call = size(host_call_time(other) - host_call_time(cluster_));
     if (call == Seconds(0) && std::ranges::all_of(changes, [](Seconds c) { return c == Seconds(0); })) return call;
@@ -103,17 +95,15 @@ namespace {
 
 std::optional<Uncertainty> error_of(const ClusterParameter& p, const Cluster& cluster) {
     using Source = Uncertainty::Source;
+    using Kind = ClusterParameter::Kind;
+    const auto with = [&](Source source, double error) { return Uncertainty{p.key, p.value, source, error, {}, 0}; };
     if (cluster.fitted)
         for (const FittedParameter& f : cluster.fitted->parameters)
             if (f.key == p.key && f.relative_error > 0)
-                return Uncertainty{p.key,      p.value, f.determined ? Source::fitted : Source::prior, f.relative_error,
-                                   Seconds(0), 0};
-    using Kind = ClusterParameter::Kind;
+                return with(f.determined ? Source::fitted : Source::prior, f.relative_error);
     // The rates of the other tiles are relative to this one, so that it is known by convention.
     if (p.kind == Kind::stated || p.kind == Kind::table || p.key == "kernel.gemm_tile_256") return std::nullopt;
-    return Uncertainty{p.key,           p.value,
-                       Source::assumed, p.kind == Kind::time ? assumed_time_error : assumed_share_error,
-                       Seconds(0),      0};
+    return with(Source::assumed, p.kind == Kind::time ? assumed_time_error : assumed_share_error);
 }
 
 Seconds half_difference(Seconds up, Seconds down) { return Seconds(std::abs((up - down).si()) / 2); }

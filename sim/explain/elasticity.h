@@ -33,7 +33,7 @@ public:
     [[nodiscard]] Seconds most(const Cluster& other);
 
 private:
-    [[nodiscard]] std::vector<Seconds> price(const Cluster& other) const;
+    [[nodiscard]] PriceClasses::Paths paths(const Cluster& other) const;
     // With class c at new_price(c).
     template <class Price>
     [[nodiscard]] Seconds repriced_path(const Price& new_price) const;

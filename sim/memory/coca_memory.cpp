@@ -58,19 +58,6 @@ Activations activations_of(const TowerContext& c) {
     return all;
 }
 
-double owned(const TowerContext& c) {
-    double elements = 0;
-    for (const ParameterGroup& group : parameter_groups(c.workload())) elements += piece_elements(group, c.data.size());
-    return elements;
-}
-
-Bytes master(const TowerContext& c) { return c.element() < Bytes(4) ? Bytes(4) : Bytes(0); }
-
-Bytes moments(const TowerContext& c) {
-    const Optimizer o = c.workload().optimizer;
-    return o == Optimizer::adam || o == Optimizer::lamb ? Bytes(8) : Bytes(0);
-}
-
 }  // namespace
 
 MemoryUse coca_memory(const Experiment& e) {
@@ -78,10 +65,12 @@ MemoryUse coca_memory(const Experiment& e) {
     const Parallelism& p = e.parallelism;
     const double parameters = elements_of(parameter_groups(e.workload));
     const Activations activations = activations_of(c);
+    double owned = 0;
+    for (const ParameterGroup& group : parameter_groups(e.workload)) owned += piece_elements(group, c.data.size());
     MemoryUse use;
     use.weights = parameters * c.element();
     use.gradients = parameters * size_of(p.gradient_dtype);
-    use.optimizer = owned(c) * (master(c) + moments(c));
+    use.optimizer = owned * optimizer_bytes(e.workload.optimizer, c.element());
     use.activations = activations.kept;
     use.buffers = activations.work + (c.data.size() > 1 ? (p.overlap ? 2.0 : 1.0) * p.bucket : Bytes(0));
     return summed_up(use, e);

@@ -14,6 +14,10 @@ namespace stepcast {
 // peak, what the device must have on top of it, and whether that fits.
 MemoryUse summed_up(MemoryUse use, const Experiment& experiment);
 
+// Of the optimizer's state, of a parameter that is stored in so many: a master copy where that is less than fp32, and Adam's
+// moments.
+Bytes optimizer_bytes(Optimizer optimizer, Bytes stored);
+
 // A transformer: states under each ZeRO stage, activations as the pipeline schedule keeps them, buffers; of the fullest
 // stage, or of each. `routing`: of one expert-parallel group; the fullest rank counts; empty = balanced.
 MemoryUse transformer_memory(const Experiment& experiment, const Routing& routing = {});

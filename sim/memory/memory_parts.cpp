@@ -18,18 +18,6 @@ namespace {
 // cuBLAS takes 32 MiB a stream on current devices; grouped products run on four.
 const Bytes workspaces = parse_bytes("128 MiB");
 
-// Adam's master weight and moments; plain SGD the master alone.
-Bytes optimizer_bytes(const Workload& w, Bytes stored) {
-    const Bytes master = stored < Bytes(4) ? Bytes(4) : Bytes(0);
-    switch (w.optimizer) {
-        case Optimizer::none: return Bytes(0);
-        case Optimizer::sgd: return master;
-        case Optimizer::adam:
-        case Optimizer::lamb: return master + Bytes(8);
-    }
-    return Bytes(0);
-}
-
 // Ranks that share a dense weight, and an expert's.
 struct Sharers {
     int dense, experts;
@@ -47,12 +35,11 @@ double in_common(const LayerContext& c, const RankWeights& weights) {
 }
 
 void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage) {
-    const Workload& w = c.experiment.workload;
     const Bytes stored = c.shape.element();
     use.weights = (shared_out(c, stage.all, 3) + shared_out(c, stage.frozen, 3)) * stored;
     if (is_narrow(c.shape.matrix)) use.weights += shared_out(c, stage.layers, 3) * 2.0 * size_of(c.shape.matrix);
     use.gradients = shared_out(c, stage.all, 2) * size_of(c.experiment.parallelism.gradient_dtype);
-    use.optimizer = shared_out(c, stage.all, 1) * optimizer_bytes(w, stored);
+    use.optimizer = shared_out(c, stage.all, 1) * optimizer_bytes(c.experiment.workload.optimizer, stored);
 }
 
 // A gradient in the weights' dtype that the framework's automatic differentiation wants for each matrix: with fused

@@ -21,17 +21,13 @@ std::vector<double> slots_computed(const Experiment& e, const Routing& routing) 
     return slots;
 }
 
-Bytes optimizer_bytes(const Workload& w, double parameters) {
-    switch (w.optimizer) {
-        case Optimizer::none: return Bytes(0);
-        case Optimizer::sgd: return parameters * Bytes(4);
-        case Optimizer::adam:
-        case Optimizer::lamb: return parameters * Bytes(w.dtype == Dtype::fp32 ? 8 : 12);
-    }
-    return Bytes(0);
-}
-
 }  // namespace
+
+Bytes optimizer_bytes(Optimizer optimizer, Bytes stored) {
+    if (optimizer == Optimizer::none) return Bytes(0);
+    const Bytes master = stored < Bytes(4) ? Bytes(4) : Bytes(0);
+    return optimizer == Optimizer::sgd ? master : master + Bytes(8);
+}
 
 MemoryUse summed_up(MemoryUse use, const Experiment& e) {
     const Bytes tensors = use.weights + use.gradients + use.optimizer + use.activations + use.buffers;
@@ -58,7 +54,7 @@ MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     MemoryUse use;
     use.weights = parameters * size_of(w.dtype);
     use.gradients = use.weights;
-    use.optimizer = optimizer_bytes(w, parameters);
+    use.optimizer = parameters * (w.optimizer == Optimizer::sgd ? Bytes(4) : optimizer_bytes(w.optimizer, size_of(w.dtype)));
     use.activations =
         w.layers * (tokens * hidden + routed * hidden * 2 + rows * (2 * hidden + 2 * ffn)) * size_of(w.dtype);
     use.buffers = dense ? e.parallelism.bucket : (routed + rows) * hidden * size_of(w.dtype);

@@ -42,36 +42,16 @@ void LinkLoads::visit(const Flow& flow, bool leaving, const Call& call) {
     }
 }
 
-void LinkLoads::add(const Flow& flow, double weight) {
-    add_leaving(flow, weight);
-    add_arriving(flow, weight);
-}
-void LinkLoads::add_leaving(const Flow& flow, double weight) {
-    visit(flow, true, [&](std::size_t position) { loads_[position] += weight; });
-}
-void LinkLoads::add_arriving(const Flow& flow, double weight) {
-    visit(flow, false, [&](std::size_t position) { loads_[position] += weight; });
+void LinkLoads::add(const Flow& flow, double leaving, double arriving) {
+    if (leaving > 0) visit(flow, true, [&](std::size_t position) { loads_[position] += leaving; });
+    if (arriving > 0) visit(flow, false, [&](std::size_t position) { loads_[position] += arriving; });
 }
 
 double LinkLoads::occupation(const Flow& flow) {
     double most = 0;
     for (const bool leaving : {true, false})
-        visit(flow, leaving, [&](std::size_t position) { most = std::max(most, occupation_of(position)); });
+        visit(flow, leaving, [&](std::size_t position) { most = std::max(most, loads_[position] * per_byte_[position]); });
     return most;
 }
-
-double LinkLoads::greatest_occupation() const {
-    double most = 0;
-    for (std::size_t position = 0; position < loads_.size(); ++position) most = std::max(most, occupation_of(position));
-    return most;
-}
-
-void LinkLoads::compare(const Flow& flow, const LinkLoads& other, const std::function<void(double, double)>& call) {
-    for (const bool leaving : {true, false})
-        visit(flow, leaving,
-              [&](std::size_t position) { call(occupation_of(position), other.occupation_of(position)); });
-}
-
-int LinkLoads::links_of(const Flow& flow) { return static_cast<int>(route(flow).size()); }
 
 }  // namespace stepcast

@@ -2,8 +2,6 @@
 // focus), whose routes are those of the three nodes that a Topology shows.
 #pragma once
 
-#include <cstddef>
-#include <functional>
 #include <vector>
 
 #include "sim/network/topology.h"
@@ -24,25 +22,17 @@ public:
     [[nodiscard]] int end() const { return end_; }
     [[nodiscard]] bool holds(int node) const { return node >= begin_ && node < end_; }
 
-    // Adds to the links of the route that lie in the focus. `leaving` are those on the sender's side of the spine,
-    // `arriving` those on the receiver's; below one leaf that leaf's own count as leaving.
-    void add(const Flow& flow, double weight);
-    void add_leaving(const Flow& flow, double weight);
-    void add_arriving(const Flow& flow, double weight);
+    // Adds to the links of the route that lie in the focus: so much to those on the sender's side of the spine, and to those
+    // on the receiver's; below one leaf that leaf's own count as the sender's.
+    void add(const Flow& flow, double leaving, double arriving);
 
     // How long a unit of traffic on every flow occupies the slowest link of this route in the focus, in s/byte.
     [[nodiscard]] double occupation(const Flow& flow);
-    [[nodiscard]] double greatest_occupation() const;  // of any link
-    // The same for each link of the route in the focus: of this traffic and of another with the same focus.
-    void compare(const Flow& flow, const LinkLoads& other, const std::function<void(double, double)>& call);
-
-    [[nodiscard]] int links_of(const Flow& flow);  // on the whole route
 
 private:
     const std::vector<int>& route(const Flow& flow);
     template <class Call>
     void visit(const Flow& flow, bool leaving, const Call& call);
-    [[nodiscard]] double occupation_of(std::size_t position) const { return loads_[position] * per_byte_[position]; }
 
     const Topology& topology_;
     Routes& routes_;

@@ -2,13 +2,176 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
+#include <stdexcept>
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "model/rank_groups.h"
+#include "sim/network/link_loads.h"
 
 namespace stepcast {
 namespace {
+
+constexpr BytesPerSecond unlimited(std::numeric_limits<double>::infinity());
+
+int floor_div(int a, int b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
+int floor_mod(int a, int b) { return a - floor_div(a, b) * b; }
+
+// Members of a group on one node, ascending.
+struct Run {
+    int node = 0;
+    std::vector<int> locals;
+    [[nodiscard]] int size() const { return static_cast<int>(locals.size()); }
+};
+using Runs = std::vector<Run>;  // by node
+
+// All groups of one shape over the ranks of a cluster.
+class Tiling {
+public:
+    Tiling(const Group& group, const Topology& topology)
+        : g_(group),
+          ranks_(topology.nodes * topology.ranks_per_node),
+          per_node_(topology.ranks_per_node),
+          extent_((group.ranks - 1) * group.stride + (group.outer_ranks - 1) * group.outer_stride) {
+        const bool nested = g_.outer_ranks == 1 || g_.outer_stride >= g_.ranks * g_.stride;
+        if (g_.ranks < 1 || g_.outer_ranks < 1 || g_.stride < 1 || !nested || !fits(g_.first))
+            throw std::logic_error(
+                fmt::format("group of {} x {} ranks, {} and {} apart, from rank {} in blocks of {}: "
+                            "not nested, or beyond {} ranks",
+                            g_.ranks, g_.outer_ranks, g_.stride, g_.outer_stride, g_.first, g_.block, ranks_));
+        anchor_ = g_.first / g_.stride % g_.ranks * g_.stride;
+        if (g_.outer_ranks > 1) anchor_ += g_.first / g_.outer_stride % g_.outer_ranks * g_.outer_stride;
+    }
+
+    // First ranks of the groups with a member on nodes begin <= n < end, ascending.
+    [[nodiscard]] std::vector<int> groups_on(int begin, int end) const {
+        std::vector<int> firsts;
+        for (int rank = begin * per_node_; rank < end * per_node_; ++rank) add_groups_of(rank, firsts);
+        std::ranges::sort(firsts);
+        firsts.erase(std::ranges::unique(firsts).begin(), firsts.end());
+        return firsts;
+    }
+
+    [[nodiscard]] Runs runs_of(int first) const {
+        Runs runs;
+        for (const int rank : members(g_, first)) {
+            if (runs.empty() || runs.back().node != rank / per_node_) runs.push_back({rank / per_node_, {}});
+            runs.back().locals.push_back(rank % per_node_);
+        }
+        return runs;
+    }
+
+private:
+    [[nodiscard]] bool fits(int first) const {
+        return first >= 0 && first + extent_ < ranks_ && (g_.block == 0 || first % g_.block + extent_ < g_.block);
+    }
+    void add_groups_of(int rank, std::vector<int>& firsts) const {
+        if (g_.block == 0) {
+            const int at = rank - anchor_;
+            int first = rank - floor_mod(floor_div(at, g_.stride), g_.ranks) * g_.stride;
+            if (g_.outer_ranks > 1)
+                first -= floor_mod(floor_div(at, g_.outer_stride), g_.outer_ranks) * g_.outer_stride;
+            if (fits(first)) firsts.push_back(first);
+            return;
+        }
+        for (int j = 0; j < g_.outer_ranks; ++j)
+            for (int i = 0; i < g_.ranks; ++i)
+                if (const int first = rank - i * g_.stride - j * g_.outer_stride; fits(first)) firsts.push_back(first);
+    }
+
+    Group g_;
+    int ranks_, per_node_, extent_;
+    int anchor_ = 0;
+};
+
+int largest_run(const Runs& runs) {
+    return std::ranges::max_element(runs, {}, &Run::size)->size();
+}
+
+// The flows of one group with an end in the focus, three kinds of them: call(flow, what it puts on the links of the sender's
+// side, and of the receiver's).
+
+// A ring's.
+template <class Call>
+void for_ring(const Runs& runs, const LinkLoads& focus, const Call& call) {
+    const bool one_node = runs.size() == 1;
+    const int channels = largest_run(runs);
+    const auto both = [&](const Flow& flow, double weight) { call(flow, weight, weight); };
+    for (std::size_t x = 0; x < runs.size(); ++x) {
+        const Run &run = runs[x], &next = runs[(x + 1) % runs.size()];
+        const int m = run.size();
+        if (focus.holds(run.node) && m > 1)
+            for (int i = 0; i < m; ++i)
+                both({run.node, run.locals[static_cast<std::size_t>(i)], run.node,
+                      run.locals[static_cast<std::size_t>((i + 1) % m)]},
+                     one_node ? 1.0 : (m - 1.0) / m);
+        if (one_node || (!focus.holds(run.node) && !focus.holds(next.node))) continue;
+        for (int c = 0; c < channels; ++c)
+            both({run.node, run.locals[static_cast<std::size_t>(c * m / channels)], next.node,
+                  next.locals[static_cast<std::size_t>(c * next.size() / channels)]},
+                 1.0 / channels);
+    }
+}
+
+// Each member to the next, the last to the first where the groups are closed.
+template <class Call>
+void for_neighbours(const Runs& runs, bool closed, const LinkLoads& focus, const Call& call) {
+    for (std::size_t x = 0; x < runs.size(); ++x) {
+        const Run &run = runs[x], &next = runs[(x + 1) % runs.size()];
+        const bool last = x + 1 == runs.size();
+        if (focus.holds(run.node))
+            for (std::size_t i = 0; i + 1 < run.locals.size(); ++i)
+                call({run.node, run.locals[i], run.node, run.locals[i + 1]}, 1, 1);
+        const bool single = runs.size() == 1 && run.size() == 1;
+        if (single || (last && !closed) || (!focus.holds(run.node) && !focus.holds(next.node))) continue;
+        call({run.node, run.locals.back(), next.node, next.locals.front()}, 1, 1);
+    }
+}
+
+// What the members on one node of the focus exchange with all others, `share` with each; those at one place of a node are
+// taken together.
+template <class Call>
+void for_exchange(const Runs& runs, double share, std::size_t places, const LinkLoads& focus, const Call& call) {
+    std::vector<int> below_leaf(places), beyond(places);
+    for (const Run& run : runs)
+        for (const int local : run.locals)
+            ++(focus.holds(run.node) ? below_leaf : beyond)[static_cast<std::size_t>(local)];
+    for (const Run& run : runs) {
+        if (!focus.holds(run.node)) continue;
+        auto siblings = below_leaf;
+        for (const int local : run.locals) --siblings[static_cast<std::size_t>(local)];
+        const int neighbour = run.node == focus.begin() ? focus.begin() + 1 : focus.begin();
+        const int stranger = focus.begin() == 0 ? focus.end() : 0;
+        for (const int local : run.locals) {
+            for (const int other : run.locals)
+                if (other != local) call({run.node, local, run.node, other}, share, 0);
+            for (std::size_t at = 0; at < places; ++at)
+                for (const auto& [node, counts] : {std::pair{neighbour, &siblings}, std::pair{stranger, &beyond}})
+                    if (const double weight = share * (*counts)[at]; weight > 0) {
+                        call({run.node, local, node, static_cast<int>(at)}, weight, 0);
+                        call({node, static_cast<int>(at), run.node, local}, 0, weight);
+                    }
+        }
+    }
+}
+
+// What the slowest links of one group let through, inside its nodes and between them, while all groups communicate.
+struct Rates {
+    BytesPerSecond inside, between;
+};
+template <class Flows>
+Rates rates_of(const Tiling& tiling, const Runs& runs, LinkLoads loads, const Flows& for_flows) {
+    for (const int first : tiling.groups_on(loads.begin(), loads.end()))
+        for_flows(tiling.runs_of(first), loads,
+                  [&](const Flow& flow, double leaving, double arriving) { loads.add(flow, leaving, arriving); });
+    double inside = 0, between = 0;
+    for_flows(runs, loads, [&](const Flow& flow, double, double) {
+        double& longest = flow.node == flow.to_node ? inside : between;
+        longest = std::max(longest, loads.occupation(flow));
+    });
+    return {BytesPerSecond(1 / inside), BytesPerSecond(1 / between)};
+}
 
 std::vector<int> nodes_of(std::span<const int> members, const Cluster& cluster) {
     std::vector<int> nodes;
@@ -16,20 +179,40 @@ std::vector<int> nodes_of(std::span<const int> members, const Cluster& cluster) 
     return nodes;
 }
 
+// A ring with some, not one or all, of a node's ranks: the channels of concurrent communicators meet on the same NICs.
 double ring_share(int per_node, const Cluster& cluster) {
     return per_node > 1 && per_node < cluster.gpus_per_node ? cluster.network.partial_ring : 1;
 }
 
-RingPath ring_path(const Group& group, const GroupPath& path, const Cluster& cluster) {
-    const std::vector<int> members = stepcast::members(group, group.first);
-    return {path.ranks, path.nodes,           path.ring,       path.inter * ring_share(path.per_node, cluster),
-            path.pair,  path.node_all_to_all, path.all_to_all, nodes_of(members, cluster)};
+RingPath counted(const Group& group, const Cluster& cluster, const Topology& topology, Routes& routes) {
+    const Tiling tiling(group, topology);
+    const Runs runs = tiling.runs_of(group.first);
+    const LinkLoads idle(topology, routes, runs.front().node);
+    const int ranks = group.size(), per_node = largest_run(runs);
+    const double share = 1.0 / std::max(1, ranks - 1);
+    const auto rates = [&](const auto& for_flows) { return rates_of(tiling, runs, idle, for_flows); };
+    const Rates ring = rates([](const auto&... args) { for_ring(args...); });
+    const Rates pair = rates([&](const Runs& of, const LinkLoads& focus, const auto& call) {
+        for_neighbours(of, group.block == 0, focus, call);
+    });
+    const Rates all = rates([&](const Runs& of, const LinkLoads& focus, const auto& call) {
+        for_exchange(of, share, static_cast<std::size_t>(topology.ranks_per_node), focus, call);
+    });
+    // Of a side without traffic, which has no limit, no share is taken.
+    const auto shared = [&](BytesPerSecond rate, int others) { return rate == unlimited ? rate : others * share * rate; };
+    return {.ranks = ranks,
+            .nodes = static_cast<int>(runs.size()),
+            .ring = ring.inside,
+            .inter = ring.between * ring_share(per_node, cluster),
+            .pair = std::min(pair.inside, pair.between),
+            .inside = shared(all.inside, per_node - 1),
+            .between = shared(all.between, ranks - per_node),
+            .node_of = nodes_of(members(group, group.first), cluster)};
 }
 
 }  // namespace
 
 RingPath ring_path(std::span<const int> members, const Cluster& cluster) {
-    constexpr BytesPerSecond unlimited(std::numeric_limits<double>::infinity());
     RingPath path{static_cast<int>(members.size()), 1, {}, unlimited, {}, {}, {}, nodes_of(members, cluster)};
     std::map<int, int> members_on;
     for (const int node : path.node_of) ++members_on[node];
@@ -51,13 +234,12 @@ RingPath ring_path(std::span<const int> members, const Cluster& cluster) {
 }
 
 RingPath ring_path(const Group& group, const Cluster& cluster) {
-    return ring_path(group, path_of(group, cluster), cluster);
+    return RingPaths(cluster).of(group);
 }
 
 const RingPath& RingPaths::of(const Group& group) {
-    const Key key{group.ranks, group.stride, group.outer_ranks, group.outer_stride, group.first, group.block};
-    if (const auto at = known_.find(key); at != known_.end()) return at->second;
-    return known_.emplace(key, ring_path(group, groups_.of(group), cluster_)).first->second;
+    if (const auto at = known_.find(group); at != known_.end()) return at->second;
+    return known_.emplace(group, counted(group, cluster_, topology_, routes_)).first->second;
 }
 
 bool same_paths(const Cluster& a, const Cluster& b) {

@@ -1,24 +1,23 @@
-// What a group of ranks can reach of the cluster's links, as collectives need it: from the topology where the group is a
+// What a group of ranks can reach of the cluster's links, as collectives need it: counted on the topology where the group is a
 // rule (model/graph/group.h), in closed form for any list of ranks.
 #pragma once
 
 #include <map>
 #include <span>
-#include <tuple>
 #include <vector>
 
 #include "model/cluster.h"
 #include "model/graph/group.h"
-#include "sim/network/group_path.h"
+#include "sim/network/topology.h"
 
 namespace stepcast {
 
-// Bandwidths per direction, infinite where there is no such traffic.
+// Rates are per direction, datasheet bandwidths divided by what shares them; infinite where there is no such traffic.
 struct RingPath {
     int ranks = 1, nodes = 1;
     BytesPerSecond ring;       // of the group inside a node
-    BytesPerSecond inter;      // of the group between two nodes
-    BytesPerSecond pair;       // from one member to the next
+    BytesPerSecond inter;      // of the group from one node to the next, over all its NICs there
+    BytesPerSecond pair;       // from one member to the next, the slowest one
     BytesPerSecond inside;     // what a member exchanges with members on its own node
     BytesPerSecond between;    // with members on others
     std::vector<int> node_of;  // per member
@@ -27,24 +26,35 @@ struct RingPath {
 
 // Any ranks: groups of the same shape fill the cluster, so a group has the share of a node's NICs that its members there
 // are of the node's ranks; the node with fewest members limits it. Ignores leaf switches and oversubscription.
-// Both: a ring with some, not one or all, of a node's ranks reaches cluster.network.partial_ring of its NICs' rate, because
-// the channels of concurrent communicators meet on the same NICs.
+// Both ways a ring with some, not one or all, of a node's ranks reaches cluster.network.partial_ring of its NICs' rate.
 RingPath ring_path(std::span<const int> members, const Cluster& cluster);
 
-// A rule, used with all groups of its shape: sim/network/group_path.h.
+// A rule, of which every rank of the cluster communicates in a group at once.
+// - Ring collectives run as channels, one for every member on a node: channel c enters and leaves a node at its c-th
+//   member, so that a group uses the NICs of all its members. With m members on each of several nodes the hop from a
+//   member to the next carries (m - 1) / m of the traffic; inside one node the ring closes and carries all of it.
+//   Bus bandwidth of the whole = min(ring, inter).
+// - Neighbours: each member sends to the next of the group (the last to the first), one message on one route.
+// - All-to-all: each member sends the same to every other.
+// The load of a link is the sum over all groups that route over it; a route gets the least bandwidth / load of its links.
+// Counts loads exactly on the nodes below the first leaf of the group that begins at rank `group.first`; what lies beyond is
+// taken to be loaded like it. Throws ConfigError when the cluster is disconnected, std::logic_error when the group does not
+// fit into the cluster or its strides are not nested.
 RingPath ring_path(const Group& group, const Cluster& cluster);
 
 // The same for many groups of one cluster, which must outlive it; each found when first asked for.
 class RingPaths {
 public:
-    explicit RingPaths(const Cluster& cluster) : cluster_(cluster), groups_(cluster) {}
+    explicit RingPaths(const Cluster& cluster) : cluster_(cluster), topology_(topology_of(cluster)), routes_(topology_) {}
+    RingPaths(const RingPaths&) = delete;
+    RingPaths& operator=(const RingPaths&) = delete;
     [[nodiscard]] const RingPath& of(const Group& group);
 
 private:
-    using Key = std::tuple<int, int, int, int, int, int>;
     const Cluster& cluster_;
-    GroupPaths groups_;
-    std::map<Key, RingPath> known_;  // references stay good
+    Topology topology_;
+    Routes routes_;
+    std::map<Group, RingPath> known_;  // references stay good
 };
 
 // Whether every group has the same path on both: links, network and nodes are equal.

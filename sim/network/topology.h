@@ -1,5 +1,5 @@
 // The machine as a graph of ranks, switches, NICs and directed links, and the routes over it. Knows nothing of groups and
-// traffic (sim/network/group_path.h); Boost.Graph stays in topology.cpp.
+// traffic (sim/network/ring_path.h); Boost.Graph stays in topology.cpp.
 #pragma once
 
 #include <cstdint>

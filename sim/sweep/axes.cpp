@@ -16,7 +16,8 @@ constexpr std::size_t most_values = 100'000;  // of one key
 
 // FIRST..LAST, FIRST..LAST*FACTOR or FIRST..LAST+STEP.
 struct Range {
-    long first = 0, last = 0, factor = 1, step = 1;
+    long first, last, by;
+    bool multiplied;
 };
 
 std::optional<Range> range_of(std::string_view text) {
@@ -24,29 +25,23 @@ std::optional<Range> range_of(std::string_view text) {
     if (dots == std::string_view::npos) return std::nullopt;
     const auto rest = text.substr(dots + 2);
     const auto how = rest.find_first_of("*+");
+    const bool plain = how == std::string_view::npos, multiplied = !plain && rest[how] == '*';
     const auto first = as_number<long>(text.substr(0, dots)), last = as_number<long>(rest.substr(0, how));
-    const auto by = how == std::string_view::npos ? std::optional<long>(1) : as_number<long>(rest.substr(how + 1));
+    const auto by = plain ? std::optional<long>(1) : as_number<long>(rest.substr(how + 1));
     if (!first || !last || !by) return std::nullopt;
-    Range range{.first = *first, .last = *last};
-    if (how == std::string_view::npos || rest[how] == '+')
-        range.step = *by;
-    else
-        range.factor = *by;
-    if (range.last < range.first)
+    if (*last < *first)
         throw ConfigError(fmt::format("{} is an empty range; expected first..last with last not below first", text));
-    if (range.step < 1 || range.factor < 1 ||
-        (how != std::string_view::npos && rest[how] == '*' && (range.factor < 2 || range.first < 1)))
+    if (*by < (multiplied ? 2 : 1) || (multiplied && *first < 1))
         throw ConfigError(fmt::format("{} does not rise; expected a step above 0, or a factor of at least 2", text));
-    return range;
+    return Range{*first, *last, *by, multiplied};
 }
 
 void append(std::vector<std::string>& values, const Range& range, std::string_view text) {
-    for (long value = range.first; value <= range.last;
-         value = value * range.factor + (range.factor > 1 ? 0 : range.step)) {
+    for (long value = range.first; value <= range.last; value = range.multiplied ? value * range.by : value + range.by) {
         if (values.size() == most_values)
             throw ConfigError(fmt::format("{} has more than {} values; expected fewer", text, most_values));
         values.push_back(std::to_string(value));
-        if (range.factor > 1 && value > range.last / range.factor) break;
+        if (range.multiplied && value > range.last / range.by) break;
     }
 }
 

@@ -60,7 +60,7 @@ void read_quantity(Constraint& c, std::string_view name) {
     if (c.split_key < split_key_count) return;
     std::vector<std::string> valid;
     for (const Quantity& known : quantities) valid.emplace_back(known.name);
-    for (const SplitField& field : split_fields()) valid.emplace_back(field.key);
+    for (const SplitField& field : split_fields) valid.emplace_back(field.key);
     throw ConfigError(
         fmt::format("\"{}\" is no quantity{}; expected memory.peak, step, tokens, cost, mfu or a key such "
                     "as parallelism.tp",
@@ -73,7 +73,7 @@ void read_value(Constraint& c, std::string_view text) {
         return;
     }
     Experiment scratch;
-    const SplitField& field = split_fields()[c.split_key];
+    const SplitField& field = split_fields[c.split_key];
     set_key(scratch, {std::string(field.key), std::string(text)});
     c.value = field.get(scratch.parallelism);
 }
@@ -95,7 +95,7 @@ Constraint parse_one(std::string_view text) {
 }
 
 double measured(const Constraint& c, const PointFacts& facts, Seconds step) {
-    return c.measure == Measure::split ? split_fields()[c.split_key].get(facts.split) : quantity(c).measure(facts, step);
+    return c.measure == Measure::split ? split_fields[c.split_key].get(facts.split) : quantity(c).measure(facts, step);
 }
 
 // Values that all constraints on one quantity leave, with who says so.
@@ -118,7 +118,7 @@ void narrow(Allowed& range, const Constraint& c) {
 }
 
 void check_axis(const Constraint& c, std::span<const Axis> axes, const Experiment& experiment) {
-    const SplitField& field = split_fields()[c.split_key];
+    const SplitField& field = split_fields[c.split_key];
     const auto axis = std::ranges::find(axes, field.key, &Axis::key);
     if (axis == axes.end()) {
         if (!varies_every_split(axes) && !c.relation.holds(field.get(experiment.parallelism), c.value))

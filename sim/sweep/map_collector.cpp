@@ -24,16 +24,14 @@ int memory_limit_of(Bytes peak) {
 Bytes memory_limit(int number) { return least_limit * std::exp2(number / limits_an_octave); }
 
 MapCollector::MapCollector(const SweepSpace& space, bool of_token)
-    : space_(&space), of_token_(of_token), keys_(space.varied_keys()), places_(1 << 12) {
+    : space_(&space), of_token_(of_token), keys_(space.varied()), places_(1 << 12) {
     if (keys_.size() > most_map_keys) keys_.resize(most_map_keys);
-    for (const std::string& key : keys_) levels_.push_back(split_index(key));
 }
 
 AlongKeys MapCollector::positions(PointId id, const Parallelism& split) const {
     AlongKeys at{};
     for (std::size_t k = 0; k < keys_.size(); ++k)
-        at[k] = static_cast<std::uint32_t>(levels_[k] < split_key_count ? split_fields()[levels_[k]].get(split)
-                                                                        : space_->position(keys_[k], id.base, split));
+        at[k] = static_cast<std::uint32_t>(space_->position(keys_[k], id.base, split));
     return at;
 }
 

@@ -41,7 +41,7 @@ public:
     void note(const Candidate& candidate, const Parallelism& split);
     void add(const MapCollector& other);
     [[nodiscard]] AlongKeys positions(PointId id, const Parallelism& split) const;
-    [[nodiscard]] const std::vector<std::string>& keys() const { return keys_; }
+    [[nodiscard]] const std::vector<VariedKey>& keys() const { return keys_; }
     // Each point that is the best of some place; at most `most`, with fewer limits where they are more: so many joined.
     [[nodiscard]] std::map<PointId, MapCandidate> best(std::size_t most, int& limits_joined) const;
 
@@ -61,8 +61,7 @@ private:
 
     const SweepSpace* space_;
     bool of_token_;
-    std::vector<std::string> keys_;
-    std::vector<std::size_t> levels_;
+    std::vector<VariedKey> keys_;
     std::vector<Place> places_;
     std::size_t used_ = 0;
     std::vector<MapCandidate> points_;

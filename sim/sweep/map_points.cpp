@@ -25,14 +25,14 @@ MapCollector walked(const SweepSpace& space, const SweepQuestion& question, int 
 }
 
 // Keys that one value is left of say nothing; the others number their values in rising order.
-void add_keys(SweepMap& map, const SweepSpace& space, const std::vector<std::string>& keys, const std::vector<AlongKeys>& at) {
+void add_keys(SweepMap& map, const SweepSpace& space, const std::vector<VariedKey>& keys, const std::vector<AlongKeys>& at) {
     for (std::size_t k = 0; k < keys.size(); ++k) {
         std::vector<std::uint32_t> values;
         for (const AlongKeys& of_point : at) values.push_back(of_point[k]);
         std::ranges::sort(values);
         values.erase(std::ranges::unique(values).begin(), values.end());
         if (values.size() < 2) continue;
-        MapKey& named = map.keys.emplace_back(MapKey{keys[k], {}});
+        MapKey& named = map.keys.emplace_back(MapKey{keys[k].name, {}});
         for (const std::uint32_t value : values) named.values.push_back(space.value_at(keys[k], static_cast<int>(value)));
         for (std::size_t i = 0; i < at.size(); ++i)
             map.points[i].at.push_back(static_cast<std::uint16_t>(std::ranges::lower_bound(values, at[i][k]) - values.begin()));

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "model/rank_groups.h"
+
 namespace stepcast {
 namespace {
 
@@ -13,7 +15,30 @@ constexpr std::uint64_t small_space = 100'000;     // points that one round take
 constexpr std::size_t jobs_of_round = 64;
 constexpr std::size_t batch = 8;  // points simulated before the incumbents are looked at again
 
+// Whether gradients or parameters, of dense units or of experts, have another rank to go to.
+bool exchanges_data(const Experiment& e) {
+    const RankGroups groups = rank_groups(e.parallelism);
+    return groups.data_context.size() > 1 || (e.workload.moe.experts > 0 && groups.expert_data.size() > 1);
+}
+
 }  // namespace
+
+// Where each switch is read: model/block/split_linear.h, model/transformer/{hops.h,data_parallel.cpp,step.cpp}.
+Parallelism without_idle_switches(const Experiment& e) {
+    Parallelism p = e.parallelism;
+    if (e.workload.kind != Workload::Kind::transformer) return p;
+    const Parallelism usual;
+    if (p.tp == 1) {
+        p.overlap_tp = usual.overlap_tp;
+        p.overlap_weight_gradient = usual.overlap_weight_gradient;
+    }
+    if (p.pp == 1) p.overlap_p2p = usual.overlap_p2p;
+    if (p.pp == 1 || p.tp == 1 || p.sequence_parallel) p.scatter_p2p = usual.scatter_p2p;
+    const bool exchanges = exchanges_data(e);
+    if (!exchanges) p.overlap = usual.overlap;
+    if (!exchanges || p.zero == 0 || p.zero == 3) p.overlap_params = usual.overlap_params;
+    return p;
+}
 
 class SweepProgress {
 public:
@@ -181,7 +206,7 @@ void SweepSearch::simulate_promising() {
 SweepSearch::StepKey SweepSearch::step_key(PointId id) const {
     const Parallelism split = without_idle_switches(space_.experiment_of(id));
     StepKey key{id.base, {}};
-    for (std::size_t k = 0; k < split_key_count; ++k) key.second[k] = split_fields()[k].get(split);
+    for (std::size_t k = 0; k < split_key_count; ++k) key.second[k] = split_fields[k].get(split);
     return key;
 }
 

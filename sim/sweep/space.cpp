@@ -33,7 +33,7 @@ int integer_of(const std::string& key, const std::string& text, const Experiment
     if (key == "parallelism.dp" && text == "rest") return SweepBase::rest;
     Experiment tried = experiment;
     set_key(tried, {key, text});
-    return split_fields()[split_index(key)].get(tried.parallelism);
+    return split_fields[split_index(key)].get(tried.parallelism);
 }
 
 // With two copies of the model programs run a forward beside a backward of the other copy, which a split as such does not model
@@ -98,6 +98,7 @@ SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes, std
             fmt::format("sweep: {:.3g} settings of keys that each need a cost model of their own; expected "
                         "at most {} (keys of [parallelism] are not limited)",
                         bases, most_bases));
+    varied_ = varied_keys();
     item_begin_.push_back(0);
     double product = 0;
     for (std::uint64_t b = 0; b < static_cast<std::uint64_t>(bases); ++b) {
@@ -128,20 +129,19 @@ std::uint64_t SweepSpace::screened_item(std::uint64_t position) const {
     return first + (position - first) * (stride % items) % items;
 }
 
-std::size_t SweepSpace::outer_value(std::size_t outer, std::uint64_t base) const {
-    for (std::size_t i = outer_.size(); i-- > outer + 1;) base /= axes_[outer_[i]].values.size();
-    return base % axes_[outer_[outer]].values.size();
+std::size_t SweepSpace::outer_value(std::size_t axis, std::uint64_t base) const {
+    for (std::size_t i = outer_.size(); outer_[--i] != axis;) base /= axes_[outer_[i]].values.size();
+    return base % axes_[axis].values.size();
 }
 
 SweepBase SweepSpace::base(std::uint64_t number) const {
     SweepBase base{.experiment = experiment_, .values = {}, .rules = {}, .rules_suffice = false};
     Experiment& e = base.experiment;
     Settings outer;
-    for (std::size_t i = 0; i < outer_.size(); ++i)
-        outer.emplace_back(axes_[outer_[i]].key, axes_[outer_[i]].values[outer_value(i, number)]);
+    for (const std::size_t i : outer_) outer.emplace_back(axes_[i].key, axes_[i].values[outer_value(i, number)]);
     set_varied(e, outer, stated_);
     for (std::size_t k = 0; k < split_key_count; ++k) {
-        const SplitField& field = split_fields()[k];
+        const SplitField& field = split_fields[k];
         if (every_split_) base.values[k] = every_value(static_cast<SplitKey>(k), e);
         const auto axis = std::ranges::find(axes_, field.key, &Axis::key);
         if (axis != axes_.end()) {
@@ -163,17 +163,17 @@ Experiment SweepSpace::experiment_of(PointId id) const {
     return found.experiment;
 }
 
-std::vector<std::string> SweepSpace::varied_keys() const {
-    std::vector<std::string> keys;
-    for (const Axis& axis : axes_)
-        if (axis.key != "parallelism") keys.push_back(axis.key);
+std::vector<VariedKey> SweepSpace::varied_keys() const {
+    std::vector<VariedKey> keys;
+    for (std::size_t i = 0; i < axes_.size(); ++i)
+        if (axes_[i].key != "parallelism") keys.push_back({axes_[i].key, split_index(axes_[i].key), i});
     if (!every_split_) return keys;
     for (const SplitKey key :
          {SplitKey::tp, SplitKey::pp, SplitKey::vp, SplitKey::dp, SplitKey::ep, SplitKey::cp, SplitKey::micro_batch,
           SplitKey::schedule, SplitKey::recompute, SplitKey::zero, SplitKey::sequence_parallel}) {
         const std::string name(split_field(key).key);
         const bool one = key == SplitKey::ep && experiment_.workload.moe.experts == 0;
-        if (!one && std::ranges::find(keys, name) == keys.end()) keys.push_back(name);
+        if (!one && std::ranges::find(keys, name, &VariedKey::name) == keys.end()) keys.push_back({name, split_index(name)});
     }
     return keys;
 }
@@ -195,27 +195,20 @@ std::vector<std::string> SweepSpace::outer_keys() const {
 Settings SweepSpace::settings_of(PointId id) const {
     const Experiment e = experiment_of(id);
     Settings settings;
-    for (const std::string& key : varied_keys()) {
-        const auto outer = std::ranges::find_if(outer_, [&](std::size_t i) { return axes_[i].key == key; });
-        settings.emplace_back(
-            key, outer == outer_.end() ? get_key(e, key) : value_at(key, position(key, id.base, e.parallelism)));
-    }
+    for (const VariedKey& key : varied_)
+        settings.emplace_back(key.name, value_at(key, position(key, id.base, e.parallelism)));
     return settings;
 }
 
-int SweepSpace::position(const std::string& key, std::uint64_t base, const Parallelism& split) const {
-    for (std::size_t i = 0; i < outer_.size(); ++i)
-        if (axes_[outer_[i]].key == key) return static_cast<int>(outer_value(i, base));
-    return split_fields()[split_index(key)].get(split);
+int SweepSpace::position(const VariedKey& key, std::uint64_t base, const Parallelism& split) const {
+    return key.split < split_key_count ? split_fields[key.split].get(split) : static_cast<int>(outer_value(key.axis, base));
 }
 
-std::string SweepSpace::value_at(const std::string& key, int position) const {
-    const auto level = split_index(key);
-    if (level == split_key_count)
-        return std::ranges::find(axes_, key, &Axis::key)->values[static_cast<std::size_t>(position)];
+std::string SweepSpace::value_at(const VariedKey& key, int position) const {
+    if (key.split == split_key_count) return axes_[key.axis].values[static_cast<std::size_t>(position)];
     Experiment e = experiment_;
-    split_fields()[level].set(e.parallelism, position);
-    return get_key(e, key);
+    split_fields[key.split].set(e.parallelism, position);
+    return get_key(e, key.name);
 }
 
 }  // namespace stepcast

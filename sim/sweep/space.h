@@ -38,6 +38,12 @@ struct SweepBase {
     [[nodiscard]] Parallelism split_of(std::uint64_t inner) const;
 };
 
+struct VariedKey {
+    std::string name;
+    std::size_t split = split_key_count;  // its SplitKey, if it is one;
+    std::size_t axis = 0;                 // else its axis
+};
+
 class SweepSpace {
 public:
     // Throws ConfigError as check_axes() does, and for more than 1e18 points.
@@ -63,22 +69,25 @@ public:
     [[nodiscard]] Settings settings_of(PointId id) const;
     // The varied keys that are no SplitKey, slowest first.
     [[nodiscard]] std::vector<std::string> outer_keys() const;
-    // Every key that varies, in that order.
-    [[nodiscard]] std::vector<std::string> varied_keys() const;
+    // Every key that varies: as asked for, then those of parallelism=all.
+    [[nodiscard]] const std::vector<VariedKey>& varied() const { return varied_; }
     // Those that parallelism=all does not ask for unless parallelism.schedule varies.
     [[nodiscard]] std::vector<std::string> schedules_left_out() const;
     // Where a point lies along a varied key: the number of its value in its axis, or the value of a SplitKey.
-    [[nodiscard]] int position(const std::string& key, std::uint64_t base, const Parallelism& split) const;
-    [[nodiscard]] std::string value_at(const std::string& key, int position) const;
+    [[nodiscard]] int position(const VariedKey& key, std::uint64_t base, const Parallelism& split) const;
+    [[nodiscard]] std::string value_at(const VariedKey& key, int position) const;
 
 private:
-    [[nodiscard]] std::size_t outer_value(std::size_t outer, std::uint64_t base) const;
+    // The number of the value that a base has on an axis of no SplitKey.
+    [[nodiscard]] std::size_t outer_value(std::size_t axis, std::uint64_t base) const;
+    [[nodiscard]] std::vector<VariedKey> varied_keys() const;
 
     Experiment experiment_;
     std::vector<Axis> axes_;
     std::vector<Override> stated_;
     bool every_split_;
     std::vector<std::size_t> outer_;  // axes of no SplitKey, slowest first
+    std::vector<VariedKey> varied_;
     std::uint64_t points_ = 0;
     std::vector<std::uint64_t> item_begin_;  // by base, and the end
 };

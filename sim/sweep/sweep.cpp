@@ -93,7 +93,7 @@ std::vector<SweepRow> rows_of(const SweepSpace& space, const std::optional<Train
 std::optional<HeatMap> heat_map(const SweepSpace& space, const SweepSearch& search, bool tokens) {
     const auto keys = map_keys(space);
     if (keys.empty()) return std::nullopt;
-    HeatMap map{.row_key = keys[0], .column_key = keys[1], .rows = {}, .columns = {}, .step = {}, .of_token = tokens};
+    HeatMap map{.row_key = keys[0].name, .column_key = keys[1].name, .rows = {}, .columns = {}, .step = {}, .of_token = tokens};
     Cells cells = search.screened().cells;
     if (cells.empty()) {
         map.simulated = true;
@@ -179,8 +179,9 @@ SweepAnswer asked_of(const SweepQuestion& asked, const SweepQuestion& question, 
                        .second = question.second,
                        .work_differs = asked.objective != question.objective,
                        .asked = question.top,
-                       .varied = space.varied_keys(),
+                       .varied = {},
                        .schedules_left_out = space.schedules_left_out()};
+    for (const VariedKey& key : space.varied()) result.varied.push_back(key.name);
     for (const Constraint& c : question.where) result.where.push_back(c.text);
     return result;
 }

@@ -76,7 +76,7 @@ private:
             const long taken = static_cast<long>(split_.tp) * split_.cp * split_.pp;
             value = static_cast<int>(std::max(1L, rank_count(base_.experiment.cluster) / taken));
         }
-        split_fields()[level].set(split_, value);
+        split_fields[level].set(split_, value);
     }
 
     bool breaks_rule(std::size_t level) {

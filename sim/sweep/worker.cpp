@@ -98,11 +98,9 @@ Wanted wanted(const SweepQuestion& q) {
     return {static_cast<std::size_t>(q.top), q.second.has_value(), grouping(q) != Grouping::none};
 }
 
-std::vector<std::string> map_keys(const SweepSpace& space) {
-    auto keys = space.varied_keys();
-    if (keys.size() < 2) return {};
-    keys.resize(2);
-    return keys;
+std::vector<VariedKey> map_keys(const SweepSpace& space) {
+    const std::vector<VariedKey>& keys = space.varied();
+    return keys.size() < 2 ? std::vector<VariedKey>() : std::vector(keys.begin(), keys.begin() + 2);
 }
 
 std::shared_ptr<FoundPipelines> SweepCommons::pipelines(std::uint64_t base) {
@@ -120,9 +118,7 @@ SweepWorker::SweepWorker(const SweepSpace& space, const SweepQuestion& question,
       map_(commons_->map() ? &commons_->map()->add() : nullptr),
       wanted_(wanted(question)),
       grouping_(grouping(question)),
-      map_keys_(map_keys(space)) {
-    for (std::size_t i = 0; i < map_keys_.size(); ++i) map_levels_[i] = split_index(map_keys_[i]);
-}
+      map_keys_(map_keys(space)) {}
 
 double price_per_gpu_hour(const SweepQuestion& question, const Cluster& cluster) {
     return question.training ? offer_for(question.training->market, cluster).price_per_gpu_hour : cluster.price_per_gpu_hour;
@@ -208,12 +204,7 @@ void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelis
 // Neighbours in the walk mostly share a cell.
 void SweepWorker::note_cell(std::uint64_t base, const Parallelism& split, Seconds estimate, Cells& cells) {
     if (map_keys_.empty()) return;
-    const auto position = [&](std::size_t axis) {
-        const std::size_t level = map_levels_[axis];
-        return level < split_key_count ? split_fields()[level].get(split)
-                                       : space_.position(map_keys_[axis], base, split);
-    };
-    const std::pair at{position(0), position(1)};
+    const std::pair at{space_.position(map_keys_[0], base, split), space_.position(map_keys_[1], base, split)};
     if (!last_best_ || at != last_cell_) {
         last_cell_ = at;
         last_best_ = &cells.try_emplace(at, estimate).first->second;

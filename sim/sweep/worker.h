@@ -129,8 +129,7 @@ private:
     MapCollector* map_;  // nullptr: none is asked for
     Wanted wanted_;
     Grouping grouping_;
-    std::vector<std::string> map_keys_;  // none or two
-    std::array<std::size_t, 2> map_levels_{};
+    std::vector<VariedKey> map_keys_;  // none or two
     std::unique_ptr<Base> base_;
     std::pair<int, int> last_cell_;
     Seconds* last_best_ = nullptr;
@@ -138,6 +137,6 @@ private:
 
 Wanted wanted(const SweepQuestion& question);
 // The two keys of the heat map: the first two that vary.
-std::vector<std::string> map_keys(const SweepSpace& space);
+std::vector<VariedKey> map_keys(const SweepSpace& space);
 
 }  // namespace stepcast

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "calibrate/host_sweep.h"
-#include "sim/costs/gemm_table.h"
+#include "sim/costs/measured_tables.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -22,7 +22,7 @@ Costs free_issue(std::vector<Seconds> durations) {
     return {std::move(durations), std::vector<Seconds>(tasks)};
 }
 
-void check_adds_up(const TaskGraph& graph, const Costs& costs, const Contention& contention) {
+void check_adds_up(const TaskGraph& graph, const Costs& costs, const Interference& contention) {
     Timeline timeline;
     run_with_contention(graph, costs, contention, timeline);
     for (int rank = 0; rank < graph.rank_count(); ++rank) {
@@ -118,6 +118,6 @@ TEST_CASE("the six parts add up to the step on every named and many random graph
         CAPTURE(seed);
         const TaskGraph graph = random_graph(seed, seed % 2 == 0);
         check_adds_up(graph, random_costs(graph, seed, seed % 3 == 0),
-                      seed % 4 == 0 ? Contention{0.2, 0.5} : Contention{});
+                      seed % 4 == 0 ? Interference{0.2, 0.5} : Interference{});
     }
 }

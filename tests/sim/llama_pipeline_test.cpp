@@ -5,7 +5,7 @@
 
 #include "model/step.h"
 #include "sim/costs/collective_costs.h"
-#include "sim/costs/gemm_table.h"
+#include "sim/costs/measured_tables.h"
 #include "sim/pipeline_notes.h"
 #include "sim/predict.h"
 #include "tests/transformers.h"

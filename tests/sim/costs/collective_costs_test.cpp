@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/costs/costs.h"
 #include "sim/costs/dispatch_law.h"
-#include "sim/costs/fitted_ranges.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;
@@ -236,7 +236,7 @@ TEST_CASE("sizes beyond the fitted ranges are said once a law and side") {
     Cluster c = plain();
     c.fitted.emplace().ranges = {{"gemm.m", 64, 8192}, {"all_reduce.bytes", 512, 1e6}};
     const std::vector<Op> ops{Gemm{16384, 8, 8}, Gemm{32, 8, 8}, Gemm{20000, 8, 8}, AllReduce{Bytes(1e6)}};
-    CHECK(outside_fitted_ranges(ops, c) ==
-          std::vector<std::string>{"extrapolated: gemm.m up to 20000, fitted on 64 to 8192",
-                                   "extrapolated: gemm.m down to 32, fitted on 64 to 8192"});
+    CHECK(extrapolations(ops, c) ==
+          std::vector<std::string>{"extrapolated: gemm.m down to 32, fitted on 64 to 8192",
+                                   "extrapolated: gemm.m up to 20000, fitted on 64 to 8192"});
 }

@@ -19,7 +19,7 @@ Costs free_issue(std::vector<Seconds> durations) {
     return {std::move(durations), std::vector<Seconds>(tasks)};
 }
 
-Timeline contended(const TaskGraph& graph, const Costs& costs, const Contention& contention) {
+Timeline contended(const TaskGraph& graph, const Costs& costs, const Interference& contention) {
     Timeline timeline;
     run_with_contention(graph, costs, contention, timeline);
     return timeline;
@@ -168,7 +168,7 @@ TEST_CASE("contention keeps the rules, and the same input gives the same output"
 // Of a task's length L the part O is overlapped: work = (L - O) + O / (1 + slowdown) = its duration.
 TEST_CASE("under contention every task does exactly its work") {
     for_contended_graphs([](const TaskGraph& graph, const Costs& costs) {
-        const Contention contention{0.3, 0.7};
+        const Interference contention{0.3, 0.7};
         const Timeline timeline = contended(graph, costs, contention);
         double worst = 0;
         for (TaskId t = 0; t < graph.size(); ++t) {

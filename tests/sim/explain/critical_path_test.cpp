@@ -17,7 +17,7 @@ struct Simulated {
     Timeline timeline;
     std::vector<Binding> bound;
     std::vector<PathSegment> path;
-    Simulated(const TaskGraph& graph, Costs c, const Contention& contention = {}) : costs(std::move(c)) {
+    Simulated(const TaskGraph& graph, Costs c, const Interference& contention = {}) : costs(std::move(c)) {
         run_with_contention(graph, costs, contention, timeline);
         bound = bindings(graph, costs, timeline);
         path = critical_path(graph, costs, timeline, bound);
@@ -29,7 +29,7 @@ Costs free_issue(std::vector<Seconds> durations) {
     return {std::move(durations), std::vector<Seconds>(tasks)};
 }
 
-void check_adds_up(const TaskGraph& graph, const Costs& costs, const Contention& contention) {
+void check_adds_up(const TaskGraph& graph, const Costs& costs, const Interference& contention) {
     const Simulated s(graph, costs, contention);
     Seconds sum;
     for (const PathSegment& segment : s.path) {
@@ -85,7 +85,7 @@ TEST_CASE("the critical path adds up to the step on every named and many random 
         CAPTURE(seed);
         const TaskGraph graph = random_graph(seed, seed % 2 == 0);
         check_adds_up(graph, random_costs(graph, seed, seed % 3 == 0),
-                      seed % 5 == 0 ? Contention{0.3, 0.1} : Contention{});
+                      seed % 5 == 0 ? Interference{0.3, 0.1} : Interference{});
     }
 }
 

@@ -81,9 +81,13 @@ TEST_CASE("two ranks of a list that a bridge joins have its bandwidth") {
 TEST_CASE("a group by its rule has the rates of its path, and the share of a partial ring") {
     const Cluster c = half_nics();
     const RingPath path = ring_path(Group{8, 2}, c);
-    const GroupPath rates = path_of({8, 2}, c);
-    CHECK(gbps(rates.inter) == Approx(50));
-    CHECK(path == RingPath{8, 2, rates.ring, 0.6 * rates.inter, rates.pair, rates.node_all_to_all, rates.all_to_all, {0, 0, 0, 0, 1, 1, 1, 1}});
+    Cluster whole = c;
+    whole.network.partial_ring = 1;
+    RingPath expected = ring_path(Group{8, 2}, whole);
+    CHECK(gbps(expected.inter) == Approx(50));
+    expected.inter = 0.6 * expected.inter;
+    CHECK(path == expected);
+    CHECK(path.node_of == std::vector<int>{0, 0, 0, 0, 1, 1, 1, 1});
     CHECK(gbps(ring_path(Group{16, 1}, c).inter) == Approx(100));  // whole nodes
     CHECK(gbps(ring_path(Group{4, 8}, c).inter) == Approx(12.5));  // one of each
 }

@@ -159,8 +159,10 @@ TEST_CASE("data-parallel ranks are what the other splits leave") {
           std::vector<int>{4, 2, 1, 4, 2});  // on two nodes tp = 1 would be dp 8: 12 sequences do not divide
     CHECK(space.settings_of(walked.legal.back()) ==
           Settings{{"parallelism.dp", "2"}, {"parallelism.tp", "4"}, {"cluster.nodes", "2"}});
-    CHECK(space.value_at("cluster.nodes", 1) == "2");
-    CHECK(space.position("cluster.nodes", walked.legal.back().base, walked.splits.back()) == 1);
+    const VariedKey& nodes = space.varied()[2];
+    CHECK(nodes.name == "cluster.nodes");
+    CHECK(space.value_at(nodes, 1) == "2");
+    CHECK(space.position(nodes, walked.legal.back().base, walked.splits.back()) == 1);
 }
 
 TEST_CASE("workloads without fast rules go through check_experiment(), complaints with their numbers") {

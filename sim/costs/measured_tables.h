@@ -1,4 +1,4 @@
-// GEMM time from measured shapes.
+// What measured tables answer: curves of time against payload, and shapes of GEMMs.
 #pragma once
 
 #include <optional>
@@ -7,6 +7,10 @@
 #include "model/cluster.h"
 
 namespace stepcast {
+
+// Linear in bytes between points; below the first point its time; beyond the last the slope of the last two continues.
+// Throws std::logic_error for an empty curve.
+Seconds interpolate(const Curve& curve, Bytes bytes);
 
 // The time of a measured (m, n, k, dtype) itself; otherwise the arithmetic over a rate that is interpolated from the
 // four nearest measured shapes: log(rate), weighted by inverse squared distance in (log m, log n, log k).

@@ -1,8 +1,9 @@
-#include "sim/costs/gemm_table.h"
+#include "sim/costs/measured_tables.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <stdexcept>
 #include <string>
 
 #include "model/errors.h"
@@ -19,6 +20,16 @@ double flops(long m, long n, long k) {
 }
 
 }  // namespace
+
+Seconds interpolate(const Curve& curve, Bytes bytes) {
+    if (curve.empty()) throw std::logic_error("interpolate: empty curve");
+    if (bytes <= curve.front().bytes || curve.size() == 1) return curve.front().time;
+    auto upper =
+        std::lower_bound(curve.begin(), curve.end(), bytes, [](const CurvePoint& p, Bytes b) { return p.bytes < b; });
+    if (upper == curve.end()) --upper;
+    const CurvePoint &a = *(upper - 1), &b = *upper;
+    return a.time + (bytes - a.bytes) / (b.bytes - a.bytes) * (b.time - a.time);
+}
 
 Seconds gemm_table_time(std::span<const GemmPoint> table, long m, long n, long k, Dtype dtype) {
     struct Near {

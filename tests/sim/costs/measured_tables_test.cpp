@@ -2,8 +2,7 @@
 
 #include "model/errors.h"
 #include "sim/costs/costs.h"
-#include "sim/costs/curve.h"
-#include "sim/costs/gemm_table.h"
+#include "sim/costs/measured_tables.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

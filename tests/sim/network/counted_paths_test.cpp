@@ -1,4 +1,4 @@
-#include "sim/network/group_path.h"
+#include "sim/network/ring_path.h"
 
 #include <catch2/catch.hpp>
 
@@ -16,6 +16,7 @@ namespace {
 
 constexpr double none = std::numeric_limits<double>::infinity();
 double gb(BytesPerSecond rate) { return rate.si() / 1e9; }
+RingPath path_of(const Group& group, const Cluster& cluster) { return ring_path(group, cluster); }
 
 }  // namespace
 
@@ -23,42 +24,36 @@ double gb(BytesPerSecond rate) { return rate.si() / 1e9; }
 TEST_CASE("a tensor group inside a node gets the switch at full bandwidth and no network") {
     const auto path = path_of({8, 1}, switched_nodes(4));
     CHECK(path.ranks == 8);
-    CHECK(path.per_node == 8);
     CHECK(path.nodes == 1);
     CHECK(gb(path.ring) == Approx(300));
     CHECK(gb(path.inter) == none);
     CHECK(gb(path.pair) == Approx(300));
-    CHECK(gb(path.node_all_to_all) == Approx(300));
-    CHECK(gb(path.all_to_all) == none);
-    CHECK(path.hops == 2);
+    CHECK(gb(path.inside) == Approx(300));
+    CHECK(gb(path.between) == none);
 }
 
 TEST_CASE("a data-parallel group with one member a node has one NIC and no traffic in the node") {
     const auto path = path_of({4, 8}, switched_nodes(4));
-    CHECK(path.per_node == 1);
     CHECK(path.nodes == 4);
     CHECK(gb(path.ring) == none);
     CHECK(gb(path.inter) == Approx(25));
     CHECK(gb(path.pair) == Approx(25));
-    CHECK(gb(path.all_to_all) == Approx(25));
-    CHECK(gb(path.node_all_to_all) == none);
-    CHECK(path.hops == 4);
+    CHECK(gb(path.between) == Approx(25));
+    CHECK(gb(path.inside) == none);
 }
 
 // Eight channels of an eighth each leave over eight NICs: 200. Inside, a hop carries 7/8: 300 x 8/7. The neighbour of
-// rank 7 is on rail 0 of the next node: one NIC, relayed by rank 0, six links. All-to-all: a member sends 24 of 31 parts
+// rank 7 is on rail 0 of the next node: one NIC, relayed by rank 0. All-to-all: a member sends 24 of 31 parts
 // away, each NIC carries what eight members send to its rail on three nodes, 24/31: 25 x 31/24 x 24/31.
 TEST_CASE("a group of whole nodes uses all their NICs") {
     const auto path = path_of({32, 1}, switched_nodes(4));
-    CHECK(path.per_node == 8);
     CHECK(path.nodes == 4);
     CHECK(gb(path.ring) == Approx(300 * 8.0 / 7));
     CHECK(gb(path.inter) == Approx(200));
     CHECK(gb(path.pair) == Approx(25));
-    CHECK(path.hops == 6);
-    CHECK(gb(path.all_to_all) == Approx(25));
+    CHECK(gb(path.between) == Approx(25));
     // 7 parts to the node's own ranks and 7 x 3 handed to them for their rails: 28/31 over the link of 300
-    CHECK(gb(path.node_all_to_all) == Approx(300 * 7.0 / 28));
+    CHECK(gb(path.inside) == Approx(300 * 7.0 / 28));
 }
 
 TEST_CASE("tensor parallelism over two nodes is bound by their NICs") {
@@ -71,7 +66,6 @@ TEST_CASE("tensor parallelism over two nodes is bound by their NICs") {
 // Two of four ranks apart: members 0, 2, .. of a node, four a group, two groups: each has four NICs.
 TEST_CASE("groups that share a node share its NICs by their members") {
     const auto path = path_of({8, 2}, switched_nodes(2));
-    CHECK(path.per_node == 4);
     CHECK(gb(path.inter) == Approx(100));
     CHECK(gb(path.ring) == Approx(300 * 4.0 / 3));
 }
@@ -107,7 +101,7 @@ TEST_CASE("oversubscription counts only between leaves") {
     CHECK(gb(path_of({8, 8}, cluster).inter) == Approx(25));
     CHECK(gb(path_of({2, 32}, cluster).inter) == Approx(6.25));
     CHECK(gb(path_of({4, 8}, cluster).inter) == Approx(25));
-    CHECK(gb(path_of({8, 8}, cluster).all_to_all) == Approx(25 * 7.0 / 16));
+    CHECK(gb(path_of({8, 8}, cluster).between) == Approx(25 * 7.0 / 16));
     cluster.network.oversubscription = 1;
     CHECK(gb(path_of({2, 32}, cluster).inter) == Approx(25));
 }
@@ -128,14 +122,11 @@ TEST_CASE("the two of an NVLink pair are fast, others share the host bridge") {
 TEST_CASE("concurrent traffic of a PCIe tree shares the uplinks of its switches") {
     auto cluster = pcie_node(8);
     CHECK(gb(path_of({2, 1}, cluster).ring) == Approx(24));
-    CHECK(path_of({2, 1}, cluster).hops == 2);
     CHECK(gb(path_of({2, 2}, cluster).ring) == Approx(12));
-    CHECK(path_of({2, 2}, cluster).hops == 4);
     CHECK(gb(path_of({2, 4}, cluster).ring) == Approx(6));
     CHECK(gb(path_of({8, 1}, cluster).ring) == Approx(24));
     cluster.intra.socket_bandwidth = BytesPerSecond(96e9);
     CHECK(gb(path_of({2, 4}, cluster).ring) == Approx(12));
-    CHECK(path_of({2, 4}, cluster).hops == 5);
 }
 
 // tp 8, dp 2048.
@@ -149,7 +140,7 @@ TEST_CASE("a group of 2048 nodes gets what one of four does") {
 
 TEST_CASE("paths of one cluster asked for together are those asked for alone") {
     const auto cluster = switched_nodes(4);
-    GroupPaths paths(cluster);
+    RingPaths paths(cluster);
     const auto& first = paths.of({8, 1});
     for (const auto& group : {Group{4, 8}, Group{32, 1}, Group{8, 1}, Group{.ranks = 2, .stride = 4, .first = 4}})
         CHECK(paths.of(group) == path_of(group, cluster));
@@ -159,8 +150,7 @@ TEST_CASE("paths of one cluster asked for together are those asked for alone") {
 TEST_CASE("a rank alone has no traffic") {
     const auto path = path_of(Group{}, switched_nodes(2));
     CHECK(path.ranks == 1);
-    CHECK(path.hops == 0);
-    for (const auto rate : {path.ring, path.inter, path.pair, path.all_to_all, path.node_all_to_all})
+    for (const auto rate : {path.ring, path.inter, path.pair, path.between, path.inside})
         CHECK(gb(rate) == none);
 }
 
@@ -174,45 +164,9 @@ TEST_CASE("a group that does not fit is our bug") {
     CHECK_THROWS_AS(path_of({.ranks = 2, .stride = 8, .first = 24, .block = 32}, switched_nodes(4)), std::logic_error);
 }
 
-TEST_CASE("groups on disjoint links leave each other alone") {
-    const auto t = topology_of(switched_nodes(4));
-    const Group tensor{8, 1}, data{4, 8};
-    CHECK(share(t, tensor, data) == 1);
-    CHECK(share(t, data, tensor) == 1);
-}
-
-// dp 2 over neighbouring nodes and a pipeline of 2 stages of two nodes fill the same NIC.
-TEST_CASE("two groups that fill one NIC take twice as long") {
-    const auto t = topology_of(switched_nodes(4));
-    const Group data{2, 8}, stages{.ranks = 2, .stride = 16, .block = 32};
-    CHECK(share(t, data, stages) == Approx(2));
-    CHECK(share(t, stages, data) == Approx(2));
-}
-
-// dp over whole nodes runs at 200 GB/s, of which 7/8 cross the switch: 175 of 300. A tensor ring that wants all 300
-// gets half: 2. The dp ring gets the other half, 150 of its 175: 7/6.
-TEST_CASE("a group that does not fill a link is slowed less than one that does") {
-    const auto t = topology_of(switched_nodes(4));
-    const Group data{32, 1}, tensor{8, 1};
-    CHECK(share(t, tensor, data) == Approx(2));
-    CHECK(share(t, data, tensor) == Approx(175.0 / 150));
-}
-
-// dp over two nodes with oversubscription 4 between their leaves takes 6.25 of a NIC's 25; cp inside a leaf wants all 25
-// and gets what is left: 25 / 18.75.
-TEST_CASE("what a slower group leaves of a link is not lost") {
-    auto cluster = switched_nodes(8);
-    cluster.network.nodes_per_leaf = 4;
-    cluster.network.oversubscription = 4;
-    const auto t = topology_of(cluster);
-    const Group far{2, 32}, near{4, 8};
-    CHECK(share(t, near, far) == Approx(25 / 18.75));
-    CHECK(share(t, far, near) == Approx(1));
-}
-
 namespace {
 
-// The definitions of GroupPath counted flow by flow on the whole graph, every group and every link.
+// The definitions of RingPath counted flow by flow on the whole graph, every group and every link.
 class Reference {
 public:
     Reference(const Group& group, const Cluster& cluster)
@@ -288,7 +242,7 @@ public:
                                                 t_.links[static_cast<std::size_t>(link)].bandwidth.si());
         return 1 / worst;
     }
-    GroupPath path() {
+    RingPath path() {
         const auto whole_ring = [&](const auto& ranks) {
             auto flows = ring(ranks, true);
             for (const auto& flow : ring(ranks, false)) flows.push_back(flow);
@@ -299,19 +253,18 @@ public:
             return [this, kind](const auto& ranks) { return exchange(ranks, kind); };
         };
         const auto nodes = by_node(members(g_, g_.first));
-        GroupPath path;
+        RingPath path;
         path.ranks = g_.size();
         path.nodes = static_cast<int>(nodes.size());
-        for (const auto& [node, there] : nodes) path.per_node = std::max(path.per_node, static_cast<int>(there.size()));
+        int per_node = 0;
+        for (const auto& [node, there] : nodes) per_node = std::max(per_node, static_cast<int>(there.size()));
         path.ring = BytesPerSecond(rate(whole_ring, [&](const auto& r) { return ring(r, true); }));
         path.inter = BytesPerSecond(rate(whole_ring, [&](const auto& r) { return ring(r, false); }));
         path.pair = BytesPerSecond(rate(hops, hops));
         const double near = rate(exchanged(0), exchanged(1)), far = rate(exchanged(0), exchanged(2));
         const double others = std::max(1, g_.size() - 1);
-        path.node_all_to_all = BytesPerSecond(near == none ? none : near * (path.per_node - 1) / others);
-        path.all_to_all = BytesPerSecond(far == none ? none : far * (path.ranks - path.per_node) / others);
-        for (const auto& flow : neighbours(members(g_, g_.first)))
-            path.hops = std::max(path.hops, static_cast<int>(route(flow).size()));
+        path.inside = BytesPerSecond(near == none ? none : near * (per_node - 1) / others);
+        path.between = BytesPerSecond(far == none ? none : far * (path.ranks - per_node) / others);
         return path;
     }
 
@@ -379,14 +332,12 @@ TEST_CASE("paths counted on the representative part are those counted on the who
                            << cluster.network.nodes_per_leaf << ": " << group.ranks << " by " << group.stride << ", "
                            << group.outer_ranks << " by " << group.outer_stride << ", block " << group.block);
         const auto expected = Reference(group, cluster).path(), found = path_of(group, cluster);
-        CHECK(found.per_node == expected.per_node);
         CHECK(found.nodes == expected.nodes);
-        CHECK(found.hops == expected.hops);
         CHECK(gb(found.ring) == Approx(gb(expected.ring)));
         CHECK(gb(found.inter) == Approx(gb(expected.inter)));
         CHECK(gb(found.pair) == Approx(gb(expected.pair)));
-        CHECK(gb(found.all_to_all) == Approx(gb(expected.all_to_all)));
-        CHECK(gb(found.node_all_to_all) == Approx(gb(expected.node_all_to_all)));
+        CHECK(gb(found.between) == Approx(gb(expected.between)));
+        CHECK(gb(found.inside) == Approx(gb(expected.inside)));
         if (found.nodes > cluster.network.nodes_per_leaf) ++crossing;
     }
     CHECK(crossing > 30);

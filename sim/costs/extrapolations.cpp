@@ -1,0 +1,95 @@
+// Which sizes of a step lie outside of what its cluster's tables and fits were made of.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "model/graph/op_kinds.h"
+#include "sim/costs/collective_costs.h"
+#include "sim/costs/costs.h"
+
+namespace stepcast {
+namespace {
+
+struct LeastAndMost {
+    double least = 0, most = 0;
+};
+
+// Takes op after op.
+struct Outside {
+    const Cluster& cluster;
+    std::set<std::string> found;
+    std::map<std::string, LeastAndMost> met;  // by the names of FittedRange
+
+    // The fused kernel was measured with one and two waves of thread blocks.
+    void operator()(const FusedGemm& op) {
+        const double waves =
+            static_cast<double>(op.blocks) / static_cast<double>(op.blocks_per_thread_block) / cluster.gpu.sms;
+        if (cluster.fitted && waves > 2)
+            add("fused kernel with {} blocks is more than the two waves of {} SMs that were measured", op.blocks,
+                cluster.gpu.sms);
+    }
+    void operator()(const Gemm& op) {
+        meet("gemm.m", static_cast<double>(op.m));
+        meet("gemm.n", static_cast<double>(op.n));
+        meet("gemm.k", static_cast<double>(op.k));
+        check_table(op);
+    }
+    void operator()(const GroupedGemm& op) {
+        for (const long rows : op.rows)
+            if (rows > 0)
+                check_table(op.weight_gradient ? Gemm{.m = op.k, .n = op.n, .k = rows} : Gemm{.m = rows, .n = op.n, .k = op.k});
+    }
+    void operator()(const MemoryPass& op) { check_curve("memory pass", cluster.kernel.memory_curve, op.read + op.written); }
+    void operator()(const ExchangeOp auto& op) {
+        if (const Bytes bytes = bytes_moved(Op(op)); bytes > Bytes(0)) meet(std::string(kind_name(Op(op))) + ".bytes", bytes.si());
+        if constexpr (OneOf<std::remove_cvref_t<decltype(op)>, AllToAll>)
+            check_curve("all-to-all", cluster.intra.all_to_all, busiest_bytes(op));
+        if constexpr (OneOf<std::remove_cvref_t<decltype(op)>, AllReduce>)
+            check_curve("all-reduce", cluster.intra.all_reduce, op.bytes);
+    }
+    void operator()(const OneOf<Attention, HostWork> auto&) const {}
+
+    template <class... Values>
+    void add(fmt::format_string<Values...> text, Values&&... values) {
+        found.insert("extrapolated: " + fmt::format(text, std::forward<Values>(values)...));
+    }
+    void meet(const std::string& what, double value) {
+        LeastAndMost& extent = met.try_emplace(what, LeastAndMost{value, value}).first->second;
+        extent = {std::min(extent.least, value), std::max(extent.most, value)};
+    }
+    void check_table(const Gemm& op) {
+        const auto& table = cluster.kernel.gemm_table;
+        if (table.empty() || cluster.kernel.gemm_table_by_weight) return;
+        const auto outside = [&](long GemmPoint::*size, long value) {
+            const auto [low, high] = std::ranges::minmax_element(table, {}, size);
+            return value < (*low).*size || value > (*high).*size;
+        };
+        if (outside(&GemmPoint::m, op.m) || outside(&GemmPoint::n, op.n) || outside(&GemmPoint::k, op.k))
+            add("gemm {} x {} x {} lies outside the measured table", op.m, op.n, op.k);
+    }
+    void check_curve(std::string_view what, const Curve& curve, Bytes bytes) {
+        if (!curve.empty() && bytes > curve.back().bytes)
+            add("{} of {} is beyond the measured {}", what, to_string(bytes), to_string(curve.back().bytes));
+    }
+    void check_fit(const FittedRange& range) {
+        const auto extent = met.find(range.what);
+        if (extent == met.end()) return;
+        const auto [least, most] = extent->second;
+        if (most > range.most) add("{} up to {}, fitted on {} to {}", range.what, most, range.least, range.most);
+        if (least < range.least) add("{} down to {}, fitted on {} to {}", range.what, least, range.least, range.most);
+    }
+};
+
+}  // namespace
+
+std::vector<std::string> extrapolations(std::span<const Op> ops, const Cluster& cluster) {
+    Outside outside{.cluster = cluster, .found = {}, .met = {}};
+    for (const Op& op : ops) std::visit(outside, op);
+    if (cluster.fitted)
+        for (const FittedRange& range : cluster.fitted->ranges) outside.check_fit(range);
+    return {outside.found.begin(), outside.found.end()};
+}
+
+}  // namespace stepcast
