@@ -191,7 +191,7 @@ void PhaseLog::end_step(long line) {
     if (step_.blocks.empty() && step_.kernels.empty()) {
         log_.refuse(line, fmt::format("step {} has no block_info, AG or GA line before it; without the phases of ranks "
                                       "the format is moe-steps",
-                                      log_.current_step()));
+                                      log_.run().steps));
     }
     steps_.push_back(std::move(step_));
     step_ = {};
@@ -243,8 +243,7 @@ void PhaseLog::attribute() {
 }  // namespace
 
 LineCounts import_moe_phases(const std::string& path, const TakeRun& take) {
-    PhaseLog log(path, take);
-    return read_whole(path, log);
+    return read_whole(path, PhaseLog(path, take));
 }
 
 }  // namespace stepcast
