@@ -172,7 +172,7 @@ void MoeLog::finish(long lines) {
         refuse(log_.run.first_line, fmt::format("the run that begins here has no [Summary] line (the log ends after {} of its "
                                             "steps); it is truncated: remove it from the log or import a whole log",
                                             log_.run.steps));
-    log_.require_one(lines, "a \"[Benchmark] ..\" line");
+    if (log_.closed == 0) refuse(lines, "the log ends without a run; expected a \"[Benchmark] ..\" line");
 }
 
 namespace {
