@@ -5,7 +5,6 @@
 
 #include "calibrate/few_shot.h"
 #include "calibrate/fit_parameter.h"
-#include "calibrate/step_model.h"
 #include "model/errors.h"
 #include "model/presets.h"
 

@@ -15,11 +15,6 @@
 namespace stepcast {
 namespace {
 
-FittedParameter parameter_of(const StepFit& fit, std::size_t j, const std::string& key) {
-    const StepConstant& c = fit.constants[j];
-    return {key, text_of(c, fit.posterior.x[j]), text_of(c, 0), fit.posterior.sigma[j], determined(fit, j)};
-}
-
 // Lower triangle, row by row, of the constants chosen.
 std::vector<double> correlations(const StepFit& fit, const std::vector<std::size_t>& chosen) {
     std::vector<double> triangle;
@@ -32,9 +27,10 @@ std::vector<double> correlations(const StepFit& fit, const std::vector<std::size
     return triangle;
 }
 
-Fitted fitted_of(const Evaluated& e, const std::vector<std::size_t>& chosen, bool software,
-                 const FewShotRequest& request, const std::vector<Case>& cases) {
+// Of the constants of the framework (`software`) or of the cluster.
+Fitted fitted_of(const Evaluated& e, bool software, const FewShotRequest& request, const std::vector<Case>& cases) {
     Fitted fitted;
+    std::vector<std::size_t> chosen;
     fitted.date = request.date;
     for (const std::string& path : request.measurements)
         fitted.sources.push_back(std::filesystem::path(path).filename().string());
@@ -45,9 +41,13 @@ Fitted fitted_of(const Evaluated& e, const std::vector<std::size_t>& chosen, boo
         for (const Case& c : cases) ranks.insert(rank_count(c.experiment.cluster));
         fitted.ranges = {{ranks_range, static_cast<double>(*ranks.begin()), static_cast<double>(*ranks.rbegin())}};
     }
-    for (const std::size_t j : chosen)
-        fitted.parameters.push_back(
-            parameter_of(e.fit, j, software ? e.fit.constants[j].framework : e.fit.constants[j].key));
+    for (std::size_t j = 0; j < e.fit.constants.size(); ++j) {
+        const StepConstant& c = e.fit.constants[j];
+        if (c.framework.empty() == software) continue;
+        chosen.push_back(j);
+        fitted.parameters.push_back({software ? c.framework : c.key, text_of(c, e.fit.posterior.x[j]), text_of(c, 0), e.fit.posterior.sigma[j],
+                                     determined(e.fit, j)});
+    }
     fitted.correlation = correlations(e.fit, chosen);
     fitted.measured = {"step"};
     for (const auto& [by, blocks] : e.blocks) {
@@ -100,19 +100,16 @@ std::string begun_at(const std::string& about) { return about.substr(0, about.fi
 }  // namespace
 
 std::string write_framework_file(const Evaluated& e, const FewShotRequest& request, const std::vector<Case>& cases) {
-    const Case& any = cases.front();
-    std::vector<std::size_t> chosen;
-    for (std::size_t j = 0; j < e.fit.constants.size(); ++j)
-        if (!e.fit.constants[j].framework.empty()) chosen.push_back(j);
+    const Framework& base = cases.front().experiment.framework;
     Experiment holder;
-    holder.framework = any.experiment.framework;
-    holder.framework.fitted = fitted_of(e, chosen, true, request, cases);
+    holder.framework = base;
+    holder.framework.fitted = fitted_of(e, true, request, cases);
     const std::string path = framework_path(request);
     holder.framework.name = std::filesystem::path(path).stem().string();
     if (holder.framework.name.ends_with(".framework"))
         holder.framework.name.resize(holder.framework.name.size() - std::string(".framework").size());
-    if (any.experiment.framework.fitted) keep_fitted(*holder.framework.fitted, *any.experiment.framework.fitted, request.target);
-    holder.framework.about = fmt::format("{}; costs fitted to {} steps", begun_at(any.experiment.framework.about), cases.size());
+    if (base.fitted) keep_fitted(*holder.framework.fitted, *base.fitted, request.target);
+    holder.framework.about = fmt::format("{}; costs fitted to {} steps", begun_at(base.about), cases.size());
     holder.framework.may_be.clear();  // whose steps these are is known
     const std::vector<FittedParameter> parameters = holder.framework.fitted->parameters;  // set_key() moves the experiment
     for (const FittedParameter& p : parameters) set_key(holder, {"framework." + p.key, p.value});
@@ -121,12 +118,9 @@ std::string write_framework_file(const Evaluated& e, const FewShotRequest& reque
 }
 
 std::string write_cluster_file(const Evaluated& e, const FewShotRequest& request, const std::vector<Case>& cases) {
-    std::vector<std::size_t> chosen;
-    for (std::size_t j = 0; j < e.fit.constants.size(); ++j)
-        if (e.fit.constants[j].framework.empty()) chosen.push_back(j);
     Experiment holder;
     holder.cluster = read_cluster(request.cluster);
-    Fitted fitted = fitted_of(e, chosen, false, request, cases);
+    Fitted fitted = fitted_of(e, false, request, cases);
     for (const FittedParameter& p : fitted.parameters) set_key(holder, {"cluster." + p.key, p.value});
     const auto& first = fitted.errors.front();
     constexpr double normal = 0.6745;  // median of the absolute of a normal variable

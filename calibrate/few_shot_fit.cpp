@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "calibrate/few_shot_internal.h"
-#include "calibrate/step_model.h"
 #include "model/errors.h"
 
 namespace stepcast {

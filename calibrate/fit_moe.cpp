@@ -9,6 +9,7 @@
 #include <optional>
 #include <tuple>
 
+#include "calibrate/fit_parameter.h"
 #include "calibrate/logs/import.h"
 #include "model/errors.h"
 #include "model/experiment.h"
@@ -109,14 +110,10 @@ private:
              [model = model_, part = std::move(part)](const Cluster& c) { return part(model->times(c), c); }, spread});
     }
     void add_step_time(const Sample& row) {
-        for (const auto& [phase, part, scatter] :
-             {std::tuple("step", &MoeRunTimes::step, before_.step_scatter),
-              std::tuple("forward", &MoeRunTimes::forward, before_.forward_scatter),
-              std::tuple("backward", &MoeRunTimes::backward, before_.backward_scatter)}) {
+        for (const auto& [phase, part] : {std::pair("step", &MoeRunTimes::step), {"forward", &MoeRunTimes::forward}, {"backward", &MoeRunTimes::backward}})
             if (row.phase == phase)
-                add(row, phase, step_spread(scatter),
-                    [part = part](const MoeRunTimes& t, const Cluster&) { return t.*part; });
-        }
+                add(row, phase, step_spread((before_.*part).scatter),
+                    [part = part](const MoeRunTimes& t, const Cluster&) { return (t.*part).time; });
     }
     void add_phase(const Sample& row) {
         for (const auto& [kernel, spread] : {std::pair("AG", spread_known), std::pair("GA", spread_scatter)}) {
@@ -149,11 +146,9 @@ private:
 // Links are measured apart from the runs, and the start cluster states that measurement (before an earlier fit, if it
 // had one): their priors come from there.
 std::vector<FitParameter> with_link_priors(std::vector<FitParameter> parameters, const Cluster& start) {
-    Experiment carrier;
-    carrier.cluster = start;
     for (FitParameter& parameter : parameters) {
         if (!parameter.key.starts_with("link.")) continue;
-        parameter.prior = get_key(carrier, "cluster." + parameter.key);
+        parameter.prior = text_at(start, parameter.key);
         std::erase(parameter.prior, '"');
         if (parameter.key.ends_with(".bandwidth")) {
             parameter.lower = "1 MB/s";

@@ -22,9 +22,12 @@ namespace stepcast {
 using MoeKernel = std::tuple<std::string, Phase, int>;  // name, phase, rank
 
 struct MoeRunTimes {
-    Seconds step, forward, backward;  // medians over draws
-    double step_scatter = 0, forward_scatter = 0,
-           backward_scatter = 0;                               // over draws, half of p16..p84 of the logarithm
+    struct Part {
+        Seconds time;        // median over draws
+        double scatter = 0;  // half of p16..p84 of the logarithm
+        friend bool operator==(const Part&, const Part&) = default;
+    };
+    Part step, forward, backward;
     std::map<MoeKernel, Seconds> kernels;                      // with known routing only
     [[nodiscard]] Seconds kernel(const MoeKernel& key) const;  // throws std::logic_error when the graph has none
     [[nodiscard]] Seconds median_kernel(const std::string& name, Phase phase, int ranks) const;

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "calibrate/fit_parameter.h"
 #include "model/errors.h"
-#include "model/experiment.h"
 
 namespace stepcast {
 namespace {
@@ -119,14 +119,8 @@ public:
     Report(const Cluster& start) : start_(start) { result_.cluster = start; }
 
     void set(const std::string& key, const std::string& value, double error, bool determined) {
-        Experiment before, after;
-        before.cluster = start_;
-        after.cluster = result_.cluster;
-        const std::string name = "cluster." + key;
-        if (determined) set_key(after, {name, value});
-        result_.cluster.noise = after.cluster.noise;
-        result_.parameters.push_back(
-            {key, get_key(after, name), get_key(before, name), determined ? error : 0.0, determined});
+        if (determined) result_.cluster = with_text(result_.cluster, key, value);
+        result_.parameters.push_back({key, text_at(result_.cluster, key), text_at(start_, key), determined ? error : 0.0, determined});
     }
     void say(const std::string& line) { result_.findings.push_back(line); }
     NoiseFit finish(std::size_t steps) {

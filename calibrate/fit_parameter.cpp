@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "model/errors.h"
@@ -16,29 +17,37 @@ namespace {
 
 using Unit = ScaledParameter::Unit;
 
-std::optional<double> read_as(Unit unit, const std::string& text) {
+// How the text of a value is read, written for a solver's numbers, and written for a file.
+struct Form {
+    Unit unit;
+    std::optional<double> (*read)(const std::string& text);
+    const char* si;
+    std::string (*text)(double value);
+};
+constexpr Form forms[] = {
+    {Unit::none, [](const std::string& t) { return as_number<double>(t); }, "", [](double v) { return fmt::format("{:.6g}", v); }},
+    {Unit::seconds, [](const std::string& t) { return std::optional(parse_seconds(t).si()); }, " s", [](double v) { return to_string(Seconds(v)); }},
+    {Unit::bytes, [](const std::string& t) { return std::optional(parse_bytes(t).si()); }, " B", [](double v) { return to_string(Bytes(v)); }},
+    {Unit::bytes_per_second, [](const std::string& t) { return std::optional(parse_bandwidth(t).si()); }, " B/s",
+     [](double v) { return to_string(BytesPerSecond(v)); }},
+    {Unit::flops_per_second, [](const std::string& t) { return std::optional(parse_flop_rate(t).si()); }, " FLOP/s",
+     [](double v) { return to_string(FlopsPerSecond(v)); }}};
+
+const Form& form_of(Unit unit) { return *std::ranges::find(forms, unit, &Form::unit); }
+
+std::optional<double> read_as(const Form& form, const std::string& text) {
     try {
-        switch (unit) {
-            case Unit::none: return as_number<double>(text);
-            case Unit::seconds: return parse_seconds(text).si();
-            case Unit::bytes: return parse_bytes(text).si();
-            case Unit::bytes_per_second: return parse_bandwidth(text).si();
-            case Unit::flops_per_second: return parse_flop_rate(text).si();
-        }
+        return form.read(text);
     } catch (const ConfigError&) {  // another unit's text
+        return std::nullopt;
     }
-    return std::nullopt;
 }
 
-const char* si_unit(Unit unit) {
-    switch (unit) {
-        case Unit::none: return "";
-        case Unit::seconds: return " s";
-        case Unit::bytes: return " B";
-        case Unit::bytes_per_second: return " B/s";
-        case Unit::flops_per_second: return " FLOP/s";
-    }
-    return "";
+// With the unit that it has.
+std::optional<std::pair<Unit, double>> read_any(const std::string& text) {
+    for (const Form& form : forms)
+        if (const auto value = read_as(form, text)) return std::pair(form.unit, *value);
+    return std::nullopt;
 }
 
 }  // namespace
@@ -49,31 +58,24 @@ ScaledParameter scale(const FitParameter& parameter) {
     };
     ScaledParameter scaled;
     scaled.key = parameter.key;
-    std::optional<double> prior;
-    for (const Unit unit : {Unit::none, Unit::seconds, Unit::bytes, Unit::bytes_per_second, Unit::flops_per_second}) {
-        if (prior) break;
-        scaled.unit = unit;
-        prior = read_as(unit, parameter.prior);
-    }
-    if (!prior || !(*prior > 0))
+    const auto prior = read_any(parameter.prior);
+    if (!prior || !(prior->second > 0))
         refuse(fmt::format("prior \"{}\" is not a positive number with a unit", parameter.prior));
-    const std::optional<double> lower = read_as(scaled.unit, parameter.lower),
-                                upper = read_as(scaled.unit, parameter.upper);
-    if (!lower || !upper || !(*lower > 0) || !(*lower < *prior) || !(*prior < *upper)) {
+    std::tie(scaled.unit, scaled.prior) = *prior;
+    const auto lower = read_as(form_of(scaled.unit), parameter.lower), upper = read_as(form_of(scaled.unit), parameter.upper);
+    if (!lower || !upper || !(*lower > 0) || !(*lower < scaled.prior) || !(scaled.prior < *upper)) {
         refuse(fmt::format("bounds \"{}\" and \"{}\" do not enclose the prior \"{}\" in its unit", parameter.lower,
                            parameter.upper, parameter.prior));
     }
     if (!(parameter.prior_sigma > 0)) refuse(fmt::format("prior sigma {} is not above 0", parameter.prior_sigma));
-    scaled.prior = *prior;
     scaled.sigma = parameter.prior_sigma;
-    scaled.lower = std::log(*lower / *prior);
-    scaled.upper = std::log(*upper / *prior);
+    scaled.lower = std::log(*lower / scaled.prior);
+    scaled.upper = std::log(*upper / scaled.prior);
     return scaled;
 }
 
 double value_in_si(const std::string& key, const std::string& text) {
-    for (const Unit unit : {Unit::none, Unit::seconds, Unit::bytes, Unit::bytes_per_second, Unit::flops_per_second})
-        if (const auto value = read_as(unit, text)) return *value;
+    if (const auto value = read_any(text)) return value->second;
     throw ConfigError(fmt::format("fit: {}: \"{}\" is no number with a unit", key, text));
 }
 
@@ -85,15 +87,7 @@ static double bounded(const ScaledParameter& p, double x) {
 }
 
 std::string value_text(const ScaledParameter& parameter, double x) {
-    const double value = parameter.prior * std::exp(x);
-    switch (parameter.unit) {
-        case Unit::none: return fmt::format("{:.6g}", value);
-        case Unit::seconds: return to_string(Seconds(value));
-        case Unit::bytes: return to_string(Bytes(value));
-        case Unit::bytes_per_second: return to_string(BytesPerSecond(value));
-        case Unit::flops_per_second: return to_string(FlopsPerSecond(value));
-    }
-    return "";
+    return form_of(parameter.unit).text(parameter.prior * std::exp(x));
 }
 
 Cluster with_values(const Cluster& cluster, const std::vector<ScaledParameter>& parameters, const std::vector<double>& x) {
@@ -101,7 +95,7 @@ Cluster with_values(const Cluster& cluster, const std::vector<ScaledParameter>& 
     carrier.cluster = cluster;
     for (std::size_t j = 0; j < x.size(); ++j)
         set_key(carrier, {"cluster." + parameters[j].key,
-                          fmt::format("{:.17g}{}", bounded(parameters[j], x[j]), si_unit(parameters[j].unit))});
+                          fmt::format("{:.17g}{}", bounded(parameters[j], x[j]), form_of(parameters[j].unit).si)});
     return std::move(carrier.cluster);
 }
 
@@ -110,6 +104,12 @@ Cluster with_text(const Cluster& cluster, const std::string& key, const std::str
     carrier.cluster = cluster;
     set_key(carrier, {"cluster." + key, text});
     return carrier.cluster;
+}
+
+std::string text_at(const Cluster& cluster, const std::string& key) {
+    Experiment carrier;
+    carrier.cluster = cluster;
+    return get_key(carrier, "cluster." + key);
 }
 
 }  // namespace stepcast

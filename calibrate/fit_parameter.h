@@ -21,6 +21,8 @@ ScaledParameter scale(const FitParameter& parameter);                // throws C
 double value_in_si(const std::string& key, const std::string& text);     // throws ConfigError
 std::string value_text(const ScaledParameter& parameter, double x);  // for a file: shortest with a fitting prefix
 Cluster with_values(const Cluster& cluster, const std::vector<ScaledParameter>& parameters, const std::vector<double>& x);
+// Of a key below "cluster.": with its value from text, and its value as text.
 Cluster with_text(const Cluster& cluster, const std::string& key, const std::string& text);
+std::string text_at(const Cluster& cluster, const std::string& key);
 
 }  // namespace stepcast

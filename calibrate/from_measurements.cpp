@@ -11,7 +11,6 @@
 #include "calibrate/fit_moe.h"
 #include "calibrate/fit_noise.h"
 #include "calibrate/fit_tables.h"
-#include "calibrate/step_model.h"
 #include "calibrate/table_readers.h"
 #include "model/errors.h"
 #include "model/experiment.h"

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "calibrate/fit.h"
 #include "calibrate/host_sweep.h"
 #include "model/errors.h"
 #include "model/files/plain_text.h"
@@ -120,17 +121,23 @@ void fit_memory_law(Cluster& cluster, const HostPoints& points) {
     cluster.kernel.launch = parse_seconds(launch);
 }
 
+// Of a link: the kind of op, its name in plots, where the curve stands.
+struct LinkCurve {
+    const char *kind, *name;
+    Curve Link::*curve;
+};
+constexpr LinkCurve link_curves[] = {{"all_reduce", "all-reduce", &Link::all_reduce},
+                                     {"all_gather", "all-gather", &Link::all_gather},
+                                     {"reduce_scatter", "reduce-scatter", &Link::reduce_scatter},
+                                     {"broadcast", "broadcast", &Link::broadcast},
+                                     {"reduce", "reduce", &Link::reduce},
+                                     {"all_to_all", "all-to-all", &Link::all_to_all},
+                                     {"send_recv", "send/recv", &Link::send_recv}};
+
 void fit_links(Cluster& cluster, const HostPoints& points) {
     if (points.collectives.empty()) return;
     Link& link = cluster.intra;
-    const auto curve = [&](const char* kind) { return points.collectives.at(kind); };
-    link.all_reduce = curve("all_reduce");
-    link.all_gather = curve("all_gather");
-    link.reduce_scatter = curve("reduce_scatter");
-    link.broadcast = curve("broadcast");
-    link.reduce = curve("reduce");
-    link.all_to_all = curve("all_to_all");
-    link.send_recv = curve("send_recv");
+    for (const auto& [kind, name, curve] : link_curves) link.*curve = points.collectives.at(kind);
     const Line line = fit_curve(link.all_to_all, Bytes(65536));
     link.latency = parse_seconds(state(*cluster.fitted, "link.intra.latency", to_string(points.barrier), "", 0));
     link.bandwidth = parse_bandwidth(state(*cluster.fitted, "link.intra.bandwidth",
@@ -138,49 +145,17 @@ void fit_links(Cluster& cluster, const HostPoints& points) {
 }
 
 // Errors of predicting every fifth point from the others.
-class HeldOut {
-public:
-    explicit HeldOut(std::string kind) : error_{std::move(kind), "held-out fifth", 0, 0, 0, 0} {}
-    void add(Seconds predicted, Seconds measured) {
-        const double off = predicted / measured - 1;
-        ++error_.samples;
-        error_.mape += std::abs(off);
-        error_.bias += off;
-        error_.worst = std::max(error_.worst, std::abs(off));
-    }
-    HeldOutError take() {
-        error_.mape /= std::max(1, error_.samples);
-        error_.bias /= std::max(1, error_.samples);
-        return error_;
-    }
-
-private:
-    HeldOutError error_;
-};
-
-template <typename Point>
-std::vector<Point> without_fifth(const std::vector<Point>& points) {
-    std::vector<Point> rest;
-    for (std::size_t i = 0; i < points.size(); ++i)
-        if (i % 5 != 2) rest.push_back(points[i]);
-    return rest;
-}
-
-HeldOutError gemm_error(const std::vector<GemmPoint>& points) {
-    const std::vector<GemmPoint> rest = without_fifth(points);
-    HeldOut error("gemm");
-    for (std::size_t i = 2; i < points.size(); i += 5) {
-        const GemmPoint& p = points[i];
-        error.add(gemm_table_time(rest, p.m, p.n, p.k, p.dtype), p.time);
-    }
-    return error.take();
+template <typename Point, typename Predict>
+HeldOutError held_out_fifth(const std::string& kind, const std::vector<Point>& points, Predict predict) {
+    std::vector<Point> rest, fifth;
+    for (std::size_t i = 0; i < points.size(); ++i) (i % 5 == 2 ? fifth : rest).push_back(points[i]);
+    std::vector<double> log_errors;
+    for (const Point& point : fifth) log_errors.push_back(std::log(predict(rest, point) / point.time));
+    return summary_of(log_errors, "held-out fifth", kind);
 }
 
 HeldOutError curve_error(const std::string& kind, const Curve& curve) {
-    const Curve rest = without_fifth(curve);
-    HeldOut error(kind);
-    for (std::size_t i = 2; i < curve.size(); i += 5) error.add(interpolate(rest, curve[i].bytes), curve[i].time);
-    return error.take();
+    return held_out_fifth(kind, curve, [](const Curve& rest, const CurvePoint& p) { return interpolate(rest, p.bytes); });
 }
 
 // Relative errors count, as the plot is logarithmic: the line is fitted to time / bytes over 1 / bytes.
@@ -239,7 +214,9 @@ Cluster fit_host(std::span<const SweepResult> results, const std::string& proces
     fit_gemm_law(cluster, points);
     fit_memory_law(cluster, points);
     fit_links(cluster, points);
-    fitted.errors.push_back(gemm_error(points.gemms));
+    fitted.errors.push_back(held_out_fifth("gemm", points.gemms, [](const std::vector<GemmPoint>& rest, const GemmPoint& p) {
+        return gemm_table_time(rest, p.m, p.n, p.k, p.dtype);
+    }));
     fitted.errors.push_back(curve_error("memory_pass", points.memory));
     for (const auto& [kind, curve] : points.collectives) fitted.errors.push_back(curve_error(kind, curve));
     return cluster;
@@ -247,15 +224,8 @@ Cluster fit_host(std::span<const SweepResult> results, const std::string& proces
 
 std::vector<FittedCurve> fitted_curves(const Cluster& host) {
     std::vector<FittedCurve> curves{fitted_curve("memory pass", host.kernel.memory_curve)};
-    const Link& link = host.intra;
-    for (const auto& [name, curve] : {std::pair{"all-reduce", &link.all_reduce},
-                                      {"all-gather", &link.all_gather},
-                                      {"reduce-scatter", &link.reduce_scatter},
-                                      {"broadcast", &link.broadcast},
-                                      {"reduce", &link.reduce},
-                                      {"all-to-all", &link.all_to_all},
-                                      {"send/recv", &link.send_recv}})
-        if (!curve->empty()) curves.push_back(fitted_curve(name, *curve));
+    for (const auto& [kind, name, curve] : link_curves)
+        if (const Curve& points = host.intra.*curve; !points.empty()) curves.push_back(fitted_curve(name, points));
     return curves;
 }
 

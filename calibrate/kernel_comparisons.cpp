@@ -128,34 +128,34 @@ private:
         return 0;
     }
 
+    // Work of one dtype, next to the device's peak of it.
+    [[nodiscard]] KernelComparison in(Dtype dtype, Flops work, Bytes bytes = {}) const {
+        KernelComparison k;
+        k.dtype = to_string(dtype);
+        k.work = work;
+        k.peak = peak(cluster_.gpu, dtype);
+        k.bytes = bytes;
+        return k;
+    }
+
     void add_gemm(const GemmRow& row) {
         const Gemm& g = row.gemm;
-        KernelComparison k;
-        k.dtype = to_string(g.dtype);
-        k.work = row.groups * flops_of(g);
-        k.peak = peak(cluster_.gpu, g.dtype);
-        k.bytes =
-            static_cast<double>(row.groups) * static_cast<double>(g.m * g.k + g.k * g.n + g.m * g.n) * size_of(g.dtype);
-        add(gemm_case(row), std::move(k), cluster_);
+        const Bytes bytes = static_cast<double>(row.groups) * static_cast<double>(g.m * g.k + g.k * g.n + g.m * g.n) * size_of(g.dtype);
+        add(gemm_case(row), in(g.dtype, row.groups * flops_of(g), bytes), cluster_);
     }
 
     void add_kernel(const KernelRow& row) {
         KernelComparison k;
-        k.work = flops_of(row.op);
         if (const auto* pass = std::get_if<MemoryPass>(&row.op)) k.bytes = pass->read + pass->written;
-        if (const auto* a = std::get_if<Attention>(&row.op)) k.dtype = to_string(a->dtype);
-        if (const auto* g = std::get_if<Gemm>(&row.op)) k.dtype = to_string(g->dtype);
-        if (!k.dtype.empty()) k.peak = peak(cluster_.gpu, parse_name<Dtype>(k.dtype));
+        if (const auto* a = std::get_if<Attention>(&row.op)) k = in(a->dtype, flops_of(row.op));
+        if (const auto* g = std::get_if<Gemm>(&row.op)) k = in(g->dtype, flops_of(row.op));
         add(kernel_case(row), std::move(k), cluster_);
     }
 
     void add_attention(const AttentionRow& row) {
-        KernelComparison k;
-        k.dtype = to_string(row.shape.op.dtype);
+        KernelComparison k = in(row.shape.op.dtype, flops_of(row.shape.op));
         k.kernel = row.kernel;
         k.stand_in = stand_in(row, cluster_);
-        k.work = flops_of(row.shape.op);
-        k.peak = peak(cluster_.gpu, row.shape.op.dtype);
         add(attention_by_name(row), std::move(k), cluster_);
     }
 
@@ -166,17 +166,15 @@ private:
     }
 
     void add_layer(const MoeLayerRow& row) {
-        KernelComparison k;
-        k.dtype = to_string(row.dtype);
-        k.kernel = kernel_of(row);
-        k.stand_in = stand_in(row, cluster_);
         const double slots = static_cast<double>(row.tokens) * row.top_k / row.ep;
         const auto width = row.ffn / row.tp;  // of a shard, whole
-        k.work = Flops(6 * slots * static_cast<double>(row.hidden) * static_cast<double>(width));
-        k.peak = peak(cluster_.gpu, row.dtype);
-        k.bytes = (3.0 * row.experts / row.ep * static_cast<double>(row.hidden * width) +
-                   slots * static_cast<double>(2 * row.hidden + 3 * width)) *
-                  size_of(row.dtype);
+        const Flops work(6 * slots * static_cast<double>(row.hidden) * static_cast<double>(width));
+        const Bytes bytes = (3.0 * row.experts / row.ep * static_cast<double>(row.hidden * width) +
+                             slots * static_cast<double>(2 * row.hidden + 3 * width)) *
+                            size_of(row.dtype);
+        KernelComparison k = in(row.dtype, work, bytes);
+        k.kernel = kernel_of(row);
+        k.stand_in = stand_in(row, cluster_);
         add(expert_by_name(row), std::move(k), cluster_);
     }
 

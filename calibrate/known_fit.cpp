@@ -8,7 +8,6 @@
 
 #include "calibrate/fit_parameter.h"
 #include "model/errors.h"
-#include "model/experiment.h"
 #include "model/machine/calibration.h"
 
 namespace stepcast {
@@ -79,23 +78,19 @@ KeptKind kept(const Cluster& start, std::string what, const std::vector<FitCase>
 }
 
 std::vector<FitParameter> with_priors_of(const Cluster& cluster, std::vector<FitParameter> parameters) {
-    Experiment holder;
-    holder.cluster = cluster;
     for (FitParameter& general : parameters) {
         FitParameter known = general;
-        known.prior = get_key(holder, "cluster." + general.key);
+        known.prior = text_at(cluster, general.key);
         if (is_inside_bounds(known)) general = known;
     }
     return parameters;
 }
 
 void leave_undetermined(const Cluster& start, FitResult& result) {
-    Experiment holder;
-    holder.cluster = start;
     for (ParameterReport& report : result.parameters) {
         FittedParameter& p = report.parameter;
         if (p.determined || p.value != p.prior || !is_determined(start, p.key)) continue;
-        p.value = p.prior = get_key(holder, "cluster." + p.key);
+        p.value = p.prior = text_at(start, p.key);
         result.cluster = with_text(result.cluster, p.key, p.value);
         std::erase_if(result.cluster.fitted->parameters, [&](const FittedParameter& other) { return other.key == p.key; });
     }

@@ -23,77 +23,49 @@ struct Halves {
     BuildingBlocks fitted, left_out;
 };
 
+// Rows of one kind, to either half.
 template <typename Row, typename Inside>
-void divide(const std::vector<Row>& rows, std::vector<Row>& inside, std::vector<Row>& outside, Inside is_inside) {
-    for (const Row& row : rows) (is_inside(row) ? inside : outside).push_back(row);
+Halves& divide(Halves& h, const BuildingBlocks& all, std::vector<Row> BuildingBlocks::*kind, Inside is_inside) {
+    for (const Row& row : all.*kind) ((is_inside(row) ? h.left_out : h.fitted).*kind).push_back(row);
+    return h;
+}
+template <typename Row, typename Inside>
+Halves halved(const BuildingBlocks& all, std::vector<Row> BuildingBlocks::*kind, Inside is_inside) {
+    Halves h;
+    return divide(h, all, kind, is_inside);
 }
 
 // Casts belong to the products that they precede.
 template <typename Inside>
 Halves by_products(const BuildingBlocks& all, Inside inside) {
-    Halves h;
-    divide(all.gemms, h.left_out.gemms, h.fitted.gemms, inside);
+    Halves h = halved(all, &BuildingBlocks::gemms, inside);
     std::set<RowHash> left_out;
     for (const GemmRow& row : h.left_out.gemms) left_out.insert(row.row);
     h.fitted.casts = casts_without(all.casts, left_out);
     return h;
 }
 
-Halves by_sequence(const BuildingBlocks& all) {
-    Halves h;
-    divide(all.attentions, h.left_out.attentions, h.fitted.attentions,
-           [](const AttentionRow& row) { return row.shape.op.seq_q >= long_sequence; });
-    return h;
-}
-
-Halves by_experts(const BuildingBlocks& all) {
-    Halves h;
-    divide(all.moe_layers, h.left_out.moe_layers, h.fitted.moe_layers,
-           [](const MoeLayerRow& row) { return row.experts >= many_experts; });
-    return h;
-}
-
-// A model's layers are alike but for their tokens: a third of the models, told by their sizes.
-Halves by_models(const BuildingBlocks& all, long third) {
-    Halves h;
-    divide(all.moe_layers, h.left_out.moe_layers, h.fitted.moe_layers, [third](const MoeLayerRow& row) {
-        return (31 * (row.hidden / 64) + 7 * (row.ffn / 16) + row.experts) % thirds == third;
-    });
-    return h;
-}
-
 // By a hash of the shape, as the tenth that every fit holds out: 0 is that one.
-Halves by_tenth(const BuildingBlocks& all, int tenth, const Cluster& cluster) {
+Halves by_tenth(BuildingBlocks all, int tenth, const Cluster& cluster) {
     const auto inside = [tenth](const FitCase& c) { return tenth_of(c) == tenth; };
     Halves h = by_products(all, [&](const GemmRow& row) { return inside(gemm_case(row)); });
-    const std::vector<CastRow> casts = std::move(h.fitted.casts);
+    all.casts = std::move(h.fitted.casts);
     h.fitted.casts.clear();
-    divide(casts, h.left_out.casts, h.fitted.casts,
-           [&](const CastRow& row) { return !row.of_product && inside(cast_cases({row}).front()); });
-    divide(all.attentions, h.left_out.attentions, h.fitted.attentions,
-           [&](const AttentionRow& row) { return inside(attention_by_name(row)); });
-    divide(all.moe_layers, h.left_out.moe_layers, h.fitted.moe_layers,
-           [&](const MoeLayerRow& row) { return inside(expert_by_name(row)); });
-    std::vector<CollectiveRow> collectives = all.collectives;
-    std::erase_if(collectives, [&](const CollectiveRow& row) { return !inside_one_node(row, cluster); });
-    divide(collectives, h.left_out.collectives, h.fitted.collectives,
-           [&](const CollectiveRow& row) { return inside(collective_case(row, cluster)); });
-    divide(all.exchanges, h.left_out.exchanges, h.fitted.exchanges,
-           [&](const ExchangeRow& row) { return inside(exchange_case(row)); });
+    leave_out_between_nodes(all, cluster);
+    divide(h, all, &BuildingBlocks::casts, [&](const CastRow& row) { return !row.of_product && inside(cast_cases({row}).front()); });
+    divide(h, all, &BuildingBlocks::attentions, [&](const AttentionRow& row) { return inside(attention_by_name(row)); });
+    divide(h, all, &BuildingBlocks::moe_layers, [&](const MoeLayerRow& row) { return inside(expert_by_name(row)); });
+    divide(h, all, &BuildingBlocks::collectives, [&](const CollectiveRow& row) { return inside(collective_case(row, cluster)); });
+    divide(h, all, &BuildingBlocks::exchanges, [&](const ExchangeRow& row) { return inside(exchange_case(row)); });
     return h;
 }
 
-// The largest group of ranks, from the smaller ones.
-Halves by_ranks(const BuildingBlocks& all) {
-    Halves h;
+// The largest group of ranks inside a node, from the smaller ones.
+Halves by_ranks(BuildingBlocks all) {
+    std::erase_if(all.collectives, [](const CollectiveRow& row) { return row.nodes != 1; });
     int most = 0;
-    for (const CollectiveRow& row : all.collectives)
-        if (row.nodes == 1) most = std::max(most, row.ranks);
-    std::vector<CollectiveRow> inside_nodes;
-    std::ranges::copy_if(all.collectives, std::back_inserter(inside_nodes), [](const CollectiveRow& row) { return row.nodes == 1; });
-    divide(inside_nodes, h.left_out.collectives, h.fitted.collectives,
-           [most](const CollectiveRow& row) { return row.ranks == most; });
-    return h;
+    for (const CollectiveRow& row : all.collectives) most = std::max(most, row.ranks);
+    return halved(all, &BuildingBlocks::collectives, [most](const CollectiveRow& row) { return row.ranks == most; });
 }
 
 struct Block {
@@ -107,11 +79,17 @@ std::vector<Block> blocks_of(const BuildingBlocks& all) {
          by_products(all, [](const GemmRow& row) { return row.gemm.m >= many_rows; })},
         {fmt::format("products with n or k from {} on", wide),
          by_products(all, [](const GemmRow& row) { return std::max(row.gemm.n, row.gemm.k) >= wide; })},
-        {fmt::format("attention from {} tokens on", long_sequence), by_sequence(all)},
-        {fmt::format("expert layers with {} experts and more", many_experts), by_experts(all)},
+        {fmt::format("attention from {} tokens on", long_sequence),
+         halved(all, &BuildingBlocks::attentions, [](const AttentionRow& row) { return row.shape.op.seq_q >= long_sequence; })},
+        {fmt::format("expert layers with {} experts and more", many_experts),
+         halved(all, &BuildingBlocks::moe_layers, [](const MoeLayerRow& row) { return row.experts >= many_experts; })},
         {"collectives of the largest group", by_ranks(all)}};
+    // A model's layers are alike but for their tokens: a third of the models, told by their sizes.
     for (int third = 0; third < thirds; ++third)
-        blocks.push_back({fmt::format("expert layers of a third of the models ({})", third + 1), by_models(all, third)});
+        blocks.push_back({fmt::format("expert layers of a third of the models ({})", third + 1),
+                          halved(all, &BuildingBlocks::moe_layers, [third](const MoeLayerRow& row) {
+                              return (31 * (row.hidden / 64) + 7 * (row.ffn / 16) + row.experts) % thirds == third;
+                          })});
     return blocks;
 }
 

@@ -1,11 +1,31 @@
 // Dialect moe-phases: every rank prints its kernels and host phases, interleaved, between STEP lines. Milliseconds.
 #include <fmt/format.h>
 
+#include <array>
+
 #include "calibrate/block_attribution.h"
 #include "calibrate/logs/moe_log.h"
 
 namespace stepcast {
 namespace {
+
+// Texts before the times of a line, in milliseconds, and what these are; up to the first without a text.
+struct Label {
+    const char *text = nullptr, *phase = nullptr;
+};
+using Labels = std::array<Label, 5>;
+
+// In seconds; of a line that holds anything else none.
+std::vector<double> read_labelled(LineCursor cursor, const Labels& labels) {
+    std::vector<double> values;
+    for (const Label& label : labels) {
+        if (label.text == nullptr) break;
+        const std::optional<double> value = cursor.word(label.text) ? cursor.number() : std::nullopt;
+        if (!value) return {};
+        values.push_back(*value * 1e-3);
+    }
+    return cursor.at_end() ? values : std::vector<double>{};
+}
 
 class PhaseLog {
 public:
@@ -98,23 +118,20 @@ LineUse PhaseLog::kernel(const LogLine& line, bool gather) {
 
 // "cuda:R" alone, or "cuda:R process time:X, a: X, b: X, c: X, d: X".
 LineUse PhaseLog::device_line(const LogLine& line) {
+    static constexpr Labels values{{{"process time:", "process_time"},
+                                    {", a:", "process_time.a"},
+                                    {", b:", "process_time.b"},
+                                    {", c:", "process_time.c"},
+                                    {", d:", "process_time.d"}}};
     LineCursor cursor(line.text);
     if (!cursor.word("cuda:")) return LineUse::unknown;
     const std::optional<int> rank = cursor.integer();
     if (rank && cursor.at_end()) return LineUse::skipped;
-    double values[5];
-    const char* const keys[] = {"process time:", ", a:", ", b:", ", c:", ", d:"};
-    for (std::size_t i = 0; i < 5; ++i) {
-        const std::optional<double> value = cursor.word(keys[i]) ? cursor.number() : std::nullopt;
-        if (!value) return LineUse::unknown;
-        values[i] = *value * 1e-3;
-    }
-    if (!cursor.at_end()) return LineUse::unknown;
+    const std::vector<double> found = read_labelled(cursor, values);
+    if (found.empty()) return LineUse::unknown;
     need_run(line);
     if (!is_rank(rank)) return LineUse::unknown;
-    const char* const phases[] = {"process_time", "process_time.a", "process_time.b", "process_time.c",
-                                  "process_time.d"};
-    for (std::size_t i = 0; i < 5; ++i) log_.add(phases[i], *rank, values[i]);
+    for (std::size_t i = 0; i < found.size(); ++i) log_.add(values[i].phase, *rank, found[i]);
     return LineUse::used;
 }
 
@@ -140,35 +157,20 @@ LineUse PhaseLog::numbered_line(const LogLine& line) {
 
 // Lines of labelled times that do not name their rank. The spellings are the log's.
 LineUse PhaseLog::labelled_values(const LogLine& line) {
-    struct Label {
-        const char* text;
-        const char* phase;
-    };
-    static constexpr Label lines[][4] = {
-        {{"perpare first forward gemm:", "prepare_first_forward_gemm"},
-         {",  fisrt gemm forward duration:", "first_forward_gemm"},
-         {},
-         {}},
-        {{"forward:", "layer_forward"}, {}, {}, {}},
-        {{"Linear 2 Backward:", "linear_2_backward"}, {", second_gemm:", "second_backward_gemm"}, {}, {}},
-        {{"perpare first backward gemm:", "prepare_first_backward_gemm"},
-         {",  fisrt gemm backward duration:", "first_backward_gemm"},
-         {",  weight grad:", "weight_grad"},
-         {",  other:", "backward_other"}},
-        {{"Linear 1 Backward:", "linear_1_backward"}, {}, {}, {}}};
-    for (const auto& labels : lines) {
-        LineCursor cursor(line.text);
-        double values[4];
-        std::size_t count = 0;
-        for (; count < 4 && labels[count].text != nullptr; ++count) {
-            const std::optional<double> value = cursor.word(labels[count].text) ? cursor.number() : std::nullopt;
-            if (!value) break;
-            values[count] = *value * 1e-3;
-        }
-        const bool whole = count == 4 || labels[count].text == nullptr;
-        if (!whole || !cursor.at_end()) continue;
+    static constexpr Labels lines[] = {
+        {{{"perpare first forward gemm:", "prepare_first_forward_gemm"}, {",  fisrt gemm forward duration:", "first_forward_gemm"}}},
+        {{{"forward:", "layer_forward"}}},
+        {{{"Linear 2 Backward:", "linear_2_backward"}, {", second_gemm:", "second_backward_gemm"}}},
+        {{{"perpare first backward gemm:", "prepare_first_backward_gemm"},
+          {",  fisrt gemm backward duration:", "first_backward_gemm"},
+          {",  weight grad:", "weight_grad"},
+          {",  other:", "backward_other"}}},
+        {{{"Linear 1 Backward:", "linear_1_backward"}}}};
+    for (const Labels& labels : lines) {
+        const std::vector<double> found = read_labelled(LineCursor(line.text), labels);
+        if (found.empty()) continue;
         need_run(line);
-        for (std::size_t i = 0; i < count; ++i) log_.add(labels[i].phase, -1, values[i]);
+        for (std::size_t i = 0; i < found.size(); ++i) log_.add(labels[i].phase, -1, found[i]);
         return LineUse::used;
     }
     return LineUse::unknown;
@@ -191,7 +193,7 @@ void PhaseLog::end_step(long line) {
     if (step_.blocks.empty() && step_.kernels.empty()) {
         log_.refuse(line, fmt::format("step {} has no block_info, AG or GA line before it; without the phases of ranks "
                                       "the format is moe-steps",
-                                      log_.current_step()));
+                                      log_.run().steps));
     }
     steps_.push_back(std::move(step_));
     step_ = {};
@@ -243,8 +245,7 @@ void PhaseLog::attribute() {
 }  // namespace
 
 LineCounts import_moe_phases(const std::string& path, const TakeRun& take) {
-    PhaseLog log(path, take);
-    return read_whole(path, log);
+    return read_whole(path, PhaseLog(path, take));
 }
 
 }  // namespace stepcast

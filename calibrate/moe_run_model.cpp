@@ -27,8 +27,8 @@ Seconds MoeRunTimes::median_kernel(const std::string& name, Phase phase, int ran
 
 namespace {
 
-double scatter(const std::vector<double>& values) {
-    return 0.5 * std::log(quantile(values, 0.84) / quantile(values, 0.16));
+MoeRunTimes::Part part_of(const std::vector<double>& draws) {
+    return {Seconds(median(draws)), 0.5 * std::log(quantile(draws, 0.84) / quantile(draws, 0.16))};
 }
 
 }  // namespace
@@ -64,12 +64,9 @@ const MoeRunTimes& MoeRunModel::times(const Cluster& cluster) {
                 timeline.finish[t] - timeline.start[t];
         }
     }
-    times_.step = Seconds(median(step));
-    times_.forward = Seconds(median(forward));
-    times_.backward = Seconds(median(backward));
-    times_.step_scatter = scatter(step);
-    times_.forward_scatter = scatter(forward);
-    times_.backward_scatter = scatter(backward);
+    times_.step = part_of(step);
+    times_.forward = part_of(forward);
+    times_.backward = part_of(backward);
     last_ = cluster;
     return times_;
 }

@@ -1,5 +1,4 @@
-#include "calibrate/step_model.h"
-
+// What a training step takes as its constants change, with derivatives.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -69,12 +68,25 @@ Batches batches_of(const Parallelism& p) {
     return {micro_batches(p), few, few + std::max(2, p.pp)};
 }
 
-}  // namespace
-
+// Whether its step has more micro-batches than those two.
 bool goes_on_from_few(const Experiment& e) {
     const Batches b = batches_of(e.parallelism);
     return e.workload.kind == Workload::Kind::transformer && e.parallelism.global_batch > 0 && b.count > b.more;
 }
+
+std::vector<std::string> keys_of(const std::vector<StepConstant>& constants) {
+    std::vector<std::string> keys;
+    for (const StepConstant& c : constants) keys.push_back(c.key);
+    return keys;
+}
+
+std::vector<double> factors_at(const Vector& x) {
+    std::vector<double> factors;
+    for (const double value : x) factors.push_back(std::exp(value));
+    return factors;
+}
+
+}  // namespace
 
 StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& keys, const std::vector<double>& factors, bool whole) {
     const Experiment e = at_factors(what.experiment, keys, factors);
@@ -93,22 +105,6 @@ StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& ke
     for (const double change : s.changes) found.slopes.push_back(change / s.step);
     return found;
 }
-
-namespace {
-
-std::vector<std::string> keys_of(const std::vector<StepConstant>& constants) {
-    std::vector<std::string> keys;
-    for (const StepConstant& c : constants) keys.push_back(c.key);
-    return keys;
-}
-
-std::vector<double> factors_at(const Vector& x) {
-    std::vector<double> factors;
-    for (const double value : x) factors.push_back(std::exp(value));
-    return factors;
-}
-
-}  // namespace
 
 RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepConstant>& constants,
                          const std::function<void(std::string_view)>& progress, const std::vector<bool>& whole) {

@@ -1,7 +1,11 @@
 // What a fit of tables writes down next to its constants.
 #include <algorithm>
+#include <array>
 
 #include "calibrate/fit_tables.h"
+#include "calibrate/from_measurements.h"
+#include "model/experiment.h"
+#include "model/keys/key_values.h"
 #include "model/records/provenance.h"
 
 namespace stepcast {
@@ -22,6 +26,36 @@ void widen(std::vector<FittedRange>& ranges, const std::string& what, double val
     if (at == ranges.end()) return ranges.push_back({what, value, value});
     at->least = std::min(at->least, value);
     at->most = std::max(at->most, value);
+}
+
+// A list among the constants: how many numbers the field of a key has; 0 for a single number.
+std::size_t entries(const Key& key, Experiment& holder) {
+    constexpr std::size_t of_attention = 13, of_experts = 6;  // numbers in a row
+    std::size_t count = 0;
+    use_field<Curve, std::vector<GemmPoint>, std::vector<double>>(key, holder, [&](auto& list) { count = list.size(); });
+    use_field<std::vector<AttentionKernel>>(key, holder, [&](auto& rows) { count = of_attention * rows.size(); });
+    use_field<std::vector<ExpertKernel>>(key, holder, [&](auto& rows) { count = of_experts * rows.size(); });
+    return count;
+}
+
+bool is_number(const Key& key) {
+    return holds<double>(key) || holds<Seconds>(key) || holds<Bytes>(key) || holds<BytesPerSecond>(key);
+}
+
+// The table of a cost constant, "link.intra" of "link.intra.low_latency.launch"; "" for datasheet and size.
+std::string table_of(const std::string& key) {
+    constexpr std::array tables{"link.intra", "link.inter", "kernel", "host", "interference", "overheads", "noise"};
+    if (key.ends_with("bandwidth")) return "";  // the datasheet's
+    for (const std::string_view table : tables)
+        if (key.starts_with(table) && key[table.size()] == '.') return std::string(table);
+    return key == "network.partial_ring" ? "network" : "";
+}
+
+std::string earlier_origin(const Cluster& start, const std::string& what, const std::string& otherwise) {
+    if (start.fitted)
+        for (const FittedConstants& c : start.fitted->constants)
+            if (c.what == what) return c.from;
+    return otherwise;
 }
 
 }  // namespace
@@ -64,6 +98,37 @@ Fitted merged(const Fitted& earlier, const Fitted& later) {
         replace_or_add(all.constants, c, [](const auto& a, const auto& b) { return a.what == b.what; });
     all.rows = joined(std::move(all.rows), later.rows);
     return all;
+}
+
+std::vector<FittedConstants> other_constants(const Cluster& cluster, const Cluster& start, const std::string& files) {
+    constexpr std::string_view prefix = "cluster.";
+    const std::string prior = cluster.inherits.empty() ? "prior" : "prior, or copied from " + cluster.inherits;
+    Experiment now, before;
+    now.cluster = cluster;
+    before.cluster = start;
+    std::vector<FittedConstants> lists, priors;
+    for (const Key& key : cluster_keys()) {
+        if (is_preset(key)) continue;
+        const std::string name(key.path.substr(prefix.size()));
+        if (const std::size_t count = entries(key, now); count > 0) {
+            const bool fitted = text_of(key, now) != text_of(key, before);
+            lists.push_back({name, static_cast<int>(count), fitted ? files : earlier_origin(start, name, prior)});
+            continue;
+        }
+        const std::string table = table_of(name);
+        if (table.empty() || !is_number(key) || is_unset(key, now)) continue;
+        const auto& stated = cluster.fitted->parameters;
+        if (std::any_of(stated.begin(), stated.end(), [&](const FittedParameter& p) { return p.key == name; }))
+            continue;
+        const auto at =
+            std::find_if(priors.begin(), priors.end(), [&](const FittedConstants& c) { return c.what == table; });
+        if (at == priors.end())
+            priors.push_back({table, 1, prior});
+        else
+            ++at->count;
+    }
+    lists.insert(lists.end(), priors.begin(), priors.end());
+    return lists;
 }
 
 }  // namespace stepcast

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <optional>
 
+#include "calibrate/fit_parameter.h"
 #include "calibrate/fit_tables.h"
-#include "model/experiment.h"
 #include "model/records/measurements.h"
 #include "sim/costs/costs.h"
 #include "sim/network/ring_path.h"
@@ -109,15 +109,13 @@ void add_traced_row(TableKind kind, const TableRow& row, const Gpu& gpu, Buildin
 }
 
 std::vector<FitPart> traced_fits(const Cluster& start, const BuildingBlocks& blocks) {
-    Experiment holder;
-    holder.cluster = start;
     std::vector<FitPart> fits;
     for (const Class& one : classes) {
         double heaviest = 0;
         for (const TracedRow& row : blocks.traced)
             if (row.kind == one.kind) heaviest = std::max(heaviest, row.time.si() * row.calls);
         if (heaviest == 0) continue;
-        FitPart fit{{{one.key, get_key(holder, std::string("cluster.") + one.key), one.sigma, one.lower, one.upper}}, {}};
+        FitPart fit{{{one.key, text_at(start, one.key), one.sigma, one.lower, one.upper}}, {}};
         for (const TracedRow& row : blocks.traced)
             if (row.kind == one.kind && (row.ranks == 0 || row.ranks <= rank_count(start))) fit.cases.push_back(case_of(row, heaviest, start));
         if (!fit.cases.empty()) fits.push_back(std::move(fit));

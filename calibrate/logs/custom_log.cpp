@@ -12,7 +12,7 @@ namespace {
 class CustomLog {
 public:
     CustomLog(const std::string& path, const LogPattern& pattern, const TakeRun& take)
-        : path_(path), pattern_(pattern), take_(take) {}
+        : log_{path, take}, pattern_(pattern) {}
 
     LineUse take(const LogLine& line) {
         for (const std::string& text : pattern_.ignore)
@@ -24,9 +24,7 @@ public:
 
     void finish(long lines) {
         close();
-        if (runs_ == 0)
-            throw ConfigError(fmt::format("{}:{}: the log ends without a step; expected lines as {} describes them",
-                                          path_, lines, pattern_.path));
+        log_.require_one(lines, fmt::format("lines as {} describes them", pattern_.path));
     }
 
 private:
@@ -34,7 +32,7 @@ private:
         try {
             return one.match(line.text, values_);
         } catch (const ConfigError& error) {
-            throw ConfigError(fmt::format("{}:{}: {}", path_, line.number, error.what()));
+            log_.refuse(line.number, error.what());
         }
     }
     LineUse read(const LinePattern& one, const LogLine& line);
@@ -42,14 +40,10 @@ private:
     void add(const LinePattern::Field& field, int rank, int step, double value);
     void close();
 
-    std::string path_;
+    OpenRun log_;
     const LogPattern& pattern_;
-    const TakeRun& take_;
     std::vector<double> values_;
-    ImportedRun run_;
-    SampleRecord record_;
     int step_ = -1;  // of the reporting rank
-    std::size_t runs_ = 0;
     long means_ = 0;
 };
 
@@ -60,8 +54,7 @@ LineUse CustomLog::read(const LinePattern& one, const LogLine& line) {
         const std::string& name = one.fields()[i].name;
         if (name != "#" && name != "rank") continue;
         if (values_[i] < 0 || values_[i] > 1e9 || values_[i] != std::floor(values_[i]))
-            throw ConfigError(fmt::format("{}:{}: {} {} is no count; is the pattern the right one?", path_, line.number,
-                                          name == "#" ? "step" : "rank", values_[i]));
+            log_.refuse(line.number, fmt::format("{} {} is no count; is the pattern the right one?", name == "#" ? "step" : "rank", values_[i]));
         if (name == "rank")
             rank = values_[i] > 0 ? static_cast<int>(values_[i]) : -1;
         else
@@ -72,11 +65,10 @@ LineUse CustomLog::read(const LinePattern& one, const LogLine& line) {
     for (std::size_t i = 0; i < values_.size(); ++i)
         if (const auto& field = one.fields()[i]; field.name != "#" && field.name != "rank") {
             if (values_[i] < 0 && field.unit != "1")
-                throw ConfigError(fmt::format("{}:{}: {} is {}; expected 0 or more; is the pattern the right one?",
-                                              path_, line.number, field.name, values_[i]));
+                log_.refuse(line.number, fmt::format("{} is {}; expected 0 or more; is the pattern the right one?", field.name, values_[i]));
             add(field, rank, step, values_[i]);
         }
-    run_.last_line = line.number;
+    log_.run.last_line = line.number;
     return LineUse::used;
 }
 
@@ -84,36 +76,31 @@ LineUse CustomLog::read(const LinePattern& one, const LogLine& line) {
 void CustomLog::begin_step(int step, int rank, long line) {
     if (rank != -1) return;
     if (step < step_) close();
-    if (run_.steps == 0) run_.first_line = line;
-    if (step != step_) ++run_.steps;
+    if (log_.run.steps == 0) log_.run.first_line = line;
+    if (step != step_) ++log_.run.steps;
     if (step_ >= 0 && step > step_ + 1 && pattern_.mean_since_last) ++means_;
     step_ = step;
 }
 
 void CustomLog::add(const LinePattern::Field& field, int rank, int step, double value) {
     if (field.unit != "tokens/s") {
-        record_.add(record_.phase(field.name, field.unit), rank, step, value);
+        log_.record.add(log_.record.phase(field.name, field.unit), rank, step, value);
         return;
     }
-    record_.add(record_.phase(field.name, "1"), rank, step, value);
-    if (pattern_.tokens > 0 && value > 0) record_.add("step", rank, step, pattern_.tokens / value);
+    log_.record.add(log_.record.phase(field.name, "1"), rank, step, value);
+    if (pattern_.tokens > 0 && value > 0) log_.add("step", rank, step, pattern_.tokens / value);
 }
 
 void CustomLog::close() {
-    if (run_.steps > 0) {
-        run_.system = pattern_.system;
-        run_.model = pattern_.model;
-        run_.ranks = pattern_.ranks;
-        run_.run_id = run_name(path_, ++runs_, run_);
-        if (means_ > 0)
-            run_.notes.push_back(fmt::format(
-                "{} of its {} lines are means over the steps since the line before, not samples: their spread is too "
-                "small for noise",
-                means_, run_.steps));
-        take_(std::move(run_), record_);
-    }
-    run_ = {};
-    record_.clear();
+    ImportedRun& run = log_.run;
+    run.system = pattern_.system;
+    run.model = pattern_.model;
+    run.ranks = pattern_.ranks;
+    if (means_ > 0)
+        run.notes.push_back(fmt::format("{} of its {} lines are means over the steps since the line before, not samples: their spread is too "
+                                        "small for noise",
+                                        means_, run.steps));
+    log_.close(run.steps > 0);
     step_ = -1;
     means_ = 0;
 }
@@ -121,8 +108,7 @@ void CustomLog::close() {
 }  // namespace
 
 LineCounts import_custom(const std::string& path, const LogPattern& pattern, const TakeRun& take) {
-    CustomLog log(path, pattern, take);
-    return read_whole(path, log);
+    return read_whole(path, CustomLog(path, pattern, take));
 }
 
 }  // namespace stepcast

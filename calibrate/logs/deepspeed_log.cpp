@@ -54,7 +54,7 @@ int rank_of(std::string_view line) {
 
 class DeepSpeedLog {
 public:
-    DeepSpeedLog(std::string path, const TakeRun& take) : path_(std::move(path)), take_(take) {}
+    DeepSpeedLog(const std::string& path, const TakeRun& take) : log_{path, take} {}
 
     LineUse take(const LogLine& line) {
         if (const std::size_t at = position_of("time (ms)", line.text); at != std::string_view::npos)
@@ -64,11 +64,7 @@ public:
     }
     void finish(long lines) {
         close();
-        if (runs_ == 0)
-            throw ConfigError(fmt::format(
-                "{}:{}: the log ends without a step; expected \"time (ms) | forward: .. | backward: .. | step: ..\" "
-                "(wall_clock_breakdown in DeepSpeed's configuration)",
-                path_, lines));
+        log_.require_one(lines, "\"time (ms) | forward: .. | backward: .. | step: ..\" (wall_clock_breakdown in DeepSpeed's configuration)");
     }
 
 private:
@@ -84,14 +80,10 @@ private:
     LineUse read_memory(LineCursor cursor);
     void close();
 
-    std::string path_;
-    const TakeRun& take_;
-    ImportedRun run_;
-    SampleRecord record_;
+    OpenRun log_;
     std::vector<Clock> clocks_;
     std::vector<std::pair<std::string_view, double>> values_;  // of the line: names of the log, milliseconds
     std::string memory_of_;
-    std::size_t runs_ = 0;
     long cut_ = 0, untimed_ = 0;
     bool counted_ = false;
 };
@@ -116,9 +108,9 @@ bool DeepSpeedLog::read_values(std::string_view text) {
 LineUse DeepSpeedLog::read_timers(const LogLine& line, std::string_view text) {
     if (!read_values(text)) {
         ++cut_;
-        if (run_.notes.size() < 3)
-            run_.notes.push_back(
-                fmt::format("{}:{}: {} is cut or not understood; left out", path_, line.number, quoted_piece(text)));
+        if (log_.run.notes.size() < 3)
+            log_.run.notes.push_back(
+                fmt::format("{}:{}: {} is cut or not understood; left out", log_.path, line.number, quoted_piece(text)));
         return LineUse::unknown;
     }
     const auto has = [&](std::string_view name) {
@@ -126,18 +118,17 @@ LineUse DeepSpeedLog::read_timers(const LogLine& line, std::string_view text) {
     };
     const int rank = rank_of(line.text);
     if (rank > most_ranks)
-        throw ConfigError(
-            fmt::format("{}:{}: rank {} is absurd; expected at most {}", path_, line.number, rank, most_ranks));
+        log_.refuse(line.number, fmt::format("rank {} is absurd; expected at most {}", rank, most_ranks));
     if (static_cast<std::size_t>(rank) >= clocks_.size()) clocks_.resize(static_cast<std::size_t>(rank) + 1);
-    run_.last_line = line.number;
-    if (run_.first_line == 0) run_.first_line = line.number;
+    log_.run.last_line = line.number;
+    if (log_.run.first_line == 0) log_.run.first_line = line.number;
     if (has("forward") || has("fwd")) {
         add_step(line, rank);
         return LineUse::used;
     }
     if (values_.front().first.ends_with("_microstep")) return LineUse::skipped;
     for (const auto& [name, value] : values_)  // "optimizer_step" and the like, printed before the step's own line
-        record_.add(name, rank == 0 ? -1 : rank, clocks_[static_cast<std::size_t>(rank)].step,
+        log_.add(name, rank == 0 ? -1 : rank, clocks_[static_cast<std::size_t>(rank)].step,
                     seconds_of_milliseconds(value));
     return LineUse::used;
 }
@@ -150,16 +141,16 @@ void DeepSpeedLog::add_step(const LogLine& line, int rank) {
     for (const Timer& timer : timers)
         for (const auto& [name, value] : values_)
             if (name == timer.theirs && !(apart && timer.ours == "backward_and_sync"))
-                record_.add(timer.ours, as, clock.step, seconds_of_milliseconds(value));
+                log_.add(timer.ours, as, clock.step, seconds_of_milliseconds(value));
     const auto now = clock_of(line.text);
     if (now && clock.ended) {
         const double passed = *now - *clock.ended + (*now < *clock.ended ? day : 0.0);
-        record_.add("step", as, clock.step, seconds_of_milliseconds(passed));
+        log_.add("step", as, clock.step, seconds_of_milliseconds(passed));
     } else if (!now) {
         ++untimed_;
     }
     clock.ended = now;
-    if (rank == 0) ++run_.steps;
+    if (rank == 0) ++log_.run.steps;
     ++clock.step;
 }
 
@@ -167,42 +158,42 @@ LineUse DeepSpeedLog::read_other(const LogLine& line) {
     LineCursor cursor(line.text);
     const int step = clocks_.empty() ? 1 : clocks_.front().step;
     if (cursor.find("OVERFLOW!")) {
-        record_.add(record_.phase("overflow", "1"), -1, step, 1);
+        log_.record.add(log_.record.phase("overflow", "1"), -1, step, 1);
         return LineUse::used;
     }
     if (cursor.find("CurrSamplesPerSec=")) {
         const auto rate = cursor.number();
-        if (rate) record_.add(record_.phase("samples_per_s", "1"), -1, std::max(1, step - 1), *rate);
+        if (rate) log_.record.add(log_.record.phase("samples_per_s", "1"), -1, std::max(1, step - 1), *rate);
         return rate ? LineUse::used : LineUse::unknown;
     }
     if (cursor.find("Batch (t):")) {  // means since the line before; only the rate behind them is the last step's
         const auto batch = cursor.number();
         const auto rate = cursor.word(",") ? cursor.grouped_number() : std::nullopt;
-        if (batch) record_.add("mean_since_last.batch", -1, std::max(1, step - 1), *batch);
-        if (rate) record_.add(record_.phase("samples_per_s", "1"), -1, std::max(1, step - 1), *rate);
+        if (batch) log_.add("mean_since_last.batch", -1, std::max(1, step - 1), *batch);
+        if (rate) log_.record.add(log_.record.phase("samples_per_s", "1"), -1, std::max(1, step - 1), *rate);
         return batch ? LineUse::used : LineUse::unknown;
     }
     if (cursor.find("DeepSpeed info: version=")) {
-        if (run_.steps > 0) close();
+        if (log_.run.steps > 0) close();
         return LineUse::used;
     }
     if (cursor.find("see_memory_usage] ")) return read_memory(cursor);
     if (cursor.find("Loaded ")) {
         const std::string_view name = cursor.rest().substr(0, cursor.rest().find(" model config"));
         if (name.size() == cursor.rest().size()) return LineUse::unknown;
-        if (run_.steps > 0) close();
-        run_.model = lower_case(std::string(name));
+        if (log_.run.steps > 0) close();
+        log_.run.model = lower_case(std::string(name));
         return LineUse::used;
     }
     if (cursor.find("world_size ..")) {
         LineCursor after(cursor.rest().substr(std::min(cursor.rest().find_first_not_of('.'), cursor.rest().size())));
         const auto ranks = after.integer();
-        if (ranks && *ranks > 0) run_.ranks = *ranks;
+        if (ranks && *ranks > 0) log_.run.ranks = *ranks;
         return ranks ? LineUse::used : LineUse::unknown;
     }
     if (cursor.find("number of total params: ")) {
         const auto count = cursor.number();
-        if (count && !counted_) record_.add(record_.phase("parameters", "1"), -1, -1, *count);
+        if (count && !counted_) log_.record.add(log_.record.phase("parameters", "1"), -1, -1, *count);
         counted_ = counted_ || count;  // every rank says it
         return count ? LineUse::used : LineUse::unknown;
     }
@@ -214,7 +205,7 @@ LineUse DeepSpeedLog::read_memory(LineCursor cursor) {
     if (cursor.word("MA ")) {
         const auto gigabytes = cursor.number();
         if (gigabytes && !memory_of_.empty())
-            record_.add(record_.phase("memory." + memory_of_, "B"), -1, -1, *gigabytes * 1073741824.0);
+            log_.record.add(log_.record.phase("memory." + memory_of_, "B"), -1, -1, *gigabytes * 1073741824.0);
         return gigabytes ? LineUse::used : LineUse::unknown;
     }
     if (cursor.word("CPU Virtual Memory")) return LineUse::skipped;
@@ -224,19 +215,13 @@ LineUse DeepSpeedLog::read_memory(LineCursor cursor) {
 }
 
 void DeepSpeedLog::close() {
-    if (run_.steps > 0) {
-        run_.system = "deepspeed";
-        run_.run_id = run_name(path_, ++runs_, run_);
-        if (untimed_ > 0)
-            run_.notes.push_back(fmt::format(
-                "{} of its {} steps have no time stamp, so no row of phase step: it is not forward + backward + step, "
-                "which leaves out the loss and the input",
-                untimed_, run_.steps));
-        if (cut_ > 3) run_.notes.push_back(fmt::format("{} timer lines in all are cut or not understood", cut_));
-        take_(std::move(run_), record_);
-    }
-    run_ = {};
-    record_.clear();
+    log_.run.system = "deepspeed";
+    if (untimed_ > 0)
+        log_.run.notes.push_back(fmt::format("{} of its {} steps have no time stamp, so no row of phase step: it is not forward + backward + step, "
+                                         "which leaves out the loss and the input",
+                                         untimed_, log_.run.steps));
+    if (cut_ > 3) log_.run.notes.push_back(fmt::format("{} timer lines in all are cut or not understood", cut_));
+    log_.close(log_.run.steps > 0);
     clocks_.clear();
     memory_of_.clear();
     cut_ = untimed_ = 0;
@@ -246,8 +231,7 @@ void DeepSpeedLog::close() {
 }  // namespace
 
 LineCounts import_deepspeed(const std::string& path, const TakeRun& take) {
-    DeepSpeedLog log(path, take);
-    return read_whole(path, log);
+    return read_whole(path, DeepSpeedLog(path, take));
 }
 
 }  // namespace stepcast

@@ -9,10 +9,9 @@
 #include <map>
 #include <set>
 
-#include "calibrate/logs/dialects.h"
+#include "calibrate/logs/log_lines.h"
 #include "calibrate/logs/run_summary.h"
 #include "calibrate/measurement_file.h"
-#include "calibrate/step_inputs.h"
 #include "model/errors.h"
 #include "model/files/whole_files.h"
 
@@ -47,68 +46,6 @@ std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs, con
     if (files.empty()) report.push_back("no run records its routing; no routing file written");
     return files;
 }
-
-}  // namespace
-
-std::string model_name(const LayerShape& shape) {
-    return fmt::format("moe_layer-{}x{}-{}-{}-top{}", shape.hidden, shape.ffn, shape.dtype, shape.tokens, shape.top_k);
-}
-
-std::optional<LayerShape> parse_model_name(std::string_view text) {
-    LayerShape shape;
-    char dtype[16] = "";
-    const std::string name(text);
-    const int found = std::sscanf(name.c_str(), "moe_layer-%dx%d-%15[^-]-%d-top%d", &shape.hidden, &shape.ffn, dtype, &shape.tokens, &shape.top_k);
-    shape.dtype = dtype;
-    const bool whole = found == 5 && std::min({shape.hidden, shape.ffn, shape.tokens, shape.top_k}) > 0 && model_name(shape) == name;
-    return whole ? std::optional(shape) : std::nullopt;
-}
-
-std::string run_name(const std::string& path, std::size_t number, const ImportedRun& run) {
-    std::string name = fmt::format("{}-{}", std::filesystem::path(path).stem().string(), number);
-    for (const std::string& part : {run.system, run.model})
-        if (!part.empty() && part.find('/') == std::string::npos) name += "-" + part;
-    return name;
-}
-
-Sample sample_like(const ImportedRun& run) {
-    Sample sample;
-    sample.run_id = run.run_id;
-    sample.system = run.system;
-    sample.model = run.model;
-    sample.experts = run.experts;
-    sample.ranks = run.ranks;
-    return sample;
-}
-
-ImportResult stream_log(const std::string& path, const ImportRequest& how, const TakeRun& take) {
-    ImportResult result{path, how.format, {}};
-    std::string pattern = how.pattern;
-    if (result.format == LogFormat::automatic)
-        result.format = pattern.empty() ? recognise(path, pattern) : LogFormat::custom;
-    if ((result.format == LogFormat::custom) == pattern.empty())
-        throw ConfigError(pattern.empty() ? "import: format custom needs --pattern FILE, which describes the lines"
-                                          : fmt::format("import: --pattern belongs to format custom, not {}",
-                                                        to_string(result.format)));
-    const StepInputs inputs(how.inputs);
-    const TakeRun complete = [&](ImportedRun&& run, SampleRecord& samples) {
-        if (!how.system.empty()) run.system = how.system;
-        if (!how.model.empty()) run.model = how.model;
-        inputs.add_to(samples);
-        take(std::move(run), samples);
-    };
-    switch (result.format) {
-        case LogFormat::moe_steps: result.lines = import_moe_steps(path, complete); break;
-        case LogFormat::moe_phases: result.lines = import_moe_phases(path, complete); break;
-        case LogFormat::opt_prime: result.lines = import_opt_prime(path, complete); break;
-        case LogFormat::deepspeed: result.lines = import_deepspeed(path, complete); break;
-        case LogFormat::custom: result.lines = import_custom(path, read_log_pattern(pattern), complete); break;
-        case LogFormat::automatic: throw std::logic_error("import: the format was not settled");
-    }
-    return result;
-}
-
-namespace {
 
 struct StepRange {
     int first = 0, last = std::numeric_limits<int>::max();
@@ -202,12 +139,6 @@ private:
     std::vector<std::string> report_;
 };
 
-int first_step(SampleRecord& samples) {
-    int first = samples.last_step();
-    samples.replay([&](const SampleRecord::Value& v) { first = v.step < 0 ? first : std::min(first, v.step); });
-    return first;
-}
-
 void Import::take(const std::string& path, ImportedRun&& run, SampleRecord& samples, std::vector<std::string>& notes) {
     for (const std::string& note : run.notes) notes.push_back(fmt::format("{}: {}", run.run_id, note));
     if (!ids_.insert(run.run_id).second)
@@ -216,7 +147,7 @@ void Import::take(const std::string& path, ImportedRun&& run, SampleRecord& samp
     const Sample like = sample_like(run);
     const std::string why = too_few_steps(run.run_id, samples.last_step());
     if (!why.empty()) notes.push_back(why);
-    const int first = first_step(samples), start = first_steady_step(samples.last_step() + 1);
+    const int first = samples.first_step(), start = first_steady_step(samples.last_step() + 1);
     // A run that was resumed warms up again.
     const int from = first > start ? first + first_steady_step(samples.last_step() + 1 - first) : start;
     std::set<int> steady;  // steps that the log tells of: with --log-interval 10 every tenth
@@ -240,6 +171,30 @@ void Import::take(const std::string& path, ImportedRun&& run, SampleRecord& samp
 }
 
 }  // namespace
+
+std::string model_name(const LayerShape& shape) {
+    return fmt::format("moe_layer-{}x{}-{}-{}-top{}", shape.hidden, shape.ffn, shape.dtype, shape.tokens, shape.top_k);
+}
+
+std::optional<LayerShape> parse_model_name(std::string_view text) {
+    LayerShape shape;
+    char dtype[16] = "";
+    const std::string name(text);
+    const int found = std::sscanf(name.c_str(), "moe_layer-%dx%d-%15[^-]-%d-top%d", &shape.hidden, &shape.ffn, dtype, &shape.tokens, &shape.top_k);
+    shape.dtype = dtype;
+    const bool whole = found == 5 && std::min({shape.hidden, shape.ffn, shape.tokens, shape.top_k}) > 0 && model_name(shape) == name;
+    return whole ? std::optional(shape) : std::nullopt;
+}
+
+Sample sample_like(const ImportedRun& run) {
+    Sample sample;
+    sample.run_id = run.run_id;
+    sample.system = run.system;
+    sample.model = run.model;
+    sample.experts = run.experts;
+    sample.ranks = run.ranks;
+    return sample;
+}
 
 std::vector<std::string> import_to_files(const ImportRequest& request) {
     if (request.logs.empty()) throw ConfigError("import: no log named; expected at least one file");

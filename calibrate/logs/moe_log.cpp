@@ -43,22 +43,6 @@ constexpr const char* headless =
 
 }  // namespace
 
-void count(LineCounts& lines, LineUse use) {
-    (use == LineUse::used ? lines.used : use == LineUse::skipped ? lines.skipped : lines.unknown) += 1;
-}
-
-MoeLog::MoeLog(std::string path, TakeRun take) : path_(std::move(path)), take_(std::move(take)) {}
-
-void MoeLog::refuse(long line, const std::string& what) const {
-    throw ConfigError(fmt::format("{}:{}: {}", path_, line, what));
-}
-
-void MoeLog::add(std::string_view phase, int rank, double seconds) { add(phase, rank, run_.steps, seconds); }
-
-void MoeLog::add(std::string_view phase, int rank, int step, double seconds) {
-    record_.add(phase, rank, step, seconds);
-}
-
 std::optional<LineUse> MoeLog::take(const LogLine& line, const std::string& system) {
     if (line.text.starts_with("STEP-")) {
         read_step(line);
@@ -80,7 +64,7 @@ void MoeLog::open_run(const LogLine& line) {
         refuse(line.number,
                fmt::format("a new run begins, but the run begun at line {} has no [Summary] line after its "
                            "{} steps; it is truncated: remove it from the log or import a whole log",
-                           run_.first_line, run_.steps));
+                           log_.run.first_line, log_.run.steps));
     }
     const auto need = [&](std::string_view key) {
         const std::optional<int> value = count_after(line.text, fmt::format("{} = ", key));
@@ -88,17 +72,17 @@ void MoeLog::open_run(const LogLine& line) {
             refuse(line.number, fmt::format("[Benchmark] line has no \"{} = N\" with N of at least 1", key));
         return *value;
     };
-    run_ = {};
-    run_.first_line = line.number;
-    run_.ranks = need("world_size");
-    run_.shape = {need("model_dim"), need("hidden_size"), need("samples"), need("topK"), dtype_of(line.text)};
-    if (run_.shape.dtype.empty()) refuse(line.number, "[Benchmark] line has no dtype among float16, bfloat16, float32");
+    log_.run = {};
+    log_.run.first_line = line.number;
+    log_.run.ranks = need("world_size");
+    log_.run.shape = {need("model_dim"), need("hidden_size"), need("samples"), need("topK"), dtype_of(line.text)};
+    if (log_.run.shape.dtype.empty()) refuse(line.number, "[Benchmark] line has no dtype among float16, bfloat16, float32");
     const int per_rank = need("num_local_experts");
-    if (per_rank > 1'000'000 || run_.ranks > 1'000'000 / per_rank) {
+    if (per_rank > 1'000'000 || log_.run.ranks > 1'000'000 / per_rank) {
         refuse(line.number,
-               fmt::format("{} ranks x {} experts is absurd; expected at most 1000000", run_.ranks, per_rank));
+               fmt::format("{} ranks x {} experts is absurd; expected at most 1000000", log_.run.ranks, per_rank));
     }
-    run_.experts = run_.ranks * per_rank;
+    log_.run.experts = log_.run.ranks * per_rank;
     open_ = true;
     whole_model_ = false;
 }
@@ -109,9 +93,9 @@ void MoeLog::read_step(const LogLine& line) {
     const std::optional<int> step = cursor.integer();
     if (!open_ && step != 0) refuse(line.number, headless);
     if (!open_) {  // whole models announce themselves by nothing but their first step
-        run_ = {};
-        run_.first_line = line.number;
-        run_.ranks = ranks_;
+        log_.run = {};
+        log_.run.first_line = line.number;
+        log_.run.ranks = ranks_;
         open_ = whole_model_ = true;
     }
     const auto milliseconds = [&](std::string_view key) {
@@ -125,15 +109,15 @@ void MoeLog::read_step(const LogLine& line) {
     };
     const double whole = milliseconds("step_time"), forward = milliseconds("foward_time"),
                  backward = milliseconds("backward_time");
-    if (!step || *step != run_.steps) {
+    if (!step || *step != log_.run.steps) {
         refuse(line.number,
                fmt::format("{}: expected STEP-{}; a step is missing or doubled in the run begun at line {}",
-                           quoted_piece(line.text.substr(0, line.text.find(':'))), run_.steps, run_.first_line));
+                           quoted_piece(line.text.substr(0, line.text.find(':'))), log_.run.steps, log_.run.first_line));
     }
     add("step", -1, whole);
     add("forward", -1, forward);
     add("backward", -1, backward);
-    ++run_.steps;
+    ++log_.run.steps;
 }
 
 void MoeLog::close_run(const LogLine& line, const std::string& known_system) {
@@ -142,45 +126,41 @@ void MoeLog::close_run(const LogLine& line, const std::string& known_system) {
     for (const char* key : {"step_time =", "forward =", "backward ="}) {
         if (!cursor.find(key) || !cursor.number()) {
             refuse(line.number, fmt::format("[Summary] line has no \"{} X\"; the run begun at line {} is cut off", key,
-                                            run_.first_line));
+                                            log_.run.first_line));
         }
         if (whole_model_) break;  // their summary states nothing else
     }
-    if (run_.steps == 0) refuse(line.number, fmt::format("the run begun at line {} has no STEP line", run_.first_line));
+    if (log_.run.steps == 0) refuse(line.number, fmt::format("the run begun at line {} has no STEP line", log_.run.first_line));
     const std::vector<std::string> words = words_before_summary(line.text);
     if (whole_model_)
         name_model_run(line, words);
     else
         name_layer_run(line, words.empty() ? "" : words.front(), known_system);
-    run_.last_line = line.number;
-    ++runs_;
-    take_(std::move(run_), record_);
-    run_ = {};
-    record_.clear();
+    log_.run.last_line = line.number;
+    log_.close(true);
     open_ = false;
 }
 
 void MoeLog::name_layer_run(const LogLine& line, const std::string& stated, const std::string& known_system) {
-    run_.system = stated.empty() ? known_system : stated;
-    if (run_.system.empty()) {
+    log_.run.system = stated.empty() ? known_system : stated;
+    if (log_.run.system.empty()) {
         refuse(line.number,
                fmt::format("nothing says which system the run begun at line {} is; expected its name before "
                            "[Summary], as in \"mix_moe 4 [Summary] ..\" (format moe-steps), or a "
                            "MixMOETransformerMLP in the module dump (format moe-phases)",
-                           run_.first_line));
+                           log_.run.first_line));
     }
-    run_.model = model_name(run_.shape);
-    run_.run_id = fmt::format("{}-{}-{}-{}", std::filesystem::path(path_).stem().string(), runs_ + 1, run_.system,
-                              run_.experts / run_.ranks);
+    log_.run.model = model_name(log_.run.shape);
+    log_.run.run_id = fmt::format("{}-{}-{}-{}", std::filesystem::path(log_.path).stem().string(), log_.closed + 1, log_.run.system,
+                              log_.run.experts / log_.run.ranks);
 }
 
 // "SYSTEM MODEL N": N is an option of the program, printed whether or not the model has experts, so it is not taken.
 void MoeLog::name_model_run(const LogLine& line, const std::vector<std::string>& words) {
-    if (words.size() != 3) refuse(run_.first_line, headless);
-    run_.system = words[0];
-    run_.model = words[1];
-    run_.run_id = run_name(path_, runs_ + 1, run_);
-    run_.notes.push_back(
+    if (words.size() != 3) refuse(log_.run.first_line, headless);
+    log_.run.system = words[0];
+    log_.run.model = words[1];
+    log_.run.notes.push_back(
         fmt::format("{}: the {} before [Summary] is not taken as experts: the program prints it for dense models too; "
                     "experts are the "
                     "experiment's",
@@ -188,15 +168,47 @@ void MoeLog::name_model_run(const LogLine& line, const std::vector<std::string>&
 }
 
 void MoeLog::finish(long lines) {
-    if (open_) {
-        throw ConfigError(
-            fmt::format("{}:{}: the run that begins here has no [Summary] line (the log ends after {} of its "
-                        "steps); it is truncated: remove it from the log or import a whole log",
-                        path_, run_.first_line, run_.steps));
+    if (open_)
+        refuse(log_.run.first_line, fmt::format("the run that begins here has no [Summary] line (the log ends after {} of its "
+                                            "steps); it is truncated: remove it from the log or import a whole log",
+                                            log_.run.steps));
+    if (log_.closed == 0) refuse(lines, "the log ends without a run; expected a \"[Benchmark] ..\" line");
+}
+
+namespace {
+
+// Dialect moe-steps: one printing rank, nothing but STEP lines between the start of a run and [Summary]. Runs of whole
+// models print their launch and their modules before.
+LineUse judge(const LogLine& line, MoeLog& log) {
+    LineCursor cursor(line.text);
+    if (cursor.at_end()) return LineUse::skipped;
+    if (cursor.word("cuda:") && cursor.integer() && cursor.at_end()) return LineUse::skipped;
+    if (cursor.word("world_size")) {
+        const std::optional<int> ranks = cursor.integer();
+        if (!ranks || *ranks < 1 || !cursor.at_end()) return LineUse::unknown;
+        log.see_ranks(*ranks);
+        return LineUse::used;
     }
-    if (runs_ == 0)
-        throw ConfigError(
-            fmt::format("{}:{}: the log ends without a run; expected a \"[Benchmark] ..\" line", path_, lines));
+    for (const char* launch : {"local_rank", "world_rank"})
+        if (cursor.word(launch)) return cursor.integer() && cursor.at_end() ? LineUse::skipped : LineUse::unknown;
+    if (line.text == "ddp" || line.text.ends_with(" init success")) return LineUse::skipped;
+    const bool module = cursor.word("(") || cursor.word(")") || cursor.word("DistributedDataParallel(");
+    return module && !log.run_open() ? LineUse::skipped : LineUse::unknown;
+}
+
+struct StepsLog {
+    MoeLog log;
+    LineUse take(const LogLine& line) {
+        const std::optional<LineUse> use = log.take(line, "");
+        return use ? *use : judge(line, log);
+    }
+    void finish(long lines) { log.finish(lines); }
+};
+
+}  // namespace
+
+LineCounts import_moe_steps(const std::string& path, const TakeRun& take) {
+    return read_whole(path, StepsLog{MoeLog(path, take)});
 }
 
 }  // namespace stepcast

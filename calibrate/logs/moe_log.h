@@ -13,7 +13,7 @@ namespace stepcast {
 // with its line.
 class MoeLog {
 public:
-    MoeLog(std::string path, TakeRun take);
+    MoeLog(const std::string& path, const TakeRun& take) : log_{path, take} {}
 
     // The lines both dialects share; nullopt for any other. `system` is what the dialect knows apart from the
     // [Summary] line ("" = nothing).
@@ -21,12 +21,11 @@ public:
     void finish(long lines);  // end of file after so many lines: refuses an open run and a log without one
 
     [[nodiscard]] bool run_open() const { return open_; }
-    [[nodiscard]] int current_step() const { return run_.steps; }  // whose lines are being read
-    ImportedRun& run() { return run_; }
+    ImportedRun& run() { return log_.run; }
     void see_ranks(int ranks) { ranks_ = ranks; }  // what programs of whole models print before their steps
-    void add(std::string_view phase, int rank, double seconds);  // of the current step
-    void add(std::string_view phase, int rank, int step, double seconds);
-    [[noreturn]] void refuse(long line, const std::string& what) const;
+    void add(std::string_view phase, int rank, double seconds) { add(phase, rank, log_.run.steps, seconds); }  // of the current step
+    void add(std::string_view phase, int rank, int step, double seconds) { log_.add(phase, rank, step, seconds); }
+    [[noreturn]] void refuse(long line, const std::string& what) const { log_.refuse(line, what); }
 
 private:
     void open_run(const LogLine& line);
@@ -35,11 +34,7 @@ private:
     void name_layer_run(const LogLine& line, const std::string& stated, const std::string& system);
     void name_model_run(const LogLine& line, const std::vector<std::string>& words);
 
-    std::string path_;
-    TakeRun take_;
-    ImportedRun run_;
-    SampleRecord record_;
-    std::size_t runs_ = 0;
+    OpenRun log_;
     int ranks_ = 0;
     bool open_ = false, whole_model_ = false;
 };

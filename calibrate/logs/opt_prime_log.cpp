@@ -73,7 +73,7 @@ constexpr std::size_t learned_after = 4000;  // events; then who owns which laye
 
 class OptPrimeLog {
 public:
-    OptPrimeLog(std::string path, const TakeRun& take) : path_(std::move(path)), take_(take) {}
+    OptPrimeLog(const std::string& path, const TakeRun& take) : log_{path, take} {}
     LineUse take(const LogLine& line);
     void finish(long lines);
 
@@ -94,10 +94,7 @@ private:
     void apply_batch(const Event& event);
     void close();
 
-    std::string path_;
-    const TakeRun& take_;
-    ImportedRun run_;
-    SampleRecord record_;
+    OpenRun log_;
     std::string kind_;
     double parameters_ = 0;
     std::vector<Event> waiting_;
@@ -107,7 +104,6 @@ private:
     int last_header_ = -1, last_rank_ = -1;  // rank of the newest header; highest rank seen
     int batch_step_ = -1;
     long events_ = 0, orphans_ = 0;
-    std::size_t runs_ = 0;
 };
 
 LineUse OptPrimeLog::take(const LogLine& line) {
@@ -174,7 +170,7 @@ LineUse OptPrimeLog::read_other(std::string_view text) {
     if (cursor.word("> World size:")) {
         if (events_ > 0) close();
         const auto ranks = cursor.integer();
-        if (ranks && *ranks > 0) run_.ranks = *ranks;
+        if (ranks && *ranks > 0) log_.run.ranks = *ranks;
         return ranks ? LineUse::used : LineUse::unknown;
     }
     if (cursor.word("> Total parameters in model:")) {
@@ -195,8 +191,8 @@ LineUse OptPrimeLog::read_other(std::string_view text) {
 }
 
 void OptPrimeLog::push(Event event) {
-    if (events_++ == 0) run_.first_line = event.line;
-    run_.last_line = event.line;
+    if (events_++ == 0) log_.run.first_line = event.line;
+    log_.run.last_line = event.line;
     if (event.kind == Event::Kind::header) last_header_ = event.rank;
     if (settled_) return apply(event);
     if (event.kind == Event::Kind::layer && last_header_ >= 0) owners_.vote({event.layer, event.ops}, last_header_);
@@ -227,9 +223,9 @@ void OptPrimeLog::apply(const Event& event) {
 void OptPrimeLog::check_complete(int rank) {
     const auto stage = stages_.find(rank);
     if (stage == stages_.end() || stage->second.layers == owners_.layers_of(rank)) return;
-    if (run_.notes.size() < 8)
-        run_.notes.push_back(fmt::format("{}:{}: rank {} tells {} of its {} layers in step {}; no sum of that step",
-                                         path_, run_.last_line, rank, stage->second.layers, owners_.layers_of(rank),
+    if (log_.run.notes.size() < 8)
+        log_.run.notes.push_back(fmt::format("{}:{}: rank {} tells {} of its {} layers in step {}; no sum of that step",
+                                         log_.path, log_.run.last_line, rank, stage->second.layers, owners_.layers_of(rank),
                                          stage->second.step));
 }
 
@@ -242,10 +238,10 @@ void OptPrimeLog::apply_layer(const Event& event) {
     }
     Stage& told = stage->second;
     const bool number = event.layer.find_first_not_of("0123456789") == std::string::npos;
-    record_.add((number ? "layer" : "") + event.layer + ".forward", *rank, told.step, event.seconds);
+    log_.add((number ? "layer" : "") + event.layer + ".forward", *rank, told.step, event.seconds);
     told.sum += event.seconds;
     if (++told.layers == owners_.layers_of(*rank))
-        record_.add("timed.forward", *rank, told.step, seconds_of_milliseconds(told.sum * 1e3));
+        log_.add("timed.forward", *rank, told.step, seconds_of_milliseconds(told.sum * 1e3));
 }
 
 // The last stage prints its layers when a step's forward is over and ms/batch after the step. A first line that is not
@@ -255,32 +251,26 @@ void OptPrimeLog::apply_batch(const Event& event) {
     if (batch_step_ < 0) {
         batch_step_ = last == stages_.end() ? event.step : last->second.step;
         if (batch_step_ > 1) {
-            run_.notes.push_back(fmt::format(
-                "{}:{}: the first ms/batch spans the steps up to {}, set-up included; it is no sample of one", path_,
+            log_.run.notes.push_back(fmt::format(
+                "{}:{}: the first ms/batch spans the steps up to {}, set-up included; it is no sample of one", log_.path,
                 event.line, batch_step_));
             return;
         }
     } else {
         ++batch_step_;
     }
-    record_.add("step", -1, batch_step_, event.seconds);
-    ++run_.steps;
+    log_.add("step", -1, batch_step_, event.seconds);
+    ++log_.run.steps;
 }
 
 void OptPrimeLog::close() {
     if (!settled_) settle();
-    if (events_ > 0) {
-        run_.system = "opt-prime";
-        run_.model = model_of(kind_, parameters_);
-        if (run_.ranks == 0) run_.ranks = last_rank_ + 1;
-        run_.run_id = run_name(path_, ++runs_, run_);
-        if (orphans_ > 0)
-            run_.notes.push_back(fmt::format("{} layer lines left out: nothing says whose they are", orphans_));
-        for (const auto& [rank, stage] : stages_) check_complete(rank);
-        take_(std::move(run_), record_);
-    }
-    run_ = {};
-    record_.clear();
+    log_.run.system = "opt-prime";
+    log_.run.model = model_of(kind_, parameters_);
+    if (log_.run.ranks == 0) log_.run.ranks = last_rank_ + 1;
+    if (orphans_ > 0) log_.run.notes.push_back(fmt::format("{} layer lines left out: nothing says whose they are", orphans_));
+    for (const auto& [rank, stage] : stages_) check_complete(rank);
+    log_.close(events_ > 0);
     waiting_.clear();
     owners_ = {};
     stages_.clear();
@@ -291,18 +281,13 @@ void OptPrimeLog::close() {
 
 void OptPrimeLog::finish(long lines) {
     close();
-    if (runs_ == 0)
-        throw ConfigError(fmt::format(
-            "{}:{}: the log ends without a step; expected \"[rank:R stage:S] .. forward time .. - step N\", "
-            "\"layer[L]: total=..\" and \"ms/batch\" lines",
-            path_, lines));
+    log_.require_one(lines, "\"[rank:R stage:S] .. forward time .. - step N\", \"layer[L]: total=..\" and \"ms/batch\" lines");
 }
 
 }  // namespace
 
 LineCounts import_opt_prime(const std::string& path, const TakeRun& take) {
-    OptPrimeLog log(path, take);
-    return read_whole(path, log);
+    return read_whole(path, OptPrimeLog(path, take));
 }
 
 }  // namespace stepcast

@@ -32,6 +32,7 @@ void SampleRecord::add(std::uint16_t phase, int rank, int step, double value) {
         throw ConfigError("import: rank " + std::to_string(rank) + " is above 32767; is the format the right one?");
     if (kept_.size() == most_kept) spill();
     last_step_ = std::max(last_step_, step);
+    if (step >= 0 && (first_step_ < 0 || step < first_step_)) first_step_ = step;
     kept_.push_back({value, step, static_cast<std::int16_t>(rank), phase});
 }
 
@@ -62,7 +63,7 @@ void SampleRecord::clear() {
     kept_.clear();
     file_.reset();
     spilled_ = 0;
-    last_step_ = -1;
+    first_step_ = last_step_ = -1;
 }
 
 }  // namespace stepcast

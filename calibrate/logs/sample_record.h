@@ -30,8 +30,8 @@ public:
     void add(std::string_view name, int rank, int step, double value) { add(phase(name), rank, step, value); }
 
     [[nodiscard]] const std::vector<Phase>& phases() const { return phases_; }
+    [[nodiscard]] int first_step() const { return first_step_; }  // -1 where there is none
     [[nodiscard]] int last_step() const { return last_step_; }
-    [[nodiscard]] bool empty() const { return kept_.empty() && spilled_ == 0; }
     // In the order added, as often as asked; a record that was replayed is not written on before clear().
     void replay(const std::function<void(const Value&)>& take);
     void clear();
@@ -46,7 +46,7 @@ private:
     std::vector<Value> kept_;
     std::unique_ptr<std::FILE, CloseFile> file_;
     std::size_t spilled_ = 0;
-    int last_step_ = -1;
+    int first_step_ = -1, last_step_ = -1;
 };
 
 }  // namespace stepcast

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "calibrate/few_shot_internal.h"
-#include "calibrate/step_model.h"
 #include "model/experiment.h"
 #include "model/machine/scatter.h"
 #include "tests/calibrate/step_rows.h"

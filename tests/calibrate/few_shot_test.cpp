@@ -10,7 +10,6 @@
 
 #include "calibrate/few_shot_internal.h"
 #include "calibrate/fit_parameter.h"
-#include "calibrate/step_model.h"
 #include "model/experiment.h"
 #include "tests/model/files.h"
 

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "calibrate/few_shot_internal.h"
-#include "calibrate/step_model.h"
 #include "model/experiment.h"
 #include "model/machine/calibration.h"
 #include "model/machine/scatter.h"
