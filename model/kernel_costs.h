@@ -43,7 +43,7 @@ struct NarrowGemm {
 // One implementation of flash attention: sim/costs/attention_law.h. The nameless one is what steps run.
 struct AttentionKernel {
     std::string name;
-    Seconds launch;               // of the call, with what it launches on top of the kernel itself; 0 = kernel.launch
+    Seconds launch{};             // of the call, with what it launches on top of the kernel itself; 0 = kernel.launch
     double efficiency = 0.5;      // of the datasheet peak, forward, without exponentials
     double ramp = 600;            // tokens of a sequence at which half of the rate is reached; where blocks are not counted
     double width = 0;             // width of a head whose products take as long as its exponentials
@@ -52,11 +52,11 @@ struct AttentionKernel {
                                   // how much of an idle last wave is lost
     double traffic = 0;           // times that queries and results cross the memory outside the kernel
     double cache = 0;             // times that keys and values do
-    Seconds token;                // in addition to the kernel, of each token: blocks that write it to a cache
+    Seconds token{};              // in addition to the kernel, of each token: blocks that write it to a cache
     int token_block = 0;          // elements of a token's keys that such a block holds: fewer take less; 0 = all take the same
     double odd = 1;               // rate where it has no tiles for the width of a head, relative to others
     double fp8_efficiency = 0.5;  // of the fp8 peak, the products; exponentials take as long as in 16 bits
-    Seconds fp8_launch;           // in addition: of the casts
+    Seconds fp8_launch{};         // in addition: of the casts
     double fp8_traffic = 1;  // times `traffic` and `cache`, where operands are cast and what is cast is written too
     int tile = 0;  // queries of a thread block; 0 = blocks are not counted
     bool slides = true;  // passes over keys that lie before a window; else it masks their scores
