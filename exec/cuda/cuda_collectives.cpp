@@ -7,7 +7,6 @@
 #include "exec/cuda/check_graph.h"
 #include "exec/cuda/cuda_rank.h"
 #include "exec/footprint.h"
-#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 

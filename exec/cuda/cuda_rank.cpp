@@ -4,7 +4,6 @@
 
 #include "exec/cuda/check.h"
 #include "exec/footprint.h"
-#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "model/graph/op_kinds.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/fitted_ranges.h"
 #include "sim/costs/link_uses.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 
-#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 namespace {
