@@ -9,7 +9,6 @@
 #include "exec/footprint.h"
 #include "exec/host_machine.h"
 #include "exec/host_ops.h"
-#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
-#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 

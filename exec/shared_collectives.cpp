@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "exec/footprint.h"
-#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 

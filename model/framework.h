@@ -15,11 +15,7 @@
 namespace stepcast {
 
 // training: the 16-bit type of training (fp32 where training is in fp32 or tf32).
-enum class GradientType : std::uint8_t { training, fp32, fp16, bf16 };
-constexpr auto names_of(GradientType) {
-    using enum GradientType;
-    return name_table<GradientType>("a gradient type", {{training, "training"}, {fp32, "fp32"}, {fp16, "fp16"}, {bf16, "bf16"}});
-}
+NAMED_ENUM(GradientType, "a gradient type", training, fp32, fp16, bf16);
 
 // What the framework's own code costs, in place of the cluster's host costs of the same names.
 struct FrameworkHost {

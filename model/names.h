@@ -1,10 +1,14 @@
-// Enumerations by the names that files and messages use. A table stands next to its enumeration:
-//   enum class Head : std::uint8_t { tokens, span };
-//   constexpr auto names_of(Head) { return name_table<Head>("a head", {{Head::tokens, "tokens"}, {Head::span, "span"}}); }
+// Enumerations by the names that files and messages use:
+//   NAMED_ENUM(Head, "a head", tokens, span);
+// is the enumeration with its enumerators as names; where files call some otherwise, a table stands next to it:
+//   enum class Fabric : std::uint8_t { nvswitch, nvlink_pairs };
+//   constexpr auto names_of(Fabric) { return name_table<Fabric>("a fabric", {{Fabric::nvswitch, "nvswitch"}, ..}); }
 // and to_string(), parse_name<Head>(), keys and their documentation follow from it.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <span>
 #include <stdexcept>
 #include <string_view>
@@ -29,6 +33,26 @@ template <class Enum, std::size_t count>
 constexpr NameTable<Enum, count> name_table(std::string_view what, const Named<Enum> (&rows)[count]) {
     return {what, std::to_array(rows)};
 }
+
+// The same of enumerators as they are written in the source: "tokens, span".
+template <class Enum, std::size_t count>
+constexpr NameTable<Enum, count> names_as_written(std::string_view what, std::string_view written, const Enum (&values)[count]) {
+    NameTable<Enum, count> table{what, {}};
+    for (std::size_t i = 0; i < count; ++i) {
+        table.rows[i] = {values[i], written.substr(0, written.find(','))};
+        written.remove_prefix(std::min(table.rows[i].name.size() + 2, written.size()));
+    }
+    return table;
+}
+#define NAMED_ENUM_AT(friendly, Enum, what, ...)                                                                       \
+    enum class Enum : std::uint8_t { __VA_ARGS__ };                                                                    \
+    friendly constexpr auto names_of(Enum) {                                                                           \
+        using enum Enum;                                                                                               \
+        return names_as_written<Enum>(what, #__VA_ARGS__, {__VA_ARGS__});                                              \
+    }                                                                                                                  \
+    static_assert(true)
+#define NAMED_ENUM(Enum, ...) NAMED_ENUM_AT(, Enum, __VA_ARGS__)
+#define NAMED_ENUM_IN(Enum, ...) NAMED_ENUM_AT(friend, Enum, __VA_ARGS__)  // in a struct
 
 // The same of a table whose rows hold more, in the order of the enumerators.
 template <class Enum, class Row, std::size_t count>

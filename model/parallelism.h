@@ -15,12 +15,7 @@ namespace stepcast {
 
 // alternate: of every layer the passes and every second matrix product; attention and what tensor parallelism sums are kept
 // (torchtitan's selective_ac_option = "op").
-enum class Recompute : std::uint8_t { none, selective, full, alternate };
-constexpr auto names_of(Recompute) {
-    using enum Recompute;
-    return name_table<Recompute>("a recompute mode", {{none, "none"}, {selective, "selective"}, {full, "full"},
-                                                      {alternate, "alternate"}});
-}
+NAMED_ENUM(Recompute, "a recompute mode", none, selective, full, alternate);
 
 // How attention sees the keys of the other context-parallel ranks: passed round a ring during the computation, or
 // gathered before it.
@@ -32,19 +27,12 @@ constexpr auto names_of(ContextExchange) {
 
 // Where stages are cut: between layers, or (as a tracing splitter does) after equal numbers of modules with a matrix product
 // or an activation, counting the embedding, eight a gated layer (q, k, v, o, gate, activation, up, down) and the logits.
-enum class StageCut : std::uint8_t { layers, modules };
-constexpr auto names_of(StageCut) {
-    return name_table<StageCut>("a cut of stages", {{StageCut::layers, "layers"}, {StageCut::modules, "modules"}});
-}
+NAMED_ENUM(StageCut, "a cut of stages", layers, modules);
 
 // How a rank's experts multiply. grouped: one kernel over all of them, casts and activation passes of their own. each: expert by
 // expert, each with kernels of its own (Transformer Engine's GroupedLinear). fused: one kernel with activation and casts in it
 // (its grouped MLP in MXFP8 and NVFP4, from 2.20 on), tokens sorted by expert while they are sent.
-enum class ExpertProducts : std::uint8_t { grouped, each, fused };
-constexpr auto names_of(ExpertProducts) {
-    using enum ExpertProducts;
-    return name_table<ExpertProducts>("a kind of expert products", {{grouped, "grouped"}, {each, "each"}, {fused, "fused"}});
-}
+NAMED_ENUM(ExpertProducts, "a kind of expert products", grouped, each, fused);
 
 // dp counts data-parallel replicas; experts are spread over ep ranks out of the dp x cp group (ep divides dp * cp).
 // Ranks = dp * tp * pp * cp.

@@ -4,7 +4,6 @@
 #include <random>
 
 #include "model/checks/checks.h"
-#include "model/graph_limits.h"
 #include "model/builders.h"
 #include "model/moe/layer.h"
 #include "model/transformer/counts.h"

@@ -9,42 +9,24 @@
 
 namespace stepcast {
 
-enum class Optimizer : std::uint8_t { none, sgd, adam, lamb };
-constexpr auto names_of(Optimizer) {
-    using enum Optimizer;
-    return name_table<Optimizer>("an optimizer", {{none, "none"}, {sgd, "sgd"}, {adam, "adam"}, {lamb, "lamb"}});
-}
+NAMED_ENUM(Optimizer, "an optimizer", none, sgd, adam, lamb);
 
-enum class Norm : std::uint8_t { layernorm, rmsnorm };
-constexpr auto names_of(Norm) { return name_table<Norm>("a norm", {{Norm::layernorm, "layernorm"}, {Norm::rmsnorm, "rmsnorm"}}); }
+NAMED_ENUM(Norm, "a norm", layernorm, rmsnorm);
 
 // plain: scores, softmax and dropout go through memory; flash: one kernel, scores stay on chip; flash2: the same of the
 // second generation (FlashAttention-2, written for A100; on newer devices below the vendor's kernels); triton: the same algorithm
 // as Triton compiled it in 2022 and 2023; mla: flash over keys and values that are projected from a low-rank latent (Mla).
-enum class AttentionKind : std::uint8_t { plain, flash, flash2, triton, mla };
-constexpr auto names_of(AttentionKind) {
-    using enum AttentionKind;
-    return name_table<AttentionKind>("an attention kind", {{plain, "plain"}, {flash, "flash"}, {flash2, "flash2"}, {triton, "triton"}, {mla, "mla"}});
-}
+NAMED_ENUM(AttentionKind, "an attention kind", plain, flash, flash2, triton, mla);
 
 // learned: a table of max_positions x hidden is added to the embedding. relative: Transformer-XL (arXiv 1901.02860): scores of
 // positions next to those of contents, projected in every layer; norms follow their blocks and none is at the end.
-enum class Positions : std::uint8_t { none, learned, rotary, relative };
-constexpr auto names_of(Positions) {
-    using enum Positions;
-    return name_table<Positions>("a position encoding", {{none, "none"}, {learned, "learned"}, {rotary, "rotary"}, {relative, "relative"}});
-}
+NAMED_ENUM(Positions, "a position encoding", none, learned, rotary, relative);
 
 // gelu: one kernel; gelu_steps: its tanh approximation written out, eight operations.
-enum class Activation : std::uint8_t { gelu, gelu_steps, relu };
-constexpr auto names_of(Activation) {
-    using enum Activation;
-    return name_table<Activation>("an activation", {{gelu, "gelu"}, {gelu_steps, "gelu_steps"}, {relu, "relu"}});
-}
+NAMED_ENUM(Activation, "an activation", gelu, gelu_steps, relu);
 
 // tokens: logits over the vocabulary; span: two scores a token, where an answer begins and ends.
-enum class Head : std::uint8_t { tokens, span };
-constexpr auto names_of(Head) { return name_table<Head>("a head", {{Head::tokens, "tokens"}, {Head::span, "span"}}); }
+NAMED_ENUM(Head, "a head", tokens, span);
 
 // Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): ranks of the latents and widths of a head.
 struct Mla {
@@ -105,7 +87,7 @@ struct Tower {
 // of the workload itself; `vision` reads patches, a pooler of `pool_queries` and one of a single query read what it makes,
 // each layer of `decoder` is a block over the text and one that attends to the pooled patches (CoCa, arXiv 2205.01917).
 struct Workload {
-    enum class Kind : std::uint8_t { moe_layer, mlp, transformer, coca };
+    NAMED_ENUM_IN(Kind, "a workload kind", moe_layer, mlp, transformer, coca);
     KEY(std::string, name, {}, "name in reports");
     KEY(Kind, kind, Kind::moe_layer, "how the shapes are read");
     KEY(int, layers, 1, "layers", 1, 10000);
@@ -162,10 +144,5 @@ struct Workload {
     KEY(Moe, moe, {}, "");
     friend bool operator==(const Workload&, const Workload&) = default;
 };
-constexpr auto names_of(Workload::Kind) {
-    using enum Workload::Kind;
-    return name_table<Workload::Kind>(
-        "a workload kind", {{moe_layer, "moe_layer"}, {mlp, "mlp"}, {transformer, "transformer"}, {coca, "coca"}});
-}
 
 }  // namespace stepcast

@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "model/files/whole_files.h"
-#include "model/graph/op_kinds.h"
 #include "model/names.h"
 
 namespace stepcast {

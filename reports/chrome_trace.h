@@ -7,7 +7,6 @@
 
 #include "model/answers/forecast.h"
 #include "model/answers/traced_step.h"
-#include "model/graph/step_labels.h"
 #include "model/graph/trace.h"
 #include "model/records/measurement.h"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "model/experiment.h"
-#include "model/graph/step_labels.h"
 #include "model/graph/trace.h"
 #include "model/routing.h"
 #include "model/step.h"

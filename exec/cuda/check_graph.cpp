@@ -6,7 +6,6 @@
 
 #include "exec/footprint.h"
 #include "model/errors.h"
-#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 

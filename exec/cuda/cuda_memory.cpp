@@ -7,7 +7,7 @@
 
 #include "exec/cuda/check.h"
 #include "model/errors.h"
-#include "model/graph/op_kinds.h"
+#include "model/graph/op.h"
 
 namespace stepcast {
 

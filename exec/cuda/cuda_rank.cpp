@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "exec/cuda/check.h"
-#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 

@@ -11,11 +11,7 @@
 namespace stepcast {
 
 // The highest level of the network that a collective crosses: links of one node, one leaf switch, the spine.
-enum class LinkLevel : std::uint8_t { none, node, leaf, spine };
-constexpr auto names_of(LinkLevel) {
-    using enum LinkLevel;
-    return name_table<LinkLevel>("a level of the network", {{none, "none"}, {node, "node"}, {leaf, "leaf"}, {spine, "spine"}});
-}
+NAMED_ENUM(LinkLevel, "a level of the network", none, node, leaf, spine);
 
 // Time on the critical path of one kind of work. `kind` is an op's kind_name(), or "issue" for hosts issuing kernels.
 struct PathShare {
@@ -50,7 +46,7 @@ struct Elasticity {
 
 // A parameter that is not known exactly, and by how much the step moves with one standard deviation of it.
 struct Uncertainty {
-    enum class Source : std::uint8_t { fitted, prior, assumed };
+    NAMED_ENUM_IN(Source, "a source", fitted, prior, assumed);
     std::string key, value;
     Source source = Source::fitted;
     double relative_error = 0;  // one standard deviation of its logarithm
@@ -58,10 +54,6 @@ struct Uncertainty {
     double share = 0;  // of the variance of the step from all parameters
     friend bool operator==(const Uncertainty&, const Uncertainty&) = default;
 };
-constexpr auto names_of(Uncertainty::Source) {
-    using enum Uncertainty::Source;
-    return name_table<Uncertainty::Source>("a source", {{fitted, "fitted"}, {prior, "prior"}, {assumed, "assumed"}});
-}
 
 struct Explanation {
     Seconds step;                 // of the first draw without noise

@@ -14,11 +14,7 @@
 namespace stepcast {
 
 // What is made small: the step, the time or the price of a token, or the peak memory.
-enum class Objective : std::uint8_t { step, tokens, cost, memory };
-constexpr auto names_of(Objective) {
-    using enum Objective;
-    return name_table<Objective>("an objective", {{step, "step"}, {tokens, "tokens"}, {cost, "cost"}, {memory, "memory"}});
-}
+NAMED_ENUM(Objective, "an objective", step, tokens, cost, memory);
 
 using Settings = std::vector<std::pair<std::string, std::string>>;  // varied key, value
 

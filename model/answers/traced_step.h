@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "model/graph/op.h"
-#include "model/graph/step_labels.h"
 #include "model/graph/trace.h"
 
 namespace stepcast {

@@ -4,7 +4,6 @@
 
 #include "model/block/linear.h"
 #include "model/block/operators.h"
-#include "model/graph/op_kinds.h"
 #include "model/transformer/layer.h"
 
 namespace stepcast {

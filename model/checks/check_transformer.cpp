@@ -92,8 +92,7 @@ void check_cut(const Workload& w, const Parallelism& p) {
             to_string(p.schedule), p.vp);
     if (p.head_apart && (p.cut == StageCut::layers || p.pp == 1))
         refuse(
-            "parallelism.head_apart: true, but stages are cut by {}, {} of them; expected parallelism.cut = modules "
-            "and "
+            "parallelism.head_apart: true, but stages are cut by {}, {} of them; expected parallelism.cut = modules and "
             "pp > 1 (by layers: a last 0 in stage_layers)",
             to_string(p.cut), p.pp);
     if (p.cut == StageCut::layers) return;
@@ -152,8 +151,7 @@ void check_moe_system(const Workload& w, const Parallelism& p) {
     const auto system = to_string(p.moe_system);
     if (p.tp * p.pp * p.cp != 1 || p.ep != p.dp)
         refuse(
-            "parallelism.moe_system: {} spreads its experts over all data-parallel ranks; expected tp, pp and cp of 1 "
-            "and "
+            "parallelism.moe_system: {} spreads its experts over all data-parallel ranks; expected tp, pp and cp of 1 and "
             "ep = dp = {}",
             system, p.dp);
     if (p.zero == 3 || p.recompute != Recompute::none)
@@ -192,8 +190,7 @@ void check_operations(const Workload& w, const Parallelism& p) {
         refuse("parallelism.unfused: true, which is not modelled with tp = {} and cp = {}; expected 1", p.tp, p.cp);
     if (p.unfused && (w.gated || w.attention != AttentionKind::plain || w.positions == Positions::rotary))
         refuse(
-            "parallelism.unfused: true, which is modelled for plain attention without rotary positions and a "
-            "feed-forward "
+            "parallelism.unfused: true, which is modelled for plain attention without rotary positions and a feed-forward "
             "block without gate");
 }
 

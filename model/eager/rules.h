@@ -6,7 +6,6 @@
 
 #include "model/block/blocks.h"
 #include "model/eager/script.h"
-#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 

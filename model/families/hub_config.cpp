@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <iterator>
 #include <utility>
@@ -12,6 +11,7 @@
 
 #include "model/families/families.h"
 #include "model/families/hub_families.h"
+#include "model/files/plain_text.h"
 #include "model/files/whole_files.h"
 
 namespace stepcast {
@@ -21,16 +21,15 @@ namespace {
 std::string type_of_architecture(const Json& json, const HubRules& rules) {
     if (!json.contains("architectures") || !json["architectures"].is_array() || json["architectures"].empty())
         return "";
-    std::string spoken;
-    if (const auto& first = json["architectures"][0]; first.is_string())
-        for (const char c : first.get<std::string>()) {
-            if (std::isupper(static_cast<unsigned char>(c)) && !spoken.empty() && spoken.back() != '_') spoken += '_';
-            spoken += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-        }
+    const auto& first = json["architectures"][0];
+    const std::string spoken = first.is_string() ? lower_case(first.get<std::string>()) : "";
     std::string longest;
     for (const HubType& type : rules.types)
-        for (const std::string& name : type.names)
-            if (spoken.starts_with(name + "_for_") && name.size() > longest.size()) longest = name;
+        for (const std::string& name : type.names) {
+            std::string plain = name;
+            std::erase(plain, '_');
+            if (spoken.starts_with(plain + "for") && name.size() > longest.size()) longest = name;
+        }
     return longest;
 }
 
@@ -172,7 +171,7 @@ HubConfig read_hub_config(const std::string& path) {
     w.dtype = dtype_in(json, config);
     if (w.dtype == Dtype::fp32) config.said.notes.emplace_back("dtype float32 is how the weights are stored; the forecast trains in it: --set dtype=bf16 for mixed precision");
     const auto folder = std::filesystem::path(path).parent_path().filename().string();
-    w.name = folder.empty() ? name : folder;
+    w.name = !folder.empty() ? folder : name == any_type ? "llama" : name;
     HubConfig result = config.said;
     result.notes.insert(result.notes.begin(), notes.begin(), notes.end());
     result.workload = w;

@@ -1,10 +1,7 @@
 #include "model/graph/op.h"
 
 #include <algorithm>
-
 #include <cmath>
-
-#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 namespace {
@@ -22,6 +19,13 @@ Bytes off_diagonal(const AllToAll& op) {
     return sum;
 }
 
+// An op that is added is known by one of the two before anybody asks.
+template <class... Ops>
+constexpr bool is_one_kind(std::variant<Ops...>*) {
+    return ((LocalOp<Ops> != ExchangeOp<Ops>) && ...);
+}
+static_assert(is_one_kind(static_cast<Op*>(nullptr)));
+
 double product(long a, long b, long c) {
     return static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
 }
@@ -29,15 +33,11 @@ double product(long a, long b, long c) {
 }  // namespace
 
 std::string_view kind_name(const Op& op) {
-    return std::visit(
-        Overloaded{[](const Gemm&) { return "gemm"; }, [](const GroupedGemm&) { return "grouped_gemm"; },
-                   [](const FusedGemm&) { return "fused_gemm"; }, [](const Attention&) { return "attention"; },
-                   [](const MemoryPass&) { return "memory_pass"; }, [](const AllReduce&) { return "all_reduce"; },
-                   [](const AllGather&) { return "all_gather"; }, [](const ReduceScatter&) { return "reduce_scatter"; },
-                   [](const AllToAll&) { return "all_to_all"; }, [](const Broadcast&) { return "broadcast"; },
-                   [](const Reduce&) { return "reduce"; }, [](const SendRecv&) { return "send_recv"; },
-                   [](const Barrier&) { return "barrier"; }, [](const HostWork&) { return "host_work"; }},
-        op);
+    // In the order of the variant.
+    constexpr std::string_view names[] = {"gemm",           "grouped_gemm", "fused_gemm", "attention", "memory_pass", "all_reduce", "all_gather",
+                                          "reduce_scatter", "all_to_all",   "broadcast",  "reduce",    "send_recv",   "barrier",    "host_work"};
+    static_assert(std::size(names) == std::variant_size_v<Op>);
+    return names[op.index()];
 }
 
 // Query i of Q sees min(i + 1 + K - Q, window) of K keys: all of them as long as the window is not full.
@@ -52,23 +52,16 @@ double seen_share(const Attention& op) {
 }
 
 bool is_compute(const Op& op) {
-    return std::visit(
-        Overloaded{[](const ComputeOp auto&) { return true; }, [](const ExchangeOp auto&) { return false; },
-                   [](const MemoryPass&) { return false; }, [](const HostWork&) { return false; }},
-        op);
+    return std::visit([]<class T>(const T&) { return ComputeOp<T>; }, op);
 }
-
 bool is_collective(const Op& op) {
-    return std::visit(
-        Overloaded{[](const ExchangeOp auto&) { return true; }, [](const LocalOp auto&) { return false; }}, op);
+    return std::visit([]<class T>(const T&) { return ExchangeOp<T>; }, op);
 }
-
 std::optional<Dtype> dtype_of(const Op& op) {
-    using Found = std::optional<Dtype>;
-    return std::visit(Overloaded{[](const ComputeOp auto& compute) { return Found(compute.dtype); },
-                                 [](const MemoryPass&) { return Found(); }, [](const HostWork&) { return Found(); },
-                                 [](const ExchangeOp auto&) { return Found(); }},
-                      op);
+    return std::visit([]<class T>(const T& of) -> std::optional<Dtype> {
+        if constexpr (ComputeOp<T>) return of.dtype;
+        else return std::nullopt;
+    }, op);
 }
 
 Flops flops_of(const Op& op) {
@@ -95,9 +88,7 @@ Flops flops_of(const Op& op) {
 
 Bytes bytes_moved(const Op& op) {
     return std::visit(
-        Overloaded{[](const AllReduce& c) { return c.bytes; }, [](const AllGather& c) { return c.bytes; },
-                   [](const ReduceScatter& c) { return c.bytes; }, [](const Broadcast& c) { return c.bytes; },
-                   [](const Reduce& c) { return c.bytes; }, [](const SendRecv& c) { return c.bytes; },
+        Overloaded{[](const OneOf<AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, SendRecv> auto& c) { return c.bytes; },
                    [](const AllToAll& c) { return off_diagonal(c); }, [](const Barrier&) { return Bytes(0); },
                    [](const LocalOp auto&) { return Bytes(0); }},
         op);

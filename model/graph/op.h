@@ -1,8 +1,10 @@
-// What a task does, as sizes only: no time, no device. A closed variant, visited without catch-alls (op_kinds.h): an op
-// that is added here does not compile until every place that must know it does.
+// What a task does, as sizes only: no time, no device. A closed variant, visited without catch-alls: an op that
+// is added here does not compile until every place that must know it does.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -171,9 +173,21 @@ constexpr auto names_of(HostWork::Kind) {
 using Op = std::variant<Gemm, GroupedGemm, FusedGemm, Attention, MemoryPass, AllReduce, AllGather, ReduceScatter,
                         AllToAll, Broadcast, Reduce, SendRecv, Barrier, HostWork>;
 
+// What visitors of an op may treat alike. They name one of these instead of catching all, so that an op that is added to the
+// variant fits no visitor until somebody has said there what it is.
+template <typename T, typename... Of>
+concept OneOf = (std::same_as<T, Of> || ...);
+template <typename T>
+concept ComputeOp = OneOf<T, Gemm, GroupedGemm, FusedGemm, Attention>;
+template <typename T>  // needs every participant
+concept ExchangeOp = OneOf<T, AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Reduce, SendRecv, Barrier>;
+template <typename T>  // needs no other rank
+concept LocalOp = ComputeOp<T> || OneOf<T, MemoryPass, HostWork>;
+
 std::string_view kind_name(const Op& op);  // "gemm", "grouped_gemm", "all_to_all", ..: as in files and tables
 bool is_collective(const Op& op);          // needs every participant: AllReduce .. Barrier, SendRecv included
 bool is_compute(const Op& op);             // Gemm, GroupedGemm, FusedGemm, Attention
+std::optional<Dtype> dtype_of(const Op& op);  // of a compute op's operands; none for what only moves bytes or waits
 // Of the pairs of query and key, those that a causal mask and a window leave.
 double seen_share(const Attention& op);
 Flops flops_of(const Op& op);              // what its matrix products execute; 0 for the rest

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/graph_limits.h"
 
 namespace stepcast {
 
@@ -38,18 +37,15 @@ GroupId TaskGraph::add_group(const Group& group) {
 namespace {
 
 bool has_repeated(std::span<const Place> places) {
-    const auto index = [](const Place& place) { return place.index; };
     constexpr std::size_t few = 8;
     if (places.size() <= few) {
-        for (std::size_t i = 1; i < places.size(); ++i)
-            if (std::find(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(i), places[i]) !=
-                places.begin() + static_cast<std::ptrdiff_t>(i))
-                return true;
+        for (auto place = places.begin(); place != places.end(); ++place)
+            if (std::find(places.begin(), place, *place) != place) return true;
         return false;
     }
     std::vector<Place> sorted(places.begin(), places.end());
-    std::ranges::sort(sorted, {}, index);
-    return std::ranges::adjacent_find(sorted, {}, index) != sorted.end();
+    std::ranges::sort(sorted, {}, &Place::index);
+    return std::ranges::adjacent_find(sorted) != sorted.end();
 }
 
 [[noreturn]] void refuse(std::size_t task, const std::string& what) {

@@ -32,20 +32,12 @@ inline constexpr TaskId no_task = ~TaskId{0};
 using TasksByRank = std::vector<TaskId>;  // one for each rank that is written; no_task where there is none
 
 // `collective` carries what a layer waits for (tensor, context and expert parallel), `data` gradients and parameters.
-enum class Lane : std::uint8_t { compute, collective, data, send_up, receive_up, send_down, receive_down, host };
+NAMED_ENUM(Lane, "a lane", compute, collective, data, send_up, receive_up, send_down, receive_down, host);
 inline constexpr int lane_count = 8;
-constexpr auto names_of(Lane) {
-    using enum Lane;
-    return name_table<Lane>("a lane", {{compute, "compute"}, {collective, "collective"}, {data, "data"}, {send_up, "send_up"}, {receive_up, "receive_up"}, {send_down, "send_down"}, {receive_down, "receive_down"}, {host, "host"}});
-}
 
 // `between` forward and backward, and part of neither: a loss outside the model's own forward, the next batch.
-enum class Phase : std::uint8_t { forward, between, backward, gradient_sync, optimizer };
+NAMED_ENUM(Phase, "a phase", forward, between, backward, gradient_sync, optimizer);
 inline constexpr int phase_count = 5;
-constexpr auto names_of(Phase) {
-    using enum Phase;
-    return name_table<Phase>("a phase", {{forward, "forward"}, {between, "between"}, {backward, "backward"}, {gradient_sync, "gradient_sync"}, {optimizer, "optimizer"}});
-}
 
 // A lane of a rank, packed: index = rank * lane_count + lane.
 struct Place {
@@ -56,6 +48,10 @@ struct Place {
     [[nodiscard]] Lane lane() const { return static_cast<Lane>(static_cast<int>(index) % lane_count); }
     friend bool operator==(const Place&, const Place&) = default;
 };
+
+// How large a step may become. A task takes some 200 bytes, so that the largest step needs 10 GB.
+inline constexpr std::size_t most_tasks = 50'000'000;
+inline constexpr std::size_t most_graph_entries = 1'000'000'000;  // places and dependencies of all tasks
 
 using OpId = std::uint32_t;
 using NameId = std::uint32_t;

@@ -18,15 +18,24 @@ struct Span {
 };
 
 struct Trace {
-    enum class Origin : std::uint8_t { simulated, executed, imported };
+    NAMED_ENUM_IN(Origin, "an origin", simulated, executed, imported);
     Origin origin = Origin::simulated;
     std::vector<Span> spans;  // by task id, then in the order of the task's places
     friend bool operator==(const Trace&, const Trace&) = default;
 };
-constexpr auto names_of(Trace::Origin) {
-    using enum Trace::Origin;
-    return name_table<Trace::Origin>("an origin", {{simulated, "simulated"}, {executed, "executed"}, {imported, "imported"}});
-}
+
+// What a step's tasks belong to, for pictures of it. By task id, from 0; -1: of none. Empty where the workload is no transformer.
+struct StepLabels {
+    std::vector<int> micro_batch, layer;
+    friend bool operator==(const StepLabels&, const StepLabels&) = default;
+};
+// What a rank has allocated from `time` on: one point of its counter track.
+struct MemoryPoint {
+    int rank = 0;
+    Seconds time;
+    Bytes in_use;
+    friend bool operator==(const MemoryPoint&, const MemoryPoint&) = default;
+};
 
 Seconds step_end(const Trace& trace);  // latest finish; 0 for an empty trace
 

@@ -33,24 +33,6 @@ std::pair<double, double> line_through(const std::vector<std::pair<double, doubl
     return {y - slope * x, slope};
 }
 
-// What `size` of a GPU does to `share` of its kernels: from the mean of the near machines along the slope over all of them.
-template <class Size, class Share>
-double ratio_by(Size size, Share share, const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to) {
-    double mean = 0, logs = 0, squares = 0, products = 0, of_near = 0;
-    for (const Cluster& c : all) {
-        mean += size(c.gpu) / static_cast<double>(all.size());
-        logs += std::log(share(c)) / static_cast<double>(all.size());
-    }
-    for (const Cluster& c : all) {
-        const double from_mean = size(c.gpu) - mean;
-        squares += from_mean * from_mean;
-        products += from_mean * (std::log(share(c)) - logs);
-    }
-    for (const Cluster& c : near) of_near += size(c.gpu) / static_cast<double>(near.size());
-    if (near.empty() || all.size() < 3 || squares == 0 || !states_sms(to)) return 1;
-    return std::exp(products / squares * (size(to) - of_near));
-}
-
 // Efficiencies are those of heads of 128, exponentials of 16 bits included.
 void take_exponentials(AttentionKernel& kernel, double times) {
     constexpr double usual_width = 128;
@@ -136,8 +118,13 @@ double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Clust
 }
 
 double traffic_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to) {
-    return ratio_by([](const Gpu& gpu) { return std::log(bandwidth_of_sm(gpu)); },
-                    [](const Cluster& c) { return c.kernel.gemm_traffic_efficiency; }, all, near, to);
+    if (near.empty() || all.size() < 3 || !states_sms(to)) return 1;
+    const auto size = [](const Gpu& gpu) { return std::log(bandwidth_of_sm(gpu)); };
+    std::vector<std::pair<double, double>> points;  // logarithms of an SM's bandwidth and of the share
+    for (const Cluster& c : all) points.emplace_back(size(c.gpu), std::log(c.kernel.gemm_traffic_efficiency));
+    double of_near = 0;
+    for (const Cluster& c : near) of_near += size(c.gpu) / static_cast<double>(near.size());
+    return std::exp(line_through(points).second * (size(to) - of_near));
 }
 
 }  // namespace stepcast

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "model/block/blocks.h"
-#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 namespace {

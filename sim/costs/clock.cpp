@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/graph/op_kinds.h"
 
 namespace stepcast {
 namespace {

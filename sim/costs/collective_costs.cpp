@@ -5,7 +5,6 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "model/graph/op_kinds.h"
 #include "sim/costs/measured_tables.h"
 #include "sim/costs/dispatch_law.h"
 #include "sim/network/ring_path.h"

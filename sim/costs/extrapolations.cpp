@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "model/graph/op_kinds.h"
+#include "model/graph/op.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/costs.h"
 

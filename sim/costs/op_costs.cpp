@@ -3,7 +3,6 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "model/graph/op_kinds.h"
 #include "sim/costs/attention_law.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/costs.h"

@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 
-#include "model/graph/op_kinds.h"
 #include "model/machine/calibration.h"
 #include "sim/explain/critical_path.h"
 

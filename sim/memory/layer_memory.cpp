@@ -16,7 +16,6 @@
 #include <numeric>
 
 #include "model/block/blocks.h"
-#include "model/graph/op_kinds.h"
 #include "model/moe/layer.h"
 #include "model/transformer/counts.h"
 

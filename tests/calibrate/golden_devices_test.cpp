@@ -4,7 +4,7 @@
 
 #include "calibrate/gpu_fit.h"
 #include "calibrate/host_sweep.h"
-#include "model/graph/op_kinds.h"
+#include "model/graph/op.h"
 #include "sim/costs/costs.h"
 #include "sim/engine/simulate.h"
 #include "tests/calibrate/made_up_machine.h"

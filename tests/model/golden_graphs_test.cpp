@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "model/graph/op_kinds.h"
+#include "model/graph/op.h"
 #include "model/step.h"
 #include "tests/golden_text.h"
 

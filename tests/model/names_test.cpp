@@ -37,6 +37,18 @@ TEST_CASE("every name reads back to its enumerator") {
         CHECK(parse_name<RoutingSpec::Kind>(to_string(k)) == k);
 }
 
+TEST_CASE("enumerators that files call as the source does have each their own word") {
+    CHECK(to_string(Optimizer::none) == "none");
+    CHECK(to_string(Optimizer::sgd) == "sgd");
+    CHECK(to_string(Optimizer::lamb) == "lamb");
+    CHECK(to_string(Activation::gelu_steps) == "gelu_steps");
+    CHECK(to_string(Workload::Kind::moe_layer) == "moe_layer");  // of an enumeration in a struct
+    CHECK(to_string(Workload::Kind::coca) == "coca");
+    CHECK(name_list<Norm>.size() == 2);
+    CHECK(complaint([] { parse_name<Norm>("layernorm, rmsnorm"); }) ==
+          "\"layernorm, rmsnorm\" is not a norm; expected layernorm or rmsnorm");
+}
+
 TEST_CASE("an unknown name lists the valid ones") {
     CHECK(complaint([] { parse_name<Dtype>("fp61"); }) ==
           "\"fp61\" is not a dtype; expected fp32, tf32, fp16, bf16, fp8 or fp4, did you mean \"fp16\"?");

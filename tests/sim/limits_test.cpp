@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/graph_limits.h"
+#include "model/graph/task_graph.h"
 #include "model/keys/keys.h"
 #include "model/step.h"
 #include "sim/campaign.h"

@@ -1,6 +1,8 @@
 // Each rule of model/families/hub_families.cpp: what of a file goes where. Sizes are distinct.
 #include <catch2/catch.hpp>
 
+#include <filesystem>
+
 #include "model/experiment.h"
 #include "model/families/hub_config.h"
 #include "tests/model/files.h"
@@ -222,4 +224,28 @@ TEST_CASE("what stands above the text part holds where that is silent") {
     CHECK(parts(R"("torch_dtype": "float32", )", "").dtype == Dtype::fp32);
     CHECK(parts(R"("dtype": "float16", )", "").dtype == Dtype::fp16);
     CHECK(parts(R"("torch_dtype": "float32", )", R"("dtype": "float16", )").dtype == Dtype::fp16);
+}
+
+// Layers are stated under the second of their names, or the first; heads are the type's own; four times 64 is an inner width that no key gives.
+TEST_CASE("a home of one's own may say how a type is read; what is no key and no rule is refused") {
+    const auto read = [](const std::string& more, const std::string& fields = "") {
+        const TestFolder folder;
+        std::filesystem::create_directories(folder.path() + "/model/presets");
+        folder.write("model/presets/hub.toml", "[need.own]\nlayers = [\"depth\", \"num_hidden_layers\"]\n[may.own]\nhidden = [\"hidden_size\"]\n"
+                                               "[[type]]\nnames = [\"own\"]\nset = [\"gated=false\", \"heads=8\"]\nkeys = [\"own\"]\n" + more);
+        const TestHome home(folder.path());
+        return of_type("own", fields).workload;
+    };
+    const Workload own = read("");
+    CHECK(own.layers == 12);
+    CHECK(own.hidden == 64);
+    CHECK(own.heads == 8);
+    CHECK(own.ffn == 256);
+    CHECK_FALSE(own.gated);
+    CHECK(own.norm == Norm::rmsnorm);  // of llama's architecture, as no family names the type
+    CHECK(read("", R"("depth": 3)").layers == 3);
+    CHECK_THAT(complaint([&] { read("rules = [\"guess\"]\n"); }), Contains("hub.toml: type.rules: \"guess\" is no rule"));
+    CHECK_THAT(complaint([&] { read("[may.own.wrong]\nlayerz = [\"a\"]\n"); }), Contains("no key of a workload in a group"));
+    CHECK_THAT(complaint([&] { read("[unready]\na = \"b\"\n"); }), Contains("unknown key; expected need, may, unread or type"));
+    CHECK_THAT(complaint([&] { read("[unread]\nnum_attention_heads = \"a head\"\n"); }), Contains("num_attention_heads: found 4; a head is not modelled"));
 }

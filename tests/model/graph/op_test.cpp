@@ -3,7 +3,6 @@
 #include <set>
 
 #include "model/graph/op.h"
-#include "model/graph/op_kinds.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;
