@@ -79,9 +79,8 @@ std::string campaign_table(const Campaign& c) {
     return fmt::format("training on {} tokens, {} steps\n", spoken_count(c.tokens), count_text(c.steps)) +
            line("time", days_text(c)) +
            line("money", priced ? fmt::format("{}: {} x {}", money_text(c), c.ranks, price_text(c)) : price_text(c)) +
-           line("energy", c.energy[1] > Joules(0)
-                              ? fmt::format("at most {}: {}", energy_text(c), c.offer.power_source)
-                              : "power not known: name it in --market") +
+           line("energy", c.energy[1] > Joules(0) ? fmt::format("at most {}: {}", energy_text(c), c.offer.power_source)
+                                                  : "power not known: name it in --market") +
            line("useful of all time", goodput_text(c.goodput));
 }
 

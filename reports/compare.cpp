@@ -168,7 +168,6 @@ struct Job {
     std::vector<Mapping> mappings;
 };
 
-
 bool same_job(const Case& a, const Case& b) {
     const Experiment &x = a.experiment, &y = b.experiment;
     return a.source == b.source && x.workload == y.workload && x.cluster.gpu.name == y.cluster.gpu.name &&

@@ -17,10 +17,9 @@ using Json = nlohmann::ordered_json;
 // JSON has no infinity: what is not finite is null.
 inline Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-template <int S, int B, int F>
-Json number(Quantity<S, B, F> value) {
-    return number(value.si());
-}
+template <class Value>
+requires requires(Value value) { value.si(); }
+Json number(Value value) { return number(value.si()); }
 
 template <class Value>
 Json optional_number(const std::optional<Value>& value) {

@@ -85,9 +85,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 }
 
 // The same picture has the same names, whoever writes it when.
-std::string name_of(std::string_view svg) {
-    return fmt::format("p{:08x}-", fnv1a(svg) & 0xffffffffU);
-}
+std::string name_of(std::string_view svg) { return fmt::format("p{:08x}-", fnv1a(svg) & 0xffffffffU); }
 
 // What reports/plot_frame.cpp and the plots draw their frames in, as gnuplot writes it.
 struct Grey {

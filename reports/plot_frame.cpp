@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-
 namespace stepcast {
 
 double legend_edge(const std::vector<std::string>& legend) {

@@ -57,8 +57,7 @@ std::string few_ticks(double least, double most) {
     }
     std::string text;
     for (const double tick : ticks)
-        text += fmt::format("{}'{}' {:.6g}", text.empty() ? "" : ",",
-                            short_figure(tick), tick);
+        text += fmt::format("{}'{}' {:.6g}", text.empty() ? "" : ",", short_figure(tick), tick);
     return text;
 }
 

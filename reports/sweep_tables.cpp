@@ -43,9 +43,7 @@ std::string behind_text(const SweepRow& row) {
 }
 
 // By figures where they are figures: "8" before "16".
-Cell setting_cell(const std::string& value) {
-    return {value, as_number<double>(value)};
-}
+Cell setting_cell(const std::string& value) { return {value, as_number<double>(value)}; }
 
 // Keys of one value in every row are told once, beneath.
 void tell_once(Table& table, std::size_t keys) {
@@ -224,12 +222,11 @@ std::string top_csv(const SweepAnswer& r) {
         "behind_p10,behind_p90,distinguishable\n";
     for (const SweepRow& row : r.best) {
         for (const auto& [key, value] : row.settings) text += csv_field(value) + ",";
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", row.step.si(), row.forecast.step.p10.si(),
-                            row.forecast.step.p90.si(), row.lower.si(), row.tokens_per_second,
-                            row.forecast.model_flops_utilization, row.peak.si(), row.cost_per_token, row.ranks,
-                            row.behind ? fmt::format("{},{},{}", row.behind->p10, row.behind->p90,
-                                                     row.behind->distinguishable)
-                                       : ",,");
+        text += fmt::format(
+            "{},{},{},{},{},{},{},{},{},{}\n", row.step.si(), row.forecast.step.p10.si(), row.forecast.step.p90.si(),
+            row.lower.si(), row.tokens_per_second, row.forecast.model_flops_utilization, row.peak.si(),
+            row.cost_per_token, row.ranks,
+            row.behind ? fmt::format("{},{},{}", row.behind->p10, row.behind->p90, row.behind->distinguishable) : ",,");
     }
     return text;
 }

@@ -1,4 +1,4 @@
-#include "translate/megatron_source.h"
+#include "translate/readers.h"
 
 #include <fmt/format.h>
 

@@ -26,15 +26,12 @@ std::vector<std::string> variants_in(const Document& d) {
 // One row of perf_matrix (GPU, GPUs, precision) in place of the table, under longer names: its common values, then those of the
 // precision.
 void take_rows(Document& d, const std::vector<std::string>& parts) {
-    static const std::map<std::string, std::string> longer{{"mbs", "micro_batch_size"},
-                                                           {"gbs", "global_batch_size"},
-                                                           {"tp", "tensor_model_parallel_size"},
-                                                           {"pp", "pipeline_model_parallel_size"},
-                                                           {"cp", "context_parallel_size"},
-                                                           {"vp", "virtual_pipeline_model_parallel_size"},
-                                                           {"ep", "expert_model_parallel_size"},
-                                                           {"etp", "expert_tensor_parallel_size"},
-                                                           {"fsdp", "use_megatron_fsdp"}};
+    static const std::map<std::string, std::string> longer{
+        {"mbs", "micro_batch_size"},          {"gbs", "global_batch_size"},
+        {"tp", "tensor_model_parallel_size"}, {"pp", "pipeline_model_parallel_size"},
+        {"cp", "context_parallel_size"},      {"vp", "virtual_pipeline_model_parallel_size"},
+        {"ep", "expert_model_parallel_size"}, {"etp", "expert_tensor_parallel_size"},
+        {"fsdp", "use_megatron_fsdp"}};
     const auto row = "perf_matrix." + parts[0] + ".num_gpus_" + parts[1] + ".";
     std::vector<NamedValue> chosen;
     for (const auto& value : d.values)

@@ -139,7 +139,8 @@ private:
         std::optional<bool> holds;
         std::string joined_by;
         for (; at < commands.size() && first_word(commands, at) != "then"; ++at) {
-            if (!active_ || commands[at].words.empty()) continue;
+            const std::string first = first_word(commands, at);
+            if (!active_ || first.empty() || first == "{" || first == "}") continue;
             const bool either = joined_by == "||";
             const auto told = status(commands[at].words);
             holds = either || joined_by == "&&" ? decided(holds, either, told) : told;

@@ -140,8 +140,7 @@ void read_split(Document& d, Translation& t, long filling) {
     read_batch(d, t, pp, told ? replicate * shards : filling);
     const long split = t.ranks_of_split(), ep = t.count("parallelism.ep", 1);
     if (!told)
-        t.open.push_back(fmt::format("how many GPUs: a multiple of {}; say it with --gpus",
-                                     std::max(split, pp * ep)));
+        t.open.push_back(fmt::format("how many GPUs: a multiple of {}; say it with --gpus", std::max(split, pp * ep)));
     else
         t.open.push_back(fmt::format("{} GPUs by its degrees", split * t.count("parallelism.dp", 1)));
 }

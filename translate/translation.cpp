@@ -113,8 +113,7 @@ std::string experiment_text(const Translation& t) {
     std::string text = fmt::format("# {}: {}, translated\n", one_line(t.path), t.format);
     for (const auto& lines : {t.problems, t.open})
         for (const std::string& line : lines) text += "# " + one_line(line) + "\n";
-    if (!t.framework.empty())
-        text += fmt::format("\n[framework]\npreset = {}\n", quoted(t.framework));
+    if (!t.framework.empty()) text += fmt::format("\n[framework]\npreset = {}\n", quoted(t.framework));
     for (const char* table : {"workload", "parallelism", "cluster", "routing", "run"}) {
         std::string lines;
         const std::string prefix = std::string(table) + ".";
