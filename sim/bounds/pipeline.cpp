@@ -49,111 +49,88 @@ void add(std::vector<T>& all, T more) {
     all.push_back(std::move(more));
 }
 
-class Finder {
-public:
-    Finder(const PipelineKey& key, const Workload& workload)
-        : key_(key), w_(workload), p_(parallelism_of(key)), stages_(chunks_by_stage(workload, p_)),
-          orders_(schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches)) {}
+std::vector<MemoryMoment> moments_of(const Order& order, const std::vector<int>& kind_of, std::size_t kinds) {
+    std::vector<MemoryMoment> moments;
+    MemoryMoment now{std::vector<int>(2 * kinds), -1};
+    for (const Slot& slot : order) {
+        const int kind = kind_of[at(slot.chunk)], half = kind + static_cast<int>(kinds);
+        if (slot.pass == Pass::forward)
+            ++now.held[at(kind)];
+        else
+            --now.held[at(slot.pass == Pass::weight_backward ? half : kind)];
+        now.backward = slot.pass == Pass::forward ? -1 : slot.pass == Pass::backward ? kind : half;
+        add(moments, now);
+        if (slot.pass == Pass::input_backward) ++now.held[at(half)];
+    }
+    return moments;
+}
 
-    void find_memory(Pipeline& pipeline) {
-        std::map<std::string, int> kinds;
-        std::vector<std::vector<int>> kind_of(stages_.size());
-        for (std::size_t s = 0; s < stages_.size(); ++s) {
-            int layers = 0;
-            // Under dualpipe the layers of a stage are counted direction by direction, as chunks are.
-            for (const Chunk& chunk : stages_[s]) {
-                const auto [known, fresh] = kinds.try_emplace(signature(w_, chunk, layers, key_.recompute_layers),
-                                                              static_cast<int>(kinds.size()));
-                if (fresh) pipeline.kinds.push_back({chunk, layers});
-                kind_of[s].push_back(known->second);
-                layers += chunk.last - chunk.first;
-            }
+using StageChunkLists = std::vector<std::vector<Chunk>>;  // by stage
+
+void find_memory(Pipeline& pipeline, const PipelineKey& key, const Workload& w, const StageChunkLists& stages,
+                 const std::vector<Order>& orders) {
+    std::map<std::string, int> kinds;
+    std::vector<std::vector<int>> kind_of(stages.size());
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+        int layers = 0;
+        // Under dualpipe the layers of a stage are counted direction by direction, as chunks are.
+        for (const Chunk& chunk : stages[s]) {
+            const auto [known, fresh] =
+                kinds.try_emplace(signature(w, chunk, layers, key.recompute_layers), static_cast<int>(kinds.size()));
+            if (fresh) pipeline.kinds.push_back({chunk, layers});
+            kind_of[s].push_back(known->second);
+            layers += chunk.last - chunk.first;
         }
-        for (std::size_t s = 0; s < stages_.size(); ++s)
-            add(pipeline.memory, {units_of(w_, stages_[s]), moments_of(orders_[s], kind_of[s], kinds.size())});
     }
+    for (std::size_t s = 0; s < stages.size(); ++s)
+        add(pipeline.memory, {units_of(w, stages[s]), moments_of(orders[s], kind_of[s], kinds.size())});
+}
 
-    void find_chunks(Pipeline& pipeline) {
-        const std::vector<Chunk> copy = chunks_of(w_, p_, 0);
-        pipeline.model = units_of(w_, copy);
-        pipeline.shortest_chunk = w_.layers;
-        for (const Chunk& chunk : copy) pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
+// By stage: slots of weight gradients at the end of its order.
+std::vector<int> trailing_weights(const std::vector<Order>& orders) {
+    std::vector<int> counts;
+    for (const Order& order : orders) {
+        const auto other = std::ranges::find_if(
+            order.rbegin(), order.rend(), [](Pass pass) { return pass != Pass::weight_backward; }, &Slot::pass);
+        counts.push_back(static_cast<int>(other - order.rbegin()));
     }
+    return counts;
+}
 
-    // Where orders end with weight gradients, the stages that end with the most of them are a group of their own: they
-    // are done before the others.
-    void find_groups(Pipeline& pipeline, const Directions& directions) {
-        std::vector<std::vector<int>> members;
-        std::vector<UnitCounts> units;
-        for (const auto& stage : stages_) units.push_back(units_of(w_, stage));
-        const std::vector<int> last_weights = trailing_weights();
-        const auto alike = [&](std::size_t s, std::size_t other) {
-            const auto ends = [&](std::size_t of) { return std::span(units[of]).subspan(at(UnitKind::embedding)); };
-            return std::ranges::equal(ends(s), ends(other));
-        };
-        const auto has_most = [&](std::size_t s) {
-            for (std::size_t other = 0; other < stages_.size(); ++other)
-                if (alike(s, other) && last_weights[other] > last_weights[s]) return false;
-            return true;
-        };
-        for (std::size_t s = 0; s < stages_.size(); ++s) {
-            const auto same = [&](const std::vector<int>& group) {
-                return alike(s, at(group.front())) && has_most(s) == has_most(at(group.front()));
-            };
-            const auto g = static_cast<std::size_t>(std::ranges::find_if(members, same) - members.begin());
-            if (g == members.size()) {
-                members.emplace_back();
-                pipeline.groups.push_back({static_cast<int>(s), units[s], units[s], {}, {}, last_weights[s]});
-            }
-            members[g].push_back(static_cast<int>(s));
+// Where orders end with weight gradients, the stages that end with the most of them are a group of their own: they
+// are done before the others.
+void find_groups(Pipeline& pipeline, const PipelineKey& key, const Workload& w, const StageChunkLists& stages,
+                 const std::vector<int>& last_weights, const Directions& directions) {
+    std::map<UnitCounts, int> most_weights;  // by the ends of a stage
+    std::vector<UnitCounts> units, ends;
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+        ends.push_back(units.emplace_back(units_of(w, stages[s])));
+        ends[s][0] = ends[s][1] = 0;
+        int& most = most_weights[ends[s]];
+        most = std::max(most, last_weights[s]);
+    }
+    std::map<std::pair<UnitCounts, bool>, std::size_t> known;  // by ends, and whether no such stage has more of them
+    std::vector<std::vector<int>> members;
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+        const auto [found, fresh] = known.try_emplace({ends[s], last_weights[s] == most_weights[ends[s]]}, members.size());
+        if (fresh) {
+            members.emplace_back();
+            pipeline.groups.push_back({static_cast<int>(s), units[s], units[s], {}, {}, last_weights[s]});
+        }
+        members[found->second].push_back(static_cast<int>(s));
+        StageGroup& group = pipeline.groups[found->second];
+        group.last_weights = std::min(group.last_weights, last_weights[s]);
+        for (std::size_t k = 0; k < unit_kinds; ++k) group.fewest[k] = std::min(group.fewest[k], units[s][k]);
+        const auto weight = [](const UnitCounts& u) { return std::pair(all_layers(u), u[1]); };
+        if (weight(units[s]) > weight(group.most)) group.most = units[s];
+    }
+    const auto paths = longest_paths(key, w, members, directions.times);
+    for (std::size_t d = 0; d < paths.size(); ++d)
+        for (std::size_t g = 0; g < members.size(); ++g) {
             StageGroup& group = pipeline.groups[g];
-            group.last_weights = std::min(group.last_weights, last_weights[s]);
-            for (std::size_t k = 0; k < unit_kinds; ++k) group.fewest[k] = std::min(group.fewest[k], units[s][k]);
-            const auto weight = [](const UnitCounts& u) { return std::pair(all_layers(u), u[1]); };
-            if (weight(units[s]) > weight(group.most)) group.most = units[s];
+            add(d < directions.sharded ? group.paths : group.sharded_paths, paths[d][g]);
         }
-        const auto found = longest_paths(key_, w_, members, directions.times);
-        for (std::size_t d = 0; d < found.size(); ++d)
-            for (std::size_t g = 0; g < members.size(); ++g) {
-                StageGroup& group = pipeline.groups[g];
-                add(d < directions.sharded ? group.paths : group.sharded_paths, found[d][g]);
-            }
-    }
-
-private:
-    [[nodiscard]] std::vector<int> trailing_weights() const {
-        std::vector<int> counts;
-        for (const Order& order : orders_) {
-            const auto other = std::ranges::find_if(
-                order.rbegin(), order.rend(), [](Pass pass) { return pass != Pass::weight_backward; }, &Slot::pass);
-            counts.push_back(static_cast<int>(other - order.rbegin()));
-        }
-        return counts;
-    }
-
-    [[nodiscard]] std::vector<MemoryMoment> moments_of(const Order& order, const std::vector<int>& kind_of,
-                                                       std::size_t kinds) const {
-        std::vector<MemoryMoment> moments;
-        MemoryMoment now{std::vector<int>(2 * kinds), -1};
-        for (const Slot& slot : order) {
-            const int kind = kind_of[at(slot.chunk)], half = kind + static_cast<int>(kinds);
-            if (slot.pass == Pass::forward)
-                ++now.held[at(kind)];
-            else
-                --now.held[at(slot.pass == Pass::weight_backward ? half : kind)];
-            now.backward = slot.pass == Pass::forward ? -1 : slot.pass == Pass::backward ? kind : half;
-            add(moments, now);
-            if (slot.pass == Pass::input_backward) ++now.held[at(half)];
-        }
-        return moments;
-    }
-
-    const PipelineKey& key_;
-    const Workload& w_;
-    Parallelism p_;
-    std::vector<std::vector<Chunk>> stages_;
-    std::vector<Order> orders_;
-};
+}
 
 }  // namespace
 
@@ -185,11 +162,16 @@ Parallelism parallelism_of(const PipelineKey& key) {
 }
 
 Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, const Directions& directions) {
+    const Parallelism p = parallelism_of(key);
+    const std::vector<Chunk> copy = chunks_of(workload, p, 0);
     Pipeline pipeline;
-    Finder finder(key, workload);
-    finder.find_chunks(pipeline);
-    finder.find_memory(pipeline);
-    finder.find_groups(pipeline, directions);
+    pipeline.model = units_of(workload, copy);
+    pipeline.shortest_chunk = workload.layers;
+    for (const Chunk& chunk : copy) pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
+    const StageChunkLists stages = chunks_by_stage(workload, p);
+    const std::vector<Order> orders = schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches);
+    find_memory(pipeline, key, workload, stages, orders);
+    find_groups(pipeline, key, workload, stages, trailing_weights(orders), directions);
     return pipeline;
 }
 

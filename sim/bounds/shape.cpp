@@ -26,42 +26,34 @@ Seconds OpPrices::collective(const Op& op, const Group& group) {
 
 namespace {
 
-// What a plan takes on one rank.
-struct PlanTimes {
-    double lower = 0, estimate = 0, host = 0, computing = 0;
-    double alone = 0;           // of lower: kernels that overlap no collective of the plan
-    double lead = 0, rest = 0;  // before the first collective, after the last
-};
-
 class PlanPricer {
 public:
     PlanPricer(const TaskGraph& ops, OpPrices& prices) : ops_(ops), prices_(prices) {}
 
-    // For the expert-parallel rank `rank`.
-    PlanTimes times(const Plan& plan, Phase phase, int rank) {
-        if (plan.tasks.empty()) return {};
+    // Of the expert-parallel rank `rank`, as this unit of the shape. Returns what its host takes to issue it.
+    double price(const Plan& plan, Phase phase, int rank, std::size_t unit, BoundShape& s) {
+        if (plan.tasks.empty()) return 0;
         const bool blocking = prices_.cluster().launch_blocking;
         const bool waits =
             std::ranges::any_of(plan.tasks, [](const PlannedTask& t) { return t.lane == Lane::host && !t.starts; });
-        PlanTimes times;
         const Run once = stamped(plan, phase, rank, 1);
         const Costs device = without_hosts(once);
         const LeastTimes least = least_times(once.graph, device, prices_.cluster().interference.compute_slowdown);
-        times.lower = least.all;
-        times.alone = least.alone;
-        for (TaskId t = 0; t < once.graph.size(); ++t)
-            times.host += (once.costs.issue[t] + (once.graph.on_host(t) ? once.costs.duration[t] : Seconds(0))).si();
+        s.lower[unit] = least.all;
+        s.alone[unit] = least.alone;
         if (blocking || waits) {
             const double one = end_of(once.graph, once.costs);
             const Run twice = stamped(plan, phase, rank, 2);
-            times.estimate = std::max(times.lower, end_of(twice.graph, twice.costs) - one);
+            s.estimate[unit] = std::max(least.all, end_of(twice.graph, twice.costs) - one);
         }
         const double alone = end_of(once.graph, device);
-        if (!blocking && !waits) times.estimate = alone;
-        times.computing = computing(once.graph);
-        std::tie(times.lead, times.rest) = outside_collectives(once.graph);
-        if (blocking) times.host = 0;
-        return times;
+        if (!blocking && !waits) s.estimate[unit] = alone;
+        s.computing[unit] = computing(once.graph);
+        std::tie(s.lead[unit], s.rest[unit]) = outside_collectives(once.graph);
+        double host = 0;
+        for (TaskId t = 0; t < once.graph.size() && !blocking; ++t)
+            host += (once.costs.issue[t] + (once.graph.on_host(t) ? once.costs.duration[t] : Seconds(0))).si();
+        return host;
     }
 
 private:
@@ -131,22 +123,17 @@ private:
 
 // Of a kind of unit on an expert-parallel rank.
 void fill(BoundShape& s, PlanPricer& pricer, UnitKind kind, const PassPlans& plans, int rank = 0) {
-    const auto set = [&](std::size_t unit, std::size_t host, const Plan& plan, Phase phase) {
-        const PlanTimes times = pricer.times(plan, phase, rank);
-        s.lower[unit] = times.lower;
-        s.estimate[unit] = times.estimate;
-        s.computing[unit] = times.computing;
-        s.alone[unit] = times.alone;
-        s.lead[unit] = times.lead;
-        s.rest[unit] = times.rest;
-        if (kind <= UnitKind::experts) s.lower[host] = s.estimate[host] = times.host;
-    };
+    const bool layer = kind <= UnitKind::experts;
     const std::array<const Plan*, 4> passes{&plans.forward, &plans.backward, &plans.input_backward, &plans.weight_backward};
     for (std::size_t i = 0; i < 4; ++i) {
         const auto pass = static_cast<Pass>(i);
-        set(feature::unit(kind, pass), feature::host(kind, pass), *passes[i], i == 0 ? Phase::forward : Phase::backward);
+        const Phase phase = i == 0 ? Phase::forward : Phase::backward;
+        const double host = pricer.price(*passes[i], phase, rank, feature::unit(kind, pass), s);
+        if (layer) s.lower[feature::host(kind, pass)] = s.estimate[feature::host(kind, pass)] = host;
     }
-    if (kind <= UnitKind::experts) set(feature::again(kind), feature::host_again(kind), plans.recompute, Phase::backward);
+    if (!layer) return;
+    const std::size_t again = feature::host_again(kind);
+    s.lower[again] = s.estimate[again] = pricer.price(plans.recompute, Phase::backward, rank, feature::again(kind), s);
 }
 
 // Of the ranks of an expert-parallel group: the busiest one's work bounds the step from below; each pass is estimated by

@@ -120,22 +120,18 @@ struct Pricer {
         }
         return best;
     }
+    // One pass of n - 1 rounds, or the measured curve.
+    [[nodiscard]] Seconds one_pass(const Curve& measured, Bytes bytes, double traffic, double copy) const {
+        return measured.empty() ? fastest_protocol(ring(bytes, 1, traffic, copy)) : interpolate(measured, bytes);
+    }
     Seconds operator()(const AllGather& op) const {
-        if (!link.all_gather.empty()) return interpolate(link.all_gather, op.bytes);
-        return fastest_protocol(ring(op.bytes, 1, (n - 1) / n, intra.gather_copy));
+        return one_pass(link.all_gather, op.bytes, (n - 1) / n, intra.gather_copy);
     }
     Seconds operator()(const ReduceScatter& op) const {
-        if (!link.reduce_scatter.empty()) return interpolate(link.reduce_scatter, op.bytes);
-        return fastest_protocol(ring(op.bytes, 1, (n - 1) / n, intra.reduce_copy));
+        return one_pass(link.reduce_scatter, op.bytes, (n - 1) / n, intra.reduce_copy);
     }
-    Seconds operator()(const Broadcast& op) const {
-        if (!link.broadcast.empty()) return interpolate(link.broadcast, op.bytes);
-        return fastest_protocol(ring(op.bytes, 1, 1, 0));
-    }
-    Seconds operator()(const Reduce& op) const {
-        if (!link.reduce.empty()) return interpolate(link.reduce, op.bytes);
-        return fastest_protocol(ring(op.bytes, 1, 1, 0));
-    }
+    Seconds operator()(const Broadcast& op) const { return one_pass(link.broadcast, op.bytes, 1, 0); }
+    Seconds operator()(const Reduce& op) const { return one_pass(link.reduce, op.bytes, 1, 0); }
 
     // Of dispatch kernels, where the cluster has a rate for them.
     [[nodiscard]] static double dispatch_share(const Link& l, bool by_kernels) {

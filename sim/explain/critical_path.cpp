@@ -6,72 +6,39 @@
 #include "model/rank_groups.h"
 
 namespace stepcast {
-namespace {
-
-// Follows places and hosts through the tasks by the rules of the engines.
-class Follower {
-public:
-    Follower(const TaskGraph& graph, const Costs& costs, const Timeline& timeline)
-        : graph_(graph),
-          costs_(costs),
-          timeline_(timeline),
-          with_hosts_(needs_hosts(graph, costs)),
-          last_on_(static_cast<std::size_t>(graph.place_count()), no_task),
-          hosts_(static_cast<std::size_t>(graph.rank_count())),
-          issued_last_(static_cast<std::size_t>(graph.rank_count()), no_task) {}
-
-    Binding next(TaskId t) {
-        Binding binding;
-        Seconds latest;
-        const auto later = [&](Seconds time, Binding candidate) {
-            if (time <= latest) return;
-            latest = time;
-            binding = candidate;
-        };
-        for (const TaskId earlier : graph_.predecessors(t))
-            later(timeline_.finish[earlier], {Binding::Kind::predecessor, earlier, 0});
-        for (const Place& place : graph_.places(t))
-            if (const TaskId before = last_on_[place.index]; before != no_task && place.lane() != Lane::host)
-                later(timeline_.finish[before], {Binding::Kind::lane, before, 0});
-        if (with_hosts_)
-            for (const Place& place : graph_.places(t))
-                later(host(place) + (graph_.on_host(t) ? Seconds(0) : costs_.issue[t]),
-                      {Binding::Kind::host, 0, place.rank()});
-        move_on(t);
-        return binding;
-    }
-
-private:
-    Seconds& host(Place place) { return hosts_[static_cast<std::size_t>(place.rank())]; }
-
-    void move_on(TaskId t) {
-        for (const Place& place : graph_.places(t)) {
-            last_on_[place.index] = t;
-            if (!with_hosts_ || std::exchange(issued_last_[static_cast<std::size_t>(place.rank())], t) == t) continue;
-            const bool waits = graph_.on_host(t) || graph_.launch_blocking();
-            host(place) = waits ? timeline_.finish[t] : host(place) + costs_.issue[t];
-        }
-    }
-
-    const TaskGraph& graph_;
-    const Costs& costs_;
-    const Timeline& timeline_;
-    bool with_hosts_;
-    std::vector<TaskId> last_on_;      // per place
-    std::vector<Seconds> hosts_;       // per rank: until when its host is busy
-    std::vector<TaskId> issued_last_;  // per rank
-};
-
-}  // namespace
-
 bool occupies(const TaskGraph& graph, TaskId t, int rank) {
     return std::ranges::any_of(graph.places(t), [&](const Place& place) { return place.rank() == rank; });
 }
 
+// Follows places and hosts through the tasks by the rules of the engines.
 std::vector<Binding> bindings(const TaskGraph& graph, const Costs& costs, const Timeline& timeline) {
-    Follower follower(graph, costs, timeline);
+    const bool with_hosts = needs_hosts(graph, costs);
+    const auto ranks = static_cast<std::size_t>(graph.rank_count());
+    std::vector<TaskId> last_on(static_cast<std::size_t>(graph.place_count()), no_task), issued_last(ranks, no_task);
+    std::vector<Seconds> hosts(ranks);  // until when the host of a rank is busy
+    const auto rank_of = [](Place place) { return static_cast<std::size_t>(place.rank()); };
     std::vector<Binding> found;
-    for (TaskId t = 0; t < graph.size(); ++t) found.push_back(follower.next(t));
+    for (TaskId t = 0; t < graph.size(); ++t) {
+        Binding& binding = found.emplace_back();
+        Seconds latest;
+        const auto wait = [&](Seconds time, Binding candidate) {
+            if (time > latest) latest = time, binding = candidate;
+        };
+        const bool on_host = graph.on_host(t);
+        for (const TaskId earlier : graph.predecessors(t)) wait(timeline.finish[earlier], {Binding::Kind::predecessor, earlier, 0});
+        for (const Place& place : graph.places(t))
+            if (const TaskId before = last_on[place.index]; before != no_task && place.lane() != Lane::host)
+                wait(timeline.finish[before], {Binding::Kind::lane, before, 0});
+        if (with_hosts)
+            for (const Place& place : graph.places(t))
+                wait(hosts[rank_of(place)] + (on_host ? Seconds(0) : costs.issue[t]), {Binding::Kind::host, 0, place.rank()});
+        for (const Place& place : graph.places(t)) {
+            last_on[place.index] = t;
+            if (!with_hosts || std::exchange(issued_last[rank_of(place)], t) == t) continue;
+            Seconds& host = hosts[rank_of(place)];
+            host = on_host || graph.launch_blocking() ? timeline.finish[t] : host + costs.issue[t];
+        }
+    }
     return found;
 }
 

@@ -23,6 +23,7 @@ struct Run {
     int node = 0;
     std::vector<int> locals;
     [[nodiscard]] int size() const { return static_cast<int>(locals.size()); }
+    [[nodiscard]] int at(int i) const { return locals[static_cast<std::size_t>(i)]; }
 };
 using Runs = std::vector<Run>;  // by node
 
@@ -103,14 +104,10 @@ void for_ring(const Runs& runs, const LinkLoads& focus, const Call& call) {
         const int m = run.size();
         if (focus.holds(run.node) && m > 1)
             for (int i = 0; i < m; ++i)
-                both({run.node, run.locals[static_cast<std::size_t>(i)], run.node,
-                      run.locals[static_cast<std::size_t>((i + 1) % m)]},
-                     one_node ? 1.0 : (m - 1.0) / m);
+                both({run.node, run.at(i), run.node, run.at((i + 1) % m)}, one_node ? 1.0 : (m - 1.0) / m);
         if (one_node || (!focus.holds(run.node) && !focus.holds(next.node))) continue;
         for (int c = 0; c < channels; ++c)
-            both({run.node, run.locals[static_cast<std::size_t>(c * m / channels)], next.node,
-                  next.locals[static_cast<std::size_t>(c * next.size() / channels)]},
-                 1.0 / channels);
+            both({run.node, run.at(c * m / channels), next.node, next.at(c * next.size() / channels)}, 1.0 / channels);
     }
 }
 

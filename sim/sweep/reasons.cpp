@@ -6,11 +6,6 @@
 namespace stepcast {
 namespace {
 
-// A number as it is written, or a range of two.
-struct Number {
-    std::string low, high;
-};
-
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
 // As numbers, for numbers without sign or fraction.
@@ -18,18 +13,17 @@ bool below(const std::string& a, const std::string& b) { return a.size() != b.si
 
 // The digits that a text begins with, which it loses.
 std::string take_digits(std::string_view& text) {
-    const auto end = std::ranges::find_if_not(text, is_digit) - text.begin();
-    const std::string digits(text.substr(0, static_cast<std::size_t>(end)));
+    const std::string digits(text.begin(), std::ranges::find_if_not(text, is_digit));
     text.remove_prefix(digits.size());
     return digits;
 }
 
-// The number or range that a text begins with, which it loses; dots that no digit follows are no part of it.
-Number take_number(std::string_view& text) {
-    const std::string low = take_digits(text);
-    if (!text.starts_with("..") || text.size() == 2 || !is_digit(text[2])) return {low, low};
+// The number or the two of a range that a text begins with, which it loses; dots that no digit follows are no part of it.
+void take_numbers(std::string_view& text, std::vector<std::string>& numbers) {
+    numbers.push_back(take_digits(text));
+    if (!text.starts_with("..") || text.size() == 2 || !is_digit(text[2])) return;
     text.remove_prefix(2);
-    return {low, take_digits(text)};
+    numbers.push_back(take_digits(text));
 }
 
 }  // namespace
@@ -38,9 +32,10 @@ std::string with_ranges(std::string_view a, std::string_view b) {
     std::string text;
     while (!a.empty() && !b.empty()) {
         if (is_digit(a.front()) && is_digit(b.front())) {
-            const Number of_a = take_number(a), of_b = take_number(b);
-            const std::string& low = std::min(of_a.low, of_b.low, below);
-            const std::string& high = std::max(of_a.high, of_b.high, below);
+            std::vector<std::string> numbers;
+            take_numbers(a, numbers);
+            take_numbers(b, numbers);
+            const auto [low, high] = std::ranges::minmax(numbers, below);
             text += low == high ? low : low + ".." + high;
             continue;
         }

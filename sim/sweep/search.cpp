@@ -186,9 +186,8 @@ std::vector<Candidate> SweepSearch::promising() const {
             met.emplace(c.id, c);
         }
     std::vector<Candidate> chosen;
-    std::set<PointId> once;
-    for (const Incumbent& i : best.all())
-        if (once.insert(i.id).second) chosen.push_back(met.at(i.id));
+    for (const Incumbent& i : best.all())  // some are the best of their group too
+        if (const auto once = met.extract(i.id)) chosen.push_back(once.mapped());
     return chosen;
 }
 
@@ -213,14 +212,13 @@ SweepSearch::StepKey SweepSearch::step_key(PointId id) const {
 void SweepSearch::simulate(const std::vector<Candidate>& points) {
     std::vector<SweepJob> jobs;
     std::vector<StepKey> keys;
-    std::map<StepKey, SimulatedPoint> found;
-    std::set<StepKey> asked;
+    std::set<StepKey> fresh;  // met for the first time
     for (const Candidate& c : points) {
         const StepKey& key = keys.emplace_back(step_key(c.id));
-        if (steps_.contains(key)) continue;
+        if (steps_.contains(key) || !fresh.insert(key).second) continue;
         if (const SimulatedPoint* known = file_ ? file_->simulated(c.id) : nullptr)
-            found.emplace(key, *known);
-        else if (asked.insert(key).second)
+            steps_.emplace(key, *known);
+        else
             jobs.push_back({.items = {}, .points = {c}, .incumbents = {}});
     }
     const auto on_done = [&](const SweepJobResult& r) {
@@ -229,15 +227,11 @@ void SweepSearch::simulate(const std::vector<Candidate>& points) {
         if (file_) file_->add(r.simulated.front(), space_.settings_of(r.simulated.front().id));
     };
     for (const SweepJobResult& result : run_(jobs, on_done))
-        found.emplace(step_key(result.simulated.front().id), result.simulated.front());
-    for (std::size_t i = 0; i < points.size(); ++i) {
-        const auto same = steps_.find(keys[i]);
-        note(points[i], keys[i], same == steps_.end() ? found.at(keys[i]) : same->second);
-    }
+        steps_.emplace(step_key(result.simulated.front().id), result.simulated.front());
+    for (std::size_t i = 0; i < points.size(); ++i) note(points[i], steps_.at(keys[i]), fresh.erase(keys[i]) == 0);
 }
 
-void SweepSearch::note(const Candidate& c, const StepKey& key, const SimulatedPoint& point) {
-    const bool is_twin = !steps_.emplace(key, point).second;
+void SweepSearch::note(const Candidate& c, const SimulatedPoint& point, bool is_twin) {
     if (!point.refused.empty()) {
         refused_.insert(c.id);
         ++all_.infeasible[point.refused];

@@ -58,7 +58,7 @@ private:
     void simulate_promising();
     void simulate(const std::vector<Candidate>& points);
     [[nodiscard]] StepKey step_key(PointId id) const;
-    void note(const Candidate& c, const StepKey& key, const SimulatedPoint& point);
+    void note(const Candidate& c, const SimulatedPoint& point, bool is_twin);
 
     const SweepSpace& space_;
     const SweepQuestion& question_;
