@@ -1,4 +1,4 @@
-// The dialects behind stream_log(), one .cpp each. All throw ConfigError with path:line. Internal to calibrate/.
+// What the dialects behind stream_log() share. All throw ConfigError with path:line. Internal to calibrate/.
 #pragma once
 
 #include "calibrate/logs/import.h"
