@@ -1,9 +1,11 @@
+// What a fit says: errors of its cases, and the table for people.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "calibrate/fit.h"
+#include "model/records/measurements.h"
 
 namespace stepcast {
 namespace {
@@ -43,6 +45,40 @@ void add_steps(std::string& text, const std::vector<CaseResult>& cases) {
 }
 
 }  // namespace
+
+HeldOutError summary_of(const std::vector<double>& log_errors, const std::string& method, const std::string& kind) {
+    HeldOutError sum{kind, method};
+    sum.samples = static_cast<int>(log_errors.size());
+    std::vector<double> sizes;
+    for (const double log_error : log_errors) {
+        const double error = std::expm1(log_error);
+        sizes.push_back(std::abs(error));
+        sum.mape += std::abs(error) / sum.samples;
+        sum.bias += error / sum.samples;
+        if (std::abs(error) > std::abs(sum.worst)) sum.worst = error;
+    }
+    sum.median = sizes.empty() ? 0 : median(sizes);
+    return sum;
+}
+
+std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, const std::vector<double>& log_errors,
+                                         const std::string& method) {
+    std::vector<std::pair<std::string, std::vector<double>>> kinds;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+        auto at = std::ranges::find(kinds, cases[i].kind, [](const auto& kind) { return kind.first; });
+        if (at == kinds.end()) at = kinds.insert(kinds.end(), {cases[i].kind, {}});
+        at->second.push_back(log_errors[i]);
+    }
+    std::vector<HeldOutError> errors;
+    for (const auto& [kind, of_kind] : kinds) errors.push_back(summary_of(of_kind, method, kind));
+    return errors;
+}
+
+std::vector<HeldOutError> errors_on(const std::vector<FitCase>& cases, const Cluster& cluster, const std::string& method) {
+    std::vector<double> log_errors;
+    for (const FitCase& c : cases) log_errors.push_back(std::log(c.predict(cluster) / c.measured));
+    return errors_by_kind(cases, log_errors, method);
+}
 
 std::string describe(const FitResult& result) {
     std::size_t wide = 9;

@@ -3,35 +3,39 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "sim/costs/dispatch_law.h"
 
 namespace stepcast {
 namespace {
 
-constexpr std::array kernels{"dispatch", "dispatch_low_latency", "dispatch_one_sided", "dispatch_two_sided"};
+// As the cluster's keys name them, with the operations of the tables that move tokens as one law has it. A combine in
+// low precision, which packs its rows first, is none.
+struct Kernels {
+    const char* name;
+    Dispatch Link::*constants;
+    std::string_view dispatch, combine;
+};
+constexpr Kernels all_kernels[] = {
+    {"dispatch", &Link::dispatch, "deepep_dispatch", "deepep_combine"},
+    {"dispatch_low_latency", &Link::dispatch_low_latency, "deepep_ll_dispatch", "deepep_ll_combine"},
+    {"dispatch_one_sided", &Link::dispatch_one_sided, "nvlink_dispatch_one_sided", "nvlink_combine_one_sided"},
+    {"dispatch_two_sided", &Link::dispatch_two_sided, "nvlink_dispatch", "nvlink_combine"}};
 
-// Which kernels an operation of the tables is; empty: none that moves tokens as one law has it. A combine in low precision
-// packs its rows first.
 std::string kernels_of(const std::string& op) {
-    if (op == "deepep_dispatch" || op == "deepep_combine") return "dispatch";
-    if (op == "deepep_ll_dispatch" || op == "deepep_ll_combine") return "dispatch_low_latency";
-    if (op == "nvlink_dispatch_one_sided" || op == "nvlink_combine_one_sided") return "dispatch_one_sided";
-    if (op == "nvlink_dispatch" || op == "nvlink_combine") return "dispatch_two_sided";
+    for (const Kernels& k : all_kernels)
+        if (op == k.dispatch || op == k.combine) return k.name;
     return "";
+}
+
+const Dispatch& constants(const Cluster& c, const std::string& name) {
+    return c.intra.*std::ranges::find(all_kernels, name, &Kernels::name)->constants;
 }
 
 // Of a token with the scales that cross with it: fp8 one float for 128 elements, fp4 a byte for 16.
 Bytes row_of(int hidden, const std::string& dtype) {
     const double scales = dtype == "fp8" ? 4.0 / 128 : dtype == "fp4" ? 1.0 / 16 : 0;
     return hidden * (size_of(parse_name<Dtype>(dtype)) + Bytes(scales));
-}
-
-const Dispatch& constants(const Cluster& c, const std::string& name) {
-    if (name == "dispatch") return c.intra.dispatch;
-    if (name == "dispatch_low_latency") return c.intra.dispatch_low_latency;
-    return name == "dispatch_one_sided" ? c.intra.dispatch_one_sided : c.intra.dispatch_two_sided;
 }
 
 // The low-latency mode sends a token to every expert by itself.
@@ -112,10 +116,10 @@ FitCase exchange_case(const ExchangeRow& row) {
 
 std::vector<FitPart> exchange_fits(const BuildingBlocks& blocks) {
     std::vector<FitPart> fits;
-    for (const std::string name : kernels) {
-        FitPart part{parameters_of(name), {}};
+    for (const Kernels& kernels : all_kernels) {
+        FitPart part{parameters_of(kernels.name), {}};
         for (const ExchangeRow& row : blocks.exchanges)
-            if (row.kernels == name) part.cases.push_back(exchange_case(row));
+            if (row.kernels == kernels.name) part.cases.push_back(exchange_case(row));
         if (!part.cases.empty()) fits.push_back(std::move(part));
     }
     return fits;

@@ -16,8 +16,6 @@
 namespace stepcast {
 namespace {
 
-using Progress = std::function<void(std::string_view)>;
-
 struct Rows {
     std::vector<Case> cases;
     int other_devices = 0;

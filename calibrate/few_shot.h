@@ -10,6 +10,7 @@
 
 #include "calibrate/posterior.h"
 #include "cases/cases.h"
+#include "model/progress.h"
 
 namespace stepcast {
 
@@ -34,7 +35,7 @@ std::vector<StepConstant> step_constants(FitTarget target, const std::vector<Cas
 // Log ratios and slopes of all cases at x = log(value / start) of the constants, on all cores. Long steps go on from few
 // micro-batches, but those of `whole` rows are simulated as they are.
 RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepConstant>& constants,
-                         const std::function<void(std::string_view)>& progress = {}, const std::vector<bool>& whole = {});
+                         const Progress& progress = {}, const std::vector<bool>& whole = {});
 // The errors at the posterior with every step simulated as a whole; those of `whole` rows are that already.
 Vector whole_errors(const std::vector<Case>& cases, const std::vector<StepConstant>& constants, const Posterior& at,
                     const std::vector<bool>& whole);
@@ -47,9 +48,10 @@ struct StepSlopes {
     std::vector<double> slopes;  // d log step / d log value, of each key
 };
 
-// The case with each key at its value times `factors`: one simulation for the step, and the critical path for the derivatives
-// (sim/explain). With many micro-batches two shorter steps are simulated and continued in a straight line: beyond the filling of the
-// pipeline each micro-batch adds the same, unless a host falls behind only later: a `whole` step is simulated as it is.
+// The case with each key at its value times `factors`: one simulation for the step, and the critical path for the
+// derivatives (sim/explain). With many micro-batches two shorter steps are simulated and continued in a straight line:
+// beyond the filling of the pipeline each micro-batch adds the same, unless a host falls behind only later: a `whole`
+// step is simulated as it is.
 StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& keys, const std::vector<double>& factors,
                             bool whole = false);
 
@@ -78,10 +80,9 @@ struct FewShotRequest {
 
 // Writes `out` (both: the cluster there, the framework in OUT.framework.toml) and returns what to show. Throws ConfigError,
 // and writes nothing, where the rows determine nothing; nor where `enough` came before a pass.
-std::string calibrate_few_shot(const FewShotRequest& request, const std::function<void(std::string_view)>& progress = {});
+std::string calibrate_few_shot(const FewShotRequest& request, const Progress& progress = {});
 
 // Predicts the rows of each block by a fit to the others, for tables; writes nothing.
-std::string cross_validate(const FewShotRequest& request, LeftOut by,
-                           const std::function<void(std::string_view)>& progress = {});
+std::string cross_validate(const FewShotRequest& request, LeftOut by, const Progress& progress = {});
 
 }  // namespace stepcast

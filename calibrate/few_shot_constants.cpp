@@ -11,53 +11,44 @@
 namespace stepcast {
 namespace {
 
-// What the cases exercise, hence what they can tell.
-struct Uses {
-    bool eager = false, tensor = false, narrow = false, flash = false, overlap = false, experts = false, inside = false,
-         between = false, partial = false;
-};
-
-Uses uses_of(const std::vector<Case>& cases) {
-    Uses uses;
-    for (const Case& c : cases) {
-        const Workload& w = c.experiment.workload;
-        const Parallelism& p = c.experiment.parallelism;
-        uses.eager = uses.eager || p.eager;
-        uses.tensor = uses.tensor || p.tp > 1;
-        uses.narrow = uses.narrow || w.dtype == Dtype::fp8 || w.dtype == Dtype::fp4;
-        uses.flash = uses.flash || w.attention != AttentionKind::plain;
-        uses.overlap = uses.overlap || p.tp > 1 || p.dp > 1;
-        uses.experts = uses.experts || (w.moe.experts > 0 && p.ep > 1);
-        uses.inside = uses.inside || p.tp > 1 || p.ep > 1;
-        uses.between = uses.between || c.experiment.cluster.nodes > 1;
-        const int inner = c.experiment.cluster.gpus_per_node / std::max(1, p.tp);
-        uses.partial = uses.partial || (p.tp > 1 && inner > 1 && p.dp > inner && p.zero < 3);
-    }
-    return uses;
+// What a case exercises, hence what it can tell.
+using Exercises = bool (*)(const Case&);
+bool always(const Case&) { return true; }
+bool eager(const Case& c) { return c.experiment.parallelism.eager; }
+bool tensor(const Case& c) { return c.experiment.parallelism.tp > 1; }
+bool narrow(const Case& c) { return is_narrow(c.experiment.workload.dtype); }
+bool flash(const Case& c) { return c.experiment.workload.attention != AttentionKind::plain; }
+bool overlap(const Case& c) { return tensor(c) || c.experiment.parallelism.dp > 1; }
+bool experts(const Case& c) { return c.experiment.workload.moe.experts > 0 && c.experiment.parallelism.ep > 1; }
+bool inside(const Case& c) { return tensor(c) || c.experiment.parallelism.ep > 1; }
+bool between(const Case& c) { return c.experiment.cluster.nodes > 1; }
+bool partial(const Case& c) {
+    const Parallelism& p = c.experiment.parallelism;
+    const int inner = c.experiment.cluster.gpus_per_node / std::max(1, p.tp);
+    return p.tp > 1 && inner > 1 && p.dp > inner && p.zero < 3;
 }
 
 // Bounds hold whatever the rows say; `usual` begins where the start has no value, `least_sigma` where shipped ones agree.
 struct Candidate {
     const char *key, *framework;
-    bool Uses::*used;  // null: always
+    Exercises used;
     const char *usual, *lower, *upper;
     double least_sigma;
 };
-constexpr bool Uses::*always = nullptr;
 constexpr Candidate candidates[] = {
     {"host.layer", "host.layer", always, "300 us", "1 us", "50 ms", 1.0},
     {"host.micro_batch", "host.micro_batch", always, "1 ms", "1 us", "500 ms", 1.0},
-    {"host.exchange", "host.exchange", &Uses::tensor, "30 us", "1 us", "5 ms", 0.7},
-    {eager_traffic_key, "eager_traffic", &Uses::eager, "2", "0.7", "6", 0.3},
+    {"host.exchange", "host.exchange", tensor, "30 us", "1 us", "5 ms", 0.7},
+    {eager_traffic_key, "eager_traffic", eager, "2", "0.7", "6", 0.3},
     {"kernel.training_gemm", "", always, "1", "0.3", "1.5", 0.1},
-    {"kernel.training_fp8", "", &Uses::narrow, "1", "0.3", "1.5", 0.15},
+    {"kernel.training_fp8", "", narrow, "1", "0.3", "1.5", 0.15},
     {"kernel.memory_efficiency", "", always, "0.85", "0.1", "1", 0.15},
-    {"kernel.attention_efficiency", "", &Uses::flash, "0.5", "0.05", "0.95", 0.2},
-    {"interference.compute_slowdown", "", &Uses::overlap, "0.2", "0.001", "3", 0.5},
-    {"host.exchange_setup", "host.exchange_setup", &Uses::experts, "500 us", "10 us", "20 ms", 0.7},
-    {"network.partial_ring", "", &Uses::partial, "0.6", "0.1", "1", 0.4},
-    {"link.intra.training", "", &Uses::inside, "1", "0.2", "2", 0.15},
-    {"link.inter.training", "", &Uses::between, "1", "0.02", "2", 0.3},
+    {"kernel.attention_efficiency", "", flash, "0.5", "0.05", "0.95", 0.2},
+    {"interference.compute_slowdown", "", overlap, "0.2", "0.001", "3", 0.5},
+    {"host.exchange_setup", "host.exchange_setup", experts, "500 us", "10 us", "20 ms", 0.7},
+    {"network.partial_ring", "", partial, "0.6", "0.1", "1", 0.4},
+    {"link.intra.training", "", inside, "1", "0.2", "2", 0.15},
+    {"link.inter.training", "", between, "1", "0.02", "2", 0.3},
 };
 
 std::string value_in(const Experiment& e, const char* key) {
@@ -100,12 +91,12 @@ std::vector<Experiment> shipped_settings() {
 
 // Expert exchanges are set up by a framework that says what that takes, else by the machine's libraries.
 bool is_the_clusters(const Candidate& c, const std::vector<Case>& cases) {
-    return c.used == &Uses::experts &&
+    return c.used == experts &&
            std::ranges::none_of(cases, [](const Case& row) { return row.experiment.framework.host.exchange_setup.has_value(); });
 }
 // Attention kernels that were measured alone say more than steps, of which attention is a part.
 bool is_known(const Candidate& c, const std::vector<Case>& cases) {
-    return c.used == &Uses::flash && cases.front().experiment.cluster.kernel.attention.tile > 0;
+    return c.used == flash && cases.front().experiment.cluster.kernel.attention.tile > 0;
 }
 
 }  // namespace
@@ -118,13 +109,12 @@ FitTarget parse_fit_target(std::string_view text) {
 }
 
 std::vector<StepConstant> step_constants(FitTarget target, const std::vector<Case>& cases) {
-    const Uses uses = uses_of(cases);
     const std::vector<Experiment> shipped = shipped_settings();
     constexpr double widest = 1.5;
     std::vector<StepConstant> constants;
     for (const Candidate& c : candidates) {
         const bool software = *c.framework != '\0' && !(target == FitTarget::cluster && is_the_clusters(c, cases));
-        if ((c.used && !(uses.*c.used)) || (target == FitTarget::cluster && is_known(c, cases))) continue;
+        if (std::ranges::none_of(cases, c.used) || (target == FitTarget::cluster && is_known(c, cases))) continue;
         if (target == FitTarget::framework ? !software : target != FitTarget::both && software) continue;
         const std::vector<double> values = shipped_values(c, shipped);
         const std::string text = value_in(cases.front().experiment, c.key);

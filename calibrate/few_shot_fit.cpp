@@ -30,8 +30,12 @@ void begin_at(std::vector<Case>& cases, const std::vector<StepConstant>& constan
 
 class Fit {
 public:
-    Fit(std::vector<Case>& cases, const FewShotRequest& request, const std::function<void(std::string_view)>& progress)
-        : cases_(cases), stated_(cases), request_(request), progress_(progress), whole_(cases.size(), false),
+    Fit(std::vector<Case>& cases, const FewShotRequest& request, const Progress& progress)
+        : cases_(cases),
+          stated_(cases),
+          request_(request),
+          progress_(progress),
+          whole_(cases.size(), false),
           fit_{step_constants(request.target, cases), {}, {}} {
         if (fit_.constants.empty()) throw ConfigError("calibrate: the rows exercise no constant of that kind");
     }
@@ -113,7 +117,7 @@ private:
     std::vector<Case>& cases_;
     const std::vector<Case> stated_;  // before any constant was set
     const FewShotRequest& request_;
-    const std::function<void(std::string_view)>& progress_;
+    const Progress& progress_;
     std::vector<bool> whole_;  // rows that few micro-batches do not tell
     StepFit fit_;
 };
@@ -134,7 +138,7 @@ std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants) {
     return priors;
 }
 
-StepFit fitted_to(std::vector<Case>& cases, const FewShotRequest& request, const std::function<void(std::string_view)>& progress) {
+StepFit fitted_to(std::vector<Case>& cases, const FewShotRequest& request, const Progress& progress) {
     return Fit(cases, request, progress).found();
 }
 

@@ -18,7 +18,7 @@ std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants);
 
 // Of these constants in these rows; `cases` get the values where the fit begins. Constants that began at their usual value and
 // that the rows do not determine go back to the base's nothing, one after the other, and the others are solved again.
-StepFit fitted_to(std::vector<Case>& cases, const FewShotRequest& request, const std::function<void(std::string_view)>& progress);
+StepFit fitted_to(std::vector<Case>& cases, const FewShotRequest& request, const Progress& progress);
 
 bool determined(const StepFit& fit, std::size_t j);
 bool any_determined(const StepFit& fit, bool of_framework);

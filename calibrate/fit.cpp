@@ -10,7 +10,6 @@
 #include "calibrate/fit_parameter.h"
 #include "calibrate/least_squares.h"
 #include "model/errors.h"
-#include "model/records/measurements.h"
 #include "model/records/provenance.h"
 
 namespace stepcast {
@@ -179,7 +178,7 @@ std::vector<std::size_t> least_determined(const Problem& p, const Vector& data_e
 
 // Solves, gives back to their priors what the data do not determine (tightest priors first), and solves again.
 Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& condition_all, Undetermined undetermined,
-                                const std::function<void(std::string_view)>& progress) {
+                                const Progress& progress) {
     Vector x(p.parameters.size(), 0.0);
     data_errors.assign(x.size(), 0.0);
     for (bool first = true;; first = false) {
@@ -201,7 +200,7 @@ Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& conditi
 }
 
 // log(predicted / measured) of every case by a fit that has not seen its group.
-Vector leave_one_out(Problem p, const Vector& x, const std::function<void(std::string_view)>& progress) {
+Vector leave_one_out(Problem p, const Vector& x, const Progress& progress) {
     Vector errors(p.cases.size(), 0.0);
     std::set<std::string> groups;
     for (const FitCase& c : p.cases) groups.insert(c.group);
@@ -253,42 +252,9 @@ void report_cases(const std::vector<FitCase>& cases, const Vector& fitted_errors
 
 }  // namespace
 
-HeldOutError summary_of(const Vector& log_errors, const std::string& method, const std::string& kind) {
-    HeldOutError sum{kind, method};
-    sum.samples = static_cast<int>(log_errors.size());
-    Vector sizes;
-    for (const double log_error : log_errors) {
-        const double error = std::expm1(log_error);
-        sizes.push_back(std::abs(error));
-        sum.mape += std::abs(error) / sum.samples;
-        sum.bias += error / sum.samples;
-        if (std::abs(error) > std::abs(sum.worst)) sum.worst = error;
-    }
-    sum.median = sizes.empty() ? 0 : median(sizes);
-    return sum;
-}
-
-std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, const Vector& log_errors,
-                                         const std::string& method) {
-    std::vector<std::pair<std::string, Vector>> kinds;
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-        auto at = std::ranges::find(kinds, cases[i].kind, [](const auto& kind) { return kind.first; });
-        if (at == kinds.end()) at = kinds.insert(kinds.end(), {cases[i].kind, {}});
-        at->second.push_back(log_errors[i]);
-    }
-    std::vector<HeldOutError> errors;
-    for (const auto& [kind, of_kind] : kinds) errors.push_back(summary_of(of_kind, method, kind));
-    return errors;
-}
-
-std::vector<HeldOutError> errors_on(const std::vector<FitCase>& cases, const Cluster& cluster, const std::string& method) {
-    Vector log_errors;
-    for (const FitCase& c : cases) log_errors.push_back(std::log(c.predict(cluster) / c.measured));
-    return errors_by_kind(cases, log_errors, method);
-}
-
 FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
-              const std::function<void(std::string_view)>& progress, Undetermined undetermined, const std::vector<Cluster>& sisters, Outliers outliers) {
+              const Progress& progress, Undetermined undetermined, const std::vector<Cluster>& sisters,
+              Outliers outliers) {
     check(parameters, cases);
     std::vector<ScaledParameter> scaled;
     for (const FitParameter& parameter : parameters) scaled.push_back(scale(parameter));

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "model/answers/fit_points.h"
 #include "model/cluster.h"
+#include "model/progress.h"
 
 namespace stepcast {
 
@@ -72,9 +72,8 @@ enum class Outliers : std::uint8_t { few, many };
 //
 // `sisters` are the machines of cases whose `machine` is above 0: `start` on other chips. The result is of `start` alone.
 FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases,
-              const std::function<void(std::string_view)>& progress = {},
-              Undetermined undetermined = Undetermined::give_back, const std::vector<Cluster>& sisters = {},
-              Outliers outliers = Outliers::few);
+              const Progress& progress = {}, Undetermined undetermined = Undetermined::give_back,
+              const std::vector<Cluster>& sisters = {}, Outliers outliers = Outliers::few);
 
 // Errors of exp(log_errors), all of one kind.
 HeldOutError summary_of(const std::vector<double>& log_errors, const std::string& method, const std::string& kind = "step");

@@ -24,10 +24,8 @@ void add_launch(std::vector<ParameterReport>& reports, const BuildingBlocks& blo
         if (row.kind == kind && row.calls >= least && row.calls <= most) times.push_back(row.time.si());
     if (times.empty()) return;
     const auto [low, high] = std::minmax_element(times.begin(), times.end());
-    ParameterReport report;
-    report.parameter = {key, to_string(Seconds(median(times))), to_string(prior), std::log(*high / *low) / 2, true};
-    report.data_error = report.parameter.relative_error;
-    reports.push_back(report);
+    const double error = std::log(*high / *low) / 2;
+    reports.push_back({{key, to_string(Seconds(median(times))), to_string(prior), error, true}, error});
 }
 
 std::string name_of(const KernelRow& row) {

@@ -58,6 +58,6 @@ std::vector<FitParameter> moe_parameters();
 // evaluation. Rows with step = -1 are used; runs that have none are summarised first. Throws ConfigError naming the run.
 std::vector<FitCase> moe_cases(const std::vector<Sample>& rows, const Cluster& cluster);
 
-FitResult fit_moe(const Cluster& start, const std::vector<Sample>& rows, const std::function<void(std::string_view)>& progress = {});
+FitResult fit_moe(const Cluster& start, const std::vector<Sample>& rows, const Progress& progress = {});
 
 }  // namespace stepcast

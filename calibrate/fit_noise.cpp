@@ -120,7 +120,8 @@ public:
 
     void set(const std::string& key, const std::string& value, double error, bool determined) {
         if (determined) result_.cluster = with_text(result_.cluster, key, value);
-        result_.parameters.push_back({key, text_at(result_.cluster, key), text_at(start_, key), determined ? error : 0.0, determined});
+        result_.parameters.push_back(
+            {key, text_at(result_.cluster, key), text_at(start_, key), determined ? error : 0.0, determined});
     }
     void say(const std::string& line) { result_.findings.push_back(line); }
     NoiseFit finish(std::size_t steps) {
@@ -171,34 +172,31 @@ void report_stragglers(Report& report, const std::vector<double>& late, const St
 }  // namespace
 
 StepSeries longest_series(const std::vector<Sample>& samples) {
-    struct Series {
-        std::map<int, double> step, forward, backward, optimizer;
-        int ranks = 0, last = 0;
+    struct Run {
+        int ranks = 0;
+        std::map<int, std::map<std::string, double>> steps;  // values by phase
     };
-    std::map<std::string, Series> runs;
+    std::map<std::string, Run> runs;
     for (const Sample& s : samples) {
         if (s.step < 0 || s.rank != -1 || s.unit != "s") continue;
-        Series& run = runs[s.run_id];
-        run.ranks = s.ranks;
-        run.last = std::max(run.last, s.step);
-        for (const auto& [name, into] : {std::pair("step", &run.step), std::pair("forward", &run.forward),
-                                         std::pair("backward", &run.backward), std::pair("optimizer", &run.optimizer)})
-            if (s.phase == name) (*into)[s.step] = s.value;
+        runs[s.run_id].ranks = s.ranks;
+        runs[s.run_id].steps[s.step][s.phase] = s.value;
     }
     StepSeries longest;
     for (const auto& [id, run] : runs) {
         StepSeries series{id, run.ranks, {}, {}, {}, {}};
-        const int from = first_steady_step(run.last + 1);
-        const bool phases = !run.forward.empty() && !run.backward.empty() && !run.optimizer.empty();
-        for (const auto& [step, value] : run.step) {
-            const auto f = run.forward.find(step), b = run.backward.find(step), o = run.optimizer.find(step);
-            if (step < from) continue;
-            if (phases && (f == run.forward.end() || b == run.backward.end() || o == run.optimizer.end())) continue;
-            series.step.push_back(value);
+        const std::map<std::string, std::vector<double>*> parts{
+            {"forward", &series.forward}, {"backward", &series.backward}, {"optimizer", &series.optimizer}};
+        const bool phases = std::ranges::all_of(parts, [&](const auto& part) {
+            return std::ranges::any_of(run.steps, [&](const auto& step) { return step.second.contains(part.first); });
+        });
+        const int from = first_steady_step(run.steps.rbegin()->first + 1);
+        for (const auto& [step, values] : run.steps) {
+            const auto told = [&values = values](const auto& part) { return values.contains(part.first); };
+            if (step < from || !values.contains("step") || (phases && !std::ranges::all_of(parts, told))) continue;
+            series.step.push_back(values.at("step"));
             if (!phases) continue;
-            series.forward.push_back(f->second);
-            series.backward.push_back(b->second);
-            series.optimizer.push_back(o->second);
+            for (const auto& [phase, into] : parts) into->push_back(values.at(phase));
         }
         if (series.step.size() > longest.step.size()) longest = std::move(series);
     }

@@ -25,9 +25,12 @@ struct Form {
     std::string (*text)(double value);
 };
 constexpr Form forms[] = {
-    {Unit::none, [](const std::string& t) { return as_number<double>(t); }, "", [](double v) { return fmt::format("{:.6g}", v); }},
-    {Unit::seconds, [](const std::string& t) { return std::optional(parse_seconds(t).si()); }, " s", [](double v) { return to_string(Seconds(v)); }},
-    {Unit::bytes, [](const std::string& t) { return std::optional(parse_bytes(t).si()); }, " B", [](double v) { return to_string(Bytes(v)); }},
+    {Unit::none, [](const std::string& t) { return as_number<double>(t); }, "",
+     [](double v) { return fmt::format("{:.6g}", v); }},
+    {Unit::seconds, [](const std::string& t) { return std::optional(parse_seconds(t).si()); }, " s",
+     [](double v) { return to_string(Seconds(v)); }},
+    {Unit::bytes, [](const std::string& t) { return std::optional(parse_bytes(t).si()); }, " B",
+     [](double v) { return to_string(Bytes(v)); }},
     {Unit::bytes_per_second, [](const std::string& t) { return std::optional(parse_bandwidth(t).si()); }, " B/s",
      [](double v) { return to_string(BytesPerSecond(v)); }},
     {Unit::flops_per_second, [](const std::string& t) { return std::optional(parse_flop_rate(t).si()); }, " FLOP/s",
@@ -62,7 +65,8 @@ ScaledParameter scale(const FitParameter& parameter) {
     if (!prior || !(prior->second > 0))
         refuse(fmt::format("prior \"{}\" is not a positive number with a unit", parameter.prior));
     std::tie(scaled.unit, scaled.prior) = *prior;
-    const auto lower = read_as(form_of(scaled.unit), parameter.lower), upper = read_as(form_of(scaled.unit), parameter.upper);
+    const auto lower = read_as(form_of(scaled.unit), parameter.lower),
+               upper = read_as(form_of(scaled.unit), parameter.upper);
     if (!lower || !upper || !(*lower > 0) || !(*lower < scaled.prior) || !(scaled.prior < *upper)) {
         refuse(fmt::format("bounds \"{}\" and \"{}\" do not enclose the prior \"{}\" in its unit", parameter.lower,
                            parameter.upper, parameter.prior));

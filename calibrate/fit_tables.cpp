@@ -3,15 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
-#include <map>
 #include <optional>
-#include <set>
 #include <span>
 
 #include "calibrate/table_readers.h"
-#include "calibrate/known_fit.h"
 #include "model/errors.h"
 #include "model/machine/generation.h"
 #include "model/records/measurements.h"
@@ -77,7 +73,7 @@ Split split_of(const FitPart& part, HeldOutShare share) {
 Split split_of(const std::vector<FitCase>& cases, HeldOutShare share) { return split_of(FitPart{{}, cases}, share); }
 
 FitResult fit_part(const Cluster& start, const std::vector<FitParameter>& parameters, const Split& split,
-                   const std::function<void(std::string_view)>& progress, Undetermined undetermined = Undetermined::give_back,
+                   const Progress& progress, Undetermined undetermined = Undetermined::give_back,
                    const std::vector<Sister>& all = {}) {
     if (progress) progress(fmt::format("fit {} {} cases", split.fitted.size(), split.fitted.front().kind));
     if (split.beside.empty()) return fit(start, parameters, split.fitted, progress, undetermined, {}, split.outliers);
@@ -143,8 +139,12 @@ AttentionKernel kernel_of_steps(const std::vector<AttentionKernel>& fitted, cons
 // One fit after the other, each from where the one before left the cluster.
 class Parts {
 public:
-    Parts(const Cluster& start, const std::vector<Sister>& sisters, const std::function<void(std::string_view)>& progress)
-        : start_(start), sisters_(sisters), all_{start, {}, {}}, fitted_(start.fitted.value_or(Fitted{})), progress_(progress) {}
+    Parts(const Cluster& start, const std::vector<Sister>& sisters, const Progress& progress)
+        : start_(start),
+          sisters_(sisters),
+          all_{start, {}, {}},
+          fitted_(start.fitted.value_or(Fitted{})),
+          progress_(progress) {}
 
     // A kind that the start was fitted of begins from what that found, and stays it where rows are few.
     void add(FitPart part, HeldOutShare share, Undetermined undetermined = Undetermined::give_back) {
@@ -344,13 +344,13 @@ private:
     TablesFit all_;
     Fitted fitted_;
     std::set<std::string> kept_;  // kinds of cases
-    const std::function<void(std::string_view)>& progress_;
+    const Progress& progress_;
 };
 
 }  // namespace
 
-TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
-                     const std::function<void(std::string_view)>& progress, const TablesHow& how) {
+TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks, const Progress& progress,
+                     const TablesHow& how) {
     const std::vector<FitCase> gemms = product_cases(blocks, false), narrow = product_cases(blocks, true);
     std::vector<FitCase> collectives;
     for (const CollectiveRow& row : blocks.collectives)

@@ -76,8 +76,8 @@ struct TablesFit {
 // and keeps what `start` was fitted on before for other keys and kinds. Of a kind that it was fitted on before, what it found is
 // the belief, constants that the rows do not determine stay with their errors, and with too few rows (known_fit.h) all do. Launches and
 // kernels of traced steps count however few they are. Throws ConfigError when no row is of the device.
-TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks,
-                     const std::function<void(std::string_view)>& progress = {}, const TablesHow& how = {});
+TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks, const Progress& progress = {},
+                     const TablesHow& how = {});
 
 // Sizes that the rows hold: beyond them a forecast is extrapolated.
 std::vector<FittedRange> ranges_of(const BuildingBlocks& blocks);

@@ -102,8 +102,7 @@ std::string fit_recorded(const Cluster& start, const CalibrationRequest& request
            off_forecast(request);
 }
 
-std::string fit_samples(const Cluster& start, const CalibrationRequest& request,
-                        const std::function<void(std::string_view)>& progress) {
+std::string fit_samples(const Cluster& start, const CalibrationRequest& request, const Progress& progress) {
     std::vector<Sample> samples;
     for (const std::string& path : request.measurements)
         for (Sample& s : read_measurements(path)) samples.push_back(std::move(s));
@@ -150,8 +149,7 @@ BuildingBlocks read_used(std::vector<std::string>& paths, const Cluster& start) 
     return blocks;
 }
 
-std::string fit_blocks(const Cluster& start, CalibrationRequest request,
-                       const std::function<void(std::string_view)>& progress) {
+std::string fit_blocks(const Cluster& start, CalibrationRequest request, const Progress& progress) {
     const BuildingBlocks blocks = read_used(request.measurements, start);
     const TablesFit fit = fit_tables(start, blocks, progress, {.sisters = read_sisters(request.measurements, start)});
     if (request.framework.empty() && !tells_anything(fit))
@@ -197,8 +195,7 @@ bool are_tables(const std::vector<std::string>& paths) {
     return any;
 }
 
-std::string calibrate_from_measurements(const CalibrationRequest& asked,
-                                        const std::function<void(std::string_view)>& progress) {
+std::string calibrate_from_measurements(const CalibrationRequest& asked, const Progress& progress) {
     CalibrationRequest request = asked;
     if (are_tables(request.measurements)) std::erase_if(request.measurements, is_of_profile);
     const Cluster start = read_cluster(request.cluster);

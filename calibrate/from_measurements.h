@@ -3,10 +3,10 @@
 
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "model/cluster.h"
+#include "model/progress.h"
 
 namespace stepcast {
 
@@ -25,8 +25,7 @@ bool are_tables(const std::vector<std::string>& paths);
 
 // Imported measurements (fit_moe.h; of whole models fit_noise.h) or building-block tables (fit_tables.h), told by their headers. Writes `out` and
 // returns what to show. Throws ConfigError when the kinds are mixed or the file to start from would be overwritten.
-std::string calibrate_from_measurements(const CalibrationRequest& request,
-                                        const std::function<void(std::string_view)>& progress = {});
+std::string calibrate_from_measurements(const CalibrationRequest& request, const Progress& progress = {});
 
 // What steers the forecasts of a fitted cluster on top of the parameters of the fit, counted.
 

@@ -1,16 +1,140 @@
-#include "calibrate/gpu_fit.h"
-
-#include <algorithm>
-
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "calibrate/gpu_fit.h"
 #include "model/errors.h"
+#include "model/records/measurements.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/costs.h"
 
 namespace stepcast {
-
 namespace {
+
+std::string pass_kind(const MemoryPass& pass) {
+    switch (pass.access) {
+        case MemoryPass::Access::stream: return "memory_pass";
+        case MemoryPass::Access::transpose: return "transpose";
+        case MemoryPass::Access::optimizer: return "optimizer";
+        case MemoryPass::Access::rows: return "rows";
+        case MemoryPass::Access::strided: return "strided";
+    }
+    return "";
+}
+
+// A collective's payload as building-block tables count it: of an all-to-all what one rank holds.
+Bytes table_bytes(const Op& op, int ranks) {
+    if (const auto* exchange = std::get_if<AllToAll>(&op)) return exchange->bytes.front() * ranks;
+    return bytes_moved(op);
+}
+
+struct Collected {
+    GpuPoints points;
+    std::map<std::string, std::vector<double>> overlapped, apart;  // by kind: of the interference sweeps
+    std::vector<double> op_spreads, step_spreads;
+};
+
+// Rows that occur several times (ranks, repetitions inside a graph) become one, their median.
+class Rows {
+public:
+    void add(const std::string& name, const Op& op, int ranks, double time) {
+        Entry& entry = entries_[{name, key(op), ranks}];
+        entry.op = op;
+        entry.times.push_back(time);
+    }
+    template <typename Take>
+    void each(Take take) const {
+        for (const auto& [where, entry] : entries_)
+            take(std::get<0>(where), entry.op, std::get<2>(where), Seconds(median(entry.times)));
+    }
+
+private:
+    struct Entry {
+        Op op;
+        std::vector<double> times;
+    };
+    static std::string key(const Op& op) {
+        if (const auto* gemm = std::get_if<Gemm>(&op))
+            return fmt::format("gemm {} {} {} {} {} {}", gemm->m, gemm->n, gemm->k, gemm->batch, to_string(gemm->dtype),
+                               gemm->accumulate);
+        if (const auto* group = std::get_if<GroupedGemm>(&op))
+            return fmt::format("grouped {} {} {} {}", fmt::join(group->rows, ","), group->n, group->k,
+                               to_string(group->dtype));
+        if (const auto* pass = std::get_if<MemoryPass>(&op))
+            return fmt::format("pass {} {} {}", pass->read.si(), pass->written.si(), static_cast<int>(pass->access));
+        if (const auto* attention = std::get_if<Attention>(&op))
+            return fmt::format("attention {} {} {} {} {}", attention->batch, attention->heads, attention->seq_q,
+                               attention->head_dim, attention->backward);
+        return fmt::format("{} {}", kind_name(op), table_bytes(op, 1).si());
+    }
+    std::map<std::tuple<std::string, std::string, int>, Entry> entries_;
+};
+
+void add_row(GpuPoints& points, const std::string& name, const Op& op, int ranks, Seconds time) {
+    if (const auto* pass = std::get_if<MemoryPass>(&op)) {
+        points.ops.push_back({pass_kind(*pass), op, time});
+    } else if (std::holds_alternative<Attention>(op)) {
+        points.ops.push_back({"attention", op, time});
+    } else if (name == "sustained") {
+        points.ops.push_back({"sustained_gemm", op, time});
+    } else if (const auto* gemm = std::get_if<Gemm>(&op)) {
+        points.blocks.gemms.push_back({*gemm, 1, time});
+    } else if (const auto* group = std::get_if<GroupedGemm>(&op)) {
+        points.blocks.gemms.push_back({Gemm{group->rows.front(), group->n, group->k, 1, group->dtype},
+                                       static_cast<int>(group->rows.size()), time});
+    } else if (std::holds_alternative<SendRecv>(op)) {
+        points.ops.push_back({"send_recv", op, time});
+    } else if (is_collective(op)) {
+        points.blocks.collectives.push_back(
+            {std::string(kind_name(op)), ranks, 1, table_bytes(op, ranks), time});
+    }
+}
+
+// Start to start of neighbours among the empty kernels of rank 0.
+void add_intervals(const TaskGraph& graph, const Measurement& measurement, std::vector<double>& intervals) {
+    for (const Trace& trace : measurement.traces) {
+        const Span* before = nullptr;
+        for (const Span& span : trace.spans) {
+            if (span.place.rank() != 0 || graph.name(span.task) != "empty") continue;
+            if (before != nullptr) intervals.push_back((span.start - before->start).si());
+            before = &span;
+        }
+    }
+}
+
+// Of rank 0: products that lie wholly inside the time of the collectives, and collectives that lie inside the products'.
+void add_overlapped(const TaskGraph& graph, const Measurement& measurement, Collected& collected) {
+    struct Reach {
+        Seconds begin = Seconds(INFINITY), end;
+    };
+    for (const Trace& trace : measurement.traces) {
+        std::array<Reach, 2> reach;  // products, collectives
+        const auto mine = [&](const Span& span) { return span.place.rank() == 0 && graph.name(span.task) == "beside"; };
+        for (const Span& span : trace.spans) {
+            if (!mine(span)) continue;
+            Reach& own = reach[is_collective(graph.op(span.task)) ? 1 : 0];
+            own = {std::min(own.begin, span.start), std::max(own.end, span.finish)};
+        }
+        for (const Span& span : trace.spans) {
+            if (!mine(span)) continue;
+            const bool collective = is_collective(graph.op(span.task));
+            const Reach& other = reach[collective ? 0 : 1];
+            if (span.start >= other.begin && span.finish <= other.end)
+                collected.overlapped[collective ? "collective" : "gemm"].push_back((span.finish - span.start).si());
+        }
+    }
+}
+
+// At most what cluster.interference takes: beyond tenfold the device was busy with other things.
+double slowdown(const Collected& collected, const char* what) {
+    constexpr double most = 10;
+    const auto overlapped = collected.overlapped.find(what), apart = collected.apart.find(what);
+    if (overlapped == collected.overlapped.end() || apart == collected.apart.end()) return 0;
+    return std::clamp(median(overlapped->second) / median(apart->second) - 1, 0.0, most);
+}
 
 // The best rates measured, for a GPU that no datasheet here describes: then an efficiency of 1 is the best shape's.
 void measured_datasheet(Gpu& gpu, const GpuPoints& points) {
@@ -52,6 +176,63 @@ FitPart part_of(const GpuPoints& points, std::string_view kind, std::vector<FitP
 
 }  // namespace
 
+GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
+    Collected collected;
+    GpuPoints& points = collected.points;
+    Rows rows;
+    std::vector<double> intervals;
+    for (const auto& [graph, measurement] : results) {
+        points.ranks = graph.rank_count();
+        points.device = measurement.device;
+        points.date = measurement.date;
+        std::vector<const Trace*> traces;
+        for (const Trace& trace : measurement.traces) traces.push_back(&trace);
+        const std::vector<std::vector<double>> by_task = durations(graph, traces);
+        for (TaskId task = 0; task < graph.size(); ++task) {
+            const std::string name(graph.name(task));
+            points.samples += static_cast<int>(by_task[task].size());
+            if (name == "apart")
+                collected.apart[is_collective(graph.op(task)) ? "collective" : "gemm"].push_back(median(by_task[task]));
+            if (name == "head" || name == "align" || name == "empty" || name == "between" || name == "beside" ||
+                name == "apart")
+                continue;
+            rows.add(name, graph.op(task), static_cast<int>(graph.places(task).size()), median(by_task[task]));
+            collected.op_spreads.push_back(log_spread(by_task[task]));
+        }
+        add_intervals(graph, measurement, intervals);
+        add_overlapped(graph, measurement, collected);
+        std::vector<double> steps;
+        for (const Trace& trace : measurement.traces) steps.push_back(step_end(trace).si());
+        collected.step_spreads.push_back(log_spread(steps));
+    }
+    rows.each([&](const std::string& name, const Op& op, int ranks, Seconds time) {
+        add_row(points, name, op, ranks, time);
+    });
+    if (!intervals.empty()) points.issue = Seconds(median(intervals));
+    points.interference = {slowdown(collected, "gemm"), slowdown(collected, "collective")};
+    points.op_noise = sweep_noise(collected.op_spreads);
+    points.step_noise = sweep_noise(collected.step_spreads);
+    return points;
+}
+
+std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& gpu, const std::string& stem) {
+    std::string gemms = "gpu,m,n,k,groups,dtype,time_us\n", collectives = "gpu,op,ranks,nodes,bytes,time_us\n",
+                passes = "gpu,kind,read_bytes,written_bytes,time_us\n";
+    for (const GemmRow& row : points.blocks.gemms)
+        gemms += fmt::format("{},{},{},{},{},{}{},{:.3f}\n", gpu, row.gemm.m, row.gemm.n, row.gemm.k, row.groups,
+                             to_string(row.gemm.dtype), row.gemm.accumulate ? " -> fp32" : "", 1e6 * row.time.si());
+    for (const CollectiveRow& row : points.blocks.collectives)
+        collectives += fmt::format("{},{},{},{},{:.0f},{:.3f}\n", gpu, row.op, row.ranks, row.nodes, row.bytes.si(),
+                                   1e6 * row.time.si());
+    for (const OpPoint& point : points.ops)
+        if (const auto* pass = std::get_if<MemoryPass>(&point.op))
+            passes += fmt::format("{},{},{:.0f},{:.0f},{:.3f}\n", gpu, point.kind, pass->read.si(), pass->written.si(),
+                                  1e6 * point.time.si());
+    std::vector<PlannedFile> files{{stem + "-gemm.csv", gemms}, {stem + "-memory.csv", passes}};
+    if (!points.blocks.collectives.empty()) files.push_back({stem + "-collectives.csv", collectives});
+    return files;
+}
+
 Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Cluster* known) {
     Cluster cluster;
     if (known != nullptr) cluster = *known;
@@ -81,7 +262,7 @@ Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Clust
     return {std::move(cluster), fitted_before};
 }
 
-TablesFit fit_gpu(const Start& start, const GpuPoints& points, const std::function<void(std::string_view)>& progress) {
+TablesFit fit_gpu(const Start& start, const GpuPoints& points, const Progress& progress) {
     if (points.blocks.gemms.empty()) throw ConfigError("calibrate: nothing measured; expected GPU sweeps");
     TablesHow how{HeldOutShare::fifth, true, start.fitted_before};
     // Small passes tell best what a kernel costs at least; GEMMs are fitted after that.

@@ -74,6 +74,6 @@ Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Clust
 
 // Memory streams; GEMMs and collectives as fit_tables() does; then other passes and what a GEMM loses inside a step. A
 // fifth of each kind is held out. Attention is fitted by nothing of its own: its errors are a test of the rest.
-TablesFit fit_gpu(const Start& start, const GpuPoints& points, const std::function<void(std::string_view)>& progress = {});
+TablesFit fit_gpu(const Start& start, const GpuPoints& points, const Progress& progress = {});
 
 }  // namespace stepcast

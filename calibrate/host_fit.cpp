@@ -155,7 +155,8 @@ HeldOutError held_out_fifth(const std::string& kind, const std::vector<Point>& p
 }
 
 HeldOutError curve_error(const std::string& kind, const Curve& curve) {
-    return held_out_fifth(kind, curve, [](const Curve& rest, const CurvePoint& p) { return interpolate(rest, p.bytes); });
+    return held_out_fifth(kind, curve,
+                          [](const Curve& rest, const CurvePoint& p) { return interpolate(rest, p.bytes); });
 }
 
 // Relative errors count, as the plot is logarithmic: the line is fitted to time / bytes over 1 / bytes.
@@ -214,9 +215,10 @@ Cluster fit_host(std::span<const SweepResult> results, const std::string& proces
     fit_gemm_law(cluster, points);
     fit_memory_law(cluster, points);
     fit_links(cluster, points);
-    fitted.errors.push_back(held_out_fifth("gemm", points.gemms, [](const std::vector<GemmPoint>& rest, const GemmPoint& p) {
-        return gemm_table_time(rest, p.m, p.n, p.k, p.dtype);
-    }));
+    fitted.errors.push_back(
+        held_out_fifth("gemm", points.gemms, [](const std::vector<GemmPoint>& rest, const GemmPoint& p) {
+            return gemm_table_time(rest, p.m, p.n, p.k, p.dtype);
+        }));
     fitted.errors.push_back(curve_error("memory_pass", points.memory));
     for (const auto& [kind, curve] : points.collectives) fitted.errors.push_back(curve_error(kind, curve));
     return cluster;

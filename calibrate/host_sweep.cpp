@@ -1,12 +1,16 @@
 #include "calibrate/host_sweep.h"
 
 #include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <tuple>
 
 #include "calibrate/building_blocks.h"
 #include "calibrate/sweep_graphs.h"
+#include "model/records/measurements.h"
+#include "sim/costs/collective_costs.h"
 
 namespace stepcast {
-
 namespace {
 
 constexpr long gemm_sizes[] = {4, 16, 64, 128, 256, 512, 1024, 2048};
@@ -79,6 +83,77 @@ void add_collectives(SweepGraphs& sweep, int ranks) {
     }
 }
 
+// Repetitions that count, and which quantile of them stands for a task.
+struct Counted {
+    std::vector<const Trace*> traces;
+    double quantile = 0.5;
+};
+Counted counted_traces(const Measurement& measurement) {
+    Counted counted;
+    for (std::size_t step = 0; step < measurement.steps.size(); ++step)
+        if (measurement.steps[step].accepted) counted.traces.push_back(&measurement.traces[step]);
+    if (!counted.traces.empty()) return counted;
+    for (const Trace& trace : measurement.traces) counted.traces.push_back(&trace);
+    counted.quantile = 0.25;
+    return counted;
+}
+
+using GemmShape = std::tuple<long, long, long, Dtype>;
+
+// By size: what each task of that size took in its sweep.
+struct Collector {
+    std::map<GemmShape, std::vector<double>> gemms;
+    std::map<Bytes, std::vector<double>> memory, transposes;
+    std::map<std::string, std::map<Bytes, std::vector<double>>> collectives;
+    std::vector<double> barriers;
+
+    void add(const Op& op, double time) {
+        const auto append = [&](std::vector<double>& to) { to.push_back(time); };
+        if (const auto* gemm = std::get_if<Gemm>(&op))
+            append(gemms[{gemm->m, gemm->n, gemm->k, gemm->dtype}]);
+        else if (const auto* group = std::get_if<GroupedGemm>(&op); group != nullptr && group->weight_gradient)
+            append(gemms[{group->k, group->n, group->rows.at(0), group->dtype}]);
+        else if (const auto* pass = std::get_if<MemoryPass>(&op))
+            append((pass->access == MemoryPass::Access::transpose ? transposes
+                                                                  : memory)[rounded(pass->read + pass->written)]);
+        else if (std::holds_alternative<Barrier>(op))
+            append(barriers);
+        else if (const auto* exchange = std::get_if<AllToAll>(&op))
+            append(collectives[std::string(kind_name(op))][busiest_bytes(*exchange)]);
+        else if (is_collective(op))
+            append(collectives[std::string(kind_name(op))][bytes_moved(op)]);
+        else
+            throw std::logic_error("a host sweep has no " + std::string(kind_name(op)));
+    }
+    // Thirds of a size add up to it again.
+    static Bytes rounded(Bytes bytes) { return Bytes(std::round(bytes.si())); }
+};
+
+Curve curve_of(const std::map<Bytes, std::vector<double>>& samples) {
+    Curve curve;
+    for (const auto& [bytes, values] : samples) curve.push_back({bytes, Seconds(median(values))});
+    return curve;
+}
+
+bool is_empty(const Op& op) {
+    const auto* pass = std::get_if<MemoryPass>(&op);
+    return pass != nullptr && pass->read + pass->written == Bytes(0);
+}
+
+// From the start of an empty task of rank 0 to the start of the next: what a task costs beyond its work.
+void add_empty_intervals(const TaskGraph& graph, const std::vector<const Trace*>& traces,
+                         std::vector<double>& intervals) {
+    for (const Trace* trace : traces) {
+        const Span* before = nullptr;
+        for (const Span& span : trace->spans) {
+            if (span.place.rank() != 0) continue;
+            const bool empty = is_empty(graph.op(span.task));
+            if (empty && before != nullptr) intervals.push_back((span.start - before->start).si());
+            before = empty ? &span : nullptr;
+        }
+    }
+}
+
 }  // namespace
 
 std::vector<TaskGraph> host_sweeps(int ranks) {
@@ -88,6 +163,56 @@ std::vector<TaskGraph> host_sweeps(int ranks) {
     add_empty_tasks(sweep);
     if (ranks > 1) add_collectives(sweep, ranks);
     return sweep.take();
+}
+
+std::vector<std::vector<double>> durations(const TaskGraph& graph, const std::vector<const Trace*>& traces) {
+    std::vector<std::vector<double>> by_task(graph.size());
+    for (const Trace* trace : traces) {
+        std::vector<double> longest(graph.size(), 0.0);
+        for (const Span& span : trace->spans)
+            longest[span.task] = std::max(longest[span.task], (span.finish - span.start).si());
+        for (TaskId task = 0; task < graph.size(); ++task) by_task[task].push_back(longest[task]);
+    }
+    return by_task;
+}
+
+double log_spread(const std::vector<double>& values) {
+    const double low = quantile(values, 0.25);
+    return low > 0 ? std::log(quantile(values, 0.75) / low) / 1.349 : 0.0;
+}
+
+double sweep_noise(const std::vector<double>& spreads) { return spreads.empty() ? 0 : std::min(median(spreads), 2.0); }
+
+HostPoints collect_points(std::span<const SweepResult> results) {
+    HostPoints points;
+    Collector collector;
+    std::vector<double> intervals, op_spreads, step_spreads;
+    for (const auto& [graph, measurement] : results) {
+        const auto [traces, share] = counted_traces(measurement);
+        if (traces.empty()) throw std::logic_error("fit_host: a sweep without samples");
+        const std::vector<std::vector<double>> by_task = durations(graph, traces);
+        for (TaskId task = 0; task < graph.size(); ++task) {
+            if (is_empty(graph.op(task)) || graph.name(task) == "align" || graph.name(task) == "work") continue;
+            collector.add(graph.op(task), quantile(by_task[task], share));
+            points.samples += static_cast<int>(by_task[task].size());
+            if (quantile(by_task[task], 0.25) > 0) op_spreads.push_back(log_spread(by_task[task]));
+        }
+        add_empty_intervals(graph, traces, intervals);
+        std::vector<double> steps;
+        for (const Trace* trace : traces) steps.push_back(step_end(*trace).si());
+        step_spreads.push_back(log_spread(steps));
+    }
+    for (const auto& [shape, values] : collector.gemms)
+        points.gemms.push_back(
+            {std::get<0>(shape), std::get<1>(shape), std::get<2>(shape), std::get<3>(shape), Seconds(median(values))});
+    points.memory = curve_of(collector.memory);
+    points.transposes = curve_of(collector.transposes);
+    for (const auto& [kind, samples] : collector.collectives) points.collectives[kind] = curve_of(samples);
+    if (!intervals.empty()) points.empty_task = Seconds(median(intervals));
+    if (!collector.barriers.empty()) points.barrier = Seconds(median(collector.barriers));
+    points.op_noise = sweep_noise(op_spreads);
+    points.step_noise = sweep_noise(step_spreads);
+    return points;
 }
 
 }  // namespace stepcast

@@ -18,7 +18,6 @@
 #include "model/experiment.h"
 #include "model/machine/priors.h"
 #include "model/presets.h"
-#include "model/machine/scatter.h"
 #include "model/records/provenance.h"
 
 namespace stepcast {
@@ -140,7 +139,8 @@ private:
 
     void add_gemm(const GemmRow& row) {
         const Gemm& g = row.gemm;
-        const Bytes bytes = static_cast<double>(row.groups) * static_cast<double>(g.m * g.k + g.k * g.n + g.m * g.n) * size_of(g.dtype);
+        const Bytes bytes =
+            static_cast<double>(row.groups) * static_cast<double>(g.m * g.k + g.k * g.n + g.m * g.n) * size_of(g.dtype);
         add(gemm_case(row), in(g.dtype, row.groups * flops_of(g), bytes), cluster_);
     }
 

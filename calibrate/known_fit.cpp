@@ -49,28 +49,25 @@ std::size_t felt(const Cluster& start, const std::vector<FitCase>& cases, const 
     }));
 }
 
+static std::set<std::string> all(const std::vector<FitCase>& cases, std::string FitCase::*text) {
+    std::set<std::string> found;
+    for (const FitCase& c : cases) found.insert(c.*text);
+    return found;
+}
+
 std::string kinds_of(const std::vector<FitCase>& cases) {
-    std::set<std::string> kinds;
-    for (const FitCase& c : cases) kinds.insert(c.kind);
-    return fmt::format("{}", fmt::join(kinds, ", "));
+    return fmt::format("{}", fmt::join(all(cases, &FitCase::kind), ", "));
 }
 
 int shapes_wanted(std::size_t constants, bool of_links) { return (of_links ? 1 : 5) * static_cast<int>(constants); }
 
-int shapes_of(const std::vector<FitCase>& cases) {
-    std::set<std::string> names;
-    for (const FitCase& c : cases) names.insert(c.name);
-    return static_cast<int>(names.size());
-}
+int shapes_of(const std::vector<FitCase>& cases) { return static_cast<int>(all(cases, &FitCase::name).size()); }
 
 KeptKind kept(const Cluster& start, std::string what, const std::vector<FitCase>& cases, std::size_t constants, int wanted) {
     KeptKind kept{std::move(what), shapes_of(cases), static_cast<int>(constants), wanted, 0, {}};
-    std::set<std::string> kinds;
+    const std::set<std::string> kinds = all(cases, &FitCase::kind);
     std::vector<double> log_errors;
-    for (const FitCase& c : cases) {
-        kinds.insert(c.kind);
-        log_errors.push_back(std::log(c.predict(start) / c.measured));
-    }
+    for (const FitCase& c : cases) log_errors.push_back(std::log(c.predict(start) / c.measured));
     kept.off = summary_of(log_errors, "not fitted", kept.what);
     for (const HeldOutError& e : start.fitted->errors)
         if (kinds.contains(e.kind)) kept.earlier_rows += e.samples;

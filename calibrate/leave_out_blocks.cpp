@@ -52,10 +52,13 @@ Halves by_tenth(BuildingBlocks all, int tenth, const Cluster& cluster) {
     all.casts = std::move(h.fitted.casts);
     h.fitted.casts.clear();
     leave_out_between_nodes(all, cluster);
-    divide(h, all, &BuildingBlocks::casts, [&](const CastRow& row) { return !row.of_product && inside(cast_cases({row}).front()); });
-    divide(h, all, &BuildingBlocks::attentions, [&](const AttentionRow& row) { return inside(attention_by_name(row)); });
+    divide(h, all, &BuildingBlocks::casts,
+           [&](const CastRow& row) { return !row.of_product && inside(cast_cases({row}).front()); });
+    divide(h, all, &BuildingBlocks::attentions,
+           [&](const AttentionRow& row) { return inside(attention_by_name(row)); });
     divide(h, all, &BuildingBlocks::moe_layers, [&](const MoeLayerRow& row) { return inside(expert_by_name(row)); });
-    divide(h, all, &BuildingBlocks::collectives, [&](const CollectiveRow& row) { return inside(collective_case(row, cluster)); });
+    divide(h, all, &BuildingBlocks::collectives,
+           [&](const CollectiveRow& row) { return inside(collective_case(row, cluster)); });
     divide(h, all, &BuildingBlocks::exchanges, [&](const ExchangeRow& row) { return inside(exchange_case(row)); });
     return h;
 }
@@ -80,7 +83,8 @@ std::vector<Block> blocks_of(const BuildingBlocks& all) {
         {fmt::format("products with n or k from {} on", wide),
          by_products(all, [](const GemmRow& row) { return std::max(row.gemm.n, row.gemm.k) >= wide; })},
         {fmt::format("attention from {} tokens on", long_sequence),
-         halved(all, &BuildingBlocks::attentions, [](const AttentionRow& row) { return row.shape.op.seq_q >= long_sequence; })},
+         halved(all, &BuildingBlocks::attentions,
+                [](const AttentionRow& row) { return row.shape.op.seq_q >= long_sequence; })},
         {fmt::format("expert layers with {} experts and more", many_experts),
          halved(all, &BuildingBlocks::moe_layers, [](const MoeLayerRow& row) { return row.experts >= many_experts; })},
         {"collectives of the largest group", by_ranks(all)}};
@@ -155,7 +159,7 @@ Cluster fitted_anew(const Cluster& shipped, const BuildingBlocks& rows, const Ta
 }
 
 // What is left out is judged together, each row by the constants that have not seen it.
-BlockLeftOut tenths_of(const Machine& m, const std::function<void(std::string_view)>& progress) {
+BlockLeftOut tenths_of(const Machine& m, const Progress& progress) {
     std::vector<FitCase> cases;
     std::vector<double> log_errors;
     for (int tenth = 0; tenth < tenths; ++tenth) {
@@ -178,7 +182,7 @@ BlockLeftOut tenths_of(const Machine& m, const std::function<void(std::string_vi
 }  // namespace
 
 std::vector<BlockLeftOut> leave_out_blocks(const std::vector<std::string>& tables, const std::string& cluster,
-                                           const std::function<void(std::string_view)>& progress) {
+                                           const Progress& progress) {
     std::vector<BlockLeftOut> all;
     for (const Machine& m : machines_of(tables, cluster))
         for (Block& block : blocks_of(m.rows)) {
@@ -194,7 +198,7 @@ std::vector<BlockLeftOut> leave_out_blocks(const std::vector<std::string>& table
 }
 
 std::vector<BlockLeftOut> leave_out_tenths(const std::vector<std::string>& tables, const std::string& cluster,
-                                           const std::function<void(std::string_view)>& progress) {
+                                           const Progress& progress) {
     std::vector<BlockLeftOut> all;
     for (const Machine& m : machines_of(tables, cluster))
         if (BlockLeftOut found = tenths_of(m, progress); !found.errors.empty()) all.push_back(std::move(found));

@@ -158,7 +158,8 @@ LineUse PhaseLog::numbered_line(const LogLine& line) {
 // Lines of labelled times that do not name their rank. The spellings are the log's.
 LineUse PhaseLog::labelled_values(const LogLine& line) {
     static constexpr Labels lines[] = {
-        {{{"perpare first forward gemm:", "prepare_first_forward_gemm"}, {",  fisrt gemm forward duration:", "first_forward_gemm"}}},
+        {{{"perpare first forward gemm:", "prepare_first_forward_gemm"},
+          {",  fisrt gemm forward duration:", "first_forward_gemm"}}},
         {{{"forward:", "layer_forward"}}},
         {{{"Linear 2 Backward:", "linear_2_backward"}, {", second_gemm:", "second_backward_gemm"}}},
         {{{"perpare first backward gemm:", "prepare_first_backward_gemm"},

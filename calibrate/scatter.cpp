@@ -120,8 +120,7 @@ PairScatter pair_scatter(const std::vector<Pair>& pairs) {
 
 }  // namespace
 
-std::vector<ScatterRow> scatter_rows(const std::vector<std::string>& measurements,
-                                     const std::function<void(std::string_view)>& progress) {
+std::vector<ScatterRow> scatter_rows(const std::vector<std::string>& measurements, const Progress& progress) {
     std::vector<ScatterRow> rows;
     for (const std::string& path : measurements) {
         if (holds_kernels(path)) continue;
@@ -182,7 +181,7 @@ std::vector<BlockErrors> leave_out_scatter(const std::vector<ScatterRow>& rows, 
 }
 
 std::string calibrate_scatter(const std::vector<std::string>& measurements, const std::string& out,
-                              const std::string& date, const std::function<void(std::string_view)>& progress) {
+                              const std::string& date, const Progress& progress) {
     const std::vector<ScatterRow> rows = scatter_rows(measurements, progress);
     ScatterTable table = fit_scatter(rows, std::vector<bool>(rows.size(), true));
     table.few_shot = few_shot_scatter(measurements);
@@ -195,8 +194,7 @@ std::string calibrate_scatter(const std::vector<std::string>& measurements, cons
            block_table(leave_out_scatter(rows, LeftOut::model), LeftOut::model);
 }
 
-std::string cross_validate_scatter(const std::vector<std::string>& measurements, LeftOut by,
-                                   const std::function<void(std::string_view)>& progress) {
+std::string cross_validate_scatter(const std::vector<std::string>& measurements, LeftOut by, const Progress& progress) {
     const std::vector<BlockErrors> blocks = leave_out_scatter(scatter_rows(measurements, progress), by);
     if (blocks.size() < 2)
         throw ConfigError(fmt::format("--cross-validate {}: the rows have one {} only; expected two or more",

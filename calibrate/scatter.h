@@ -18,8 +18,7 @@ struct ScatterRow {
 };
 
 // Of every row of the tables that states a step and can be predicted, each on the device and in the framework that it names.
-std::vector<ScatterRow> scatter_rows(const std::vector<std::string>& measurements,
-                                     const std::function<void(std::string_view)>& progress = {});
+std::vector<ScatterRow> scatter_rows(const std::vector<std::string>& measurements, const Progress& progress = {});
 
 // From the rows whose flag is set. Of a framework on a device: the widths beyond which a tenth of its rows lie on either side
 // of what the doubt about constants and readings says already. Frameworks: quantiles of their medians. Pairs: the differences
@@ -39,9 +38,9 @@ std::vector<BlockErrors> leave_out_scatter(const std::vector<ScatterRow>& rows, 
 
 // Writes the table to `out` and says what it holds.
 std::string calibrate_scatter(const std::vector<std::string>& measurements, const std::string& out,
-                              const std::string& date, const std::function<void(std::string_view)>& progress = {});
+                              const std::string& date, const Progress& progress = {});
 // Prints the blocks left out; writes nothing.
 std::string cross_validate_scatter(const std::vector<std::string>& measurements, LeftOut by,
-                                   const std::function<void(std::string_view)>& progress = {});
+                                   const Progress& progress = {});
 
 }  // namespace stepcast

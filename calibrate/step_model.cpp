@@ -107,7 +107,7 @@ StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& ke
 }
 
 RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepConstant>& constants,
-                         const std::function<void(std::string_view)>& progress, const std::vector<bool>& whole) {
+                         const Progress& progress, const std::vector<bool>& whole) {
     const std::vector<std::string> keys = keys_of(constants);
     return [&cases, keys, progress, whole, pass = 0](const Vector& x, const std::vector<bool>& rows) mutable {
         ++pass;

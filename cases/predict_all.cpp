@@ -8,7 +8,7 @@
 
 namespace stepcast {
 
-void predict_all(std::vector<Comparison>& comparisons, const std::function<void(std::string_view)>& progress) {
+void predict_all(std::vector<Comparison>& comparisons, const Progress& progress) {
     for (Comparison& c : comparisons) {
         if (!c.refused_because.empty()) continue;
         if (progress) progress("predicting " + c.what.case_id);

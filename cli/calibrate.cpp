@@ -26,7 +26,7 @@
 namespace stepcast {
 namespace {
 
-std::string calibrate_steps(const Options& options, const std::function<void(std::string_view)>& progress) {
+std::string calibrate_steps(const Options& options, const Progress& progress) {
     const FewShotRequest request{
         .measurements = options.measurements,
         .cluster = options.cluster,
@@ -43,7 +43,7 @@ std::string calibrate_steps(const Options& options, const std::function<void(std
 }
 
 // Without a cluster every row is predicted as shipped.
-std::string calibrate_intervals(const Options& options, const std::function<void(std::string_view)>& progress) {
+std::string calibrate_intervals(const Options& options, const Progress& progress) {
     const std::string text =
         options.cross_validate.empty()
             ? calibrate_scatter(options.measurements, options.out, current_date(), progress)
@@ -84,7 +84,7 @@ std::string left_out_text(const std::vector<BlockLeftOut>& blocks) {
     return text_of(table);
 }
 
-std::string parts_left_out(const Options& options, const std::function<void(std::string_view)>& progress) {
+std::string parts_left_out(const Options& options, const Progress& progress) {
     const bool folds = options.cross_validate == "fold";
     const std::string table = left_out_text((folds ? leave_out_tenths : leave_out_blocks)(options.measurements, options.cluster, progress));
     progress("");
@@ -101,7 +101,7 @@ std::string sisters_text() {
 }
 
 // Every device from its nameplate and the other machines' constants.
-std::string cross_validate_kernels(const Options& options, const std::function<void(std::string_view)>& progress) {
+std::string cross_validate_kernels(const Options& options, const Progress& progress) {
     if (options.cross_validate == "block" || options.cross_validate == "fold") return parts_left_out(options, progress);
     if (options.cross_validate != "device")
         throw ConfigError("--cross-validate " + options.cross_validate +
@@ -134,7 +134,7 @@ void refuse_unread(const Options& o) {
 
 }  // namespace
 
-std::string calibrate(const Options& options, const std::function<void(std::string_view)>& progress) {
+std::string calibrate(const Options& options, const Progress& progress) {
     if (options.out.empty() && options.cross_validate.empty())
         throw ConfigError("calibrate: expected --out, the file to write");
     if (options.device.empty() == options.measurements.empty())

@@ -24,10 +24,9 @@
 namespace stepcast {
 namespace {
 
-using Progress = std::function<void(std::string_view)>;
-
 std::vector<SweepResult> measure(Device& device, std::vector<TaskGraph> graphs,
-                                 const std::function<ExecuteOptions(std::size_t sweep)>& how, const Progress& progress) {
+                                 const std::function<ExecuteOptions(std::size_t sweep)>& how,
+                                 const Progress& progress) {
     std::vector<SweepResult> results;
     for (TaskGraph& graph : graphs) {
         if (progress) progress(fmt::format("sweep {} of {}", results.size() + 1, graphs.size()));

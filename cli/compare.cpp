@@ -85,7 +85,7 @@ bool compare_traces(const Options& options) {
     return true;
 }
 
-Compared compare_inputs(const Options& options, const std::function<void(std::string_view)>& progress) {
+Compared compare_inputs(const Options& options, const Progress& progress) {
     if (!options.cluster.empty()) (void)read_cluster(options.cluster);  // a wrong name is no reason of single cases
     check_files_of_compare(options);
     if (!options.framework.empty()) (void)read_framework(options.framework);

@@ -1,13 +1,12 @@
 // What the verb compare reads, and traces next to their forecasts.
 #pragma once
 
-#include <functional>
-#include <string_view>
 #include <vector>
 
 #include "cases/cases.h"
 #include "cli/arguments.h"
 #include "model/answers/kernel_comparison.h"
+#include "model/progress.h"
 #include "reports/compare.h"
 
 namespace stepcast {
@@ -20,7 +19,7 @@ struct Compared {
     bool steps;  // whether the inputs hold steps, or kernels alone
 };
 // Throws ConfigError on names and files that are wrong; single cases that are refused are in what it returns.
-Compared compare_inputs(const Options& options, const std::function<void(std::string_view)>& progress);
+Compared compare_inputs(const Options& options, const Progress& progress);
 
 // Throws ConfigError where nothing could be predicted, or with --strict not all.
 void require_predicted(const Compared& compared, bool strict);

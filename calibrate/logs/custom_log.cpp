@@ -54,7 +54,8 @@ LineUse CustomLog::read(const LinePattern& one, const LogLine& line) {
         const std::string& name = one.fields()[i].name;
         if (name != "#" && name != "rank") continue;
         if (values_[i] < 0 || values_[i] > 1e9 || values_[i] != std::floor(values_[i]))
-            log_.refuse(line.number, fmt::format("{} {} is no count; is the pattern the right one?", name == "#" ? "step" : "rank", values_[i]));
+            log_.refuse(line.number, fmt::format("{} {} is no count; is the pattern the right one?",
+                                                 name == "#" ? "step" : "rank", values_[i]));
         if (name == "rank")
             rank = values_[i] > 0 ? static_cast<int>(values_[i]) : -1;
         else
@@ -65,7 +66,8 @@ LineUse CustomLog::read(const LinePattern& one, const LogLine& line) {
     for (std::size_t i = 0; i < values_.size(); ++i)
         if (const auto& field = one.fields()[i]; field.name != "#" && field.name != "rank") {
             if (values_[i] < 0 && field.unit != "1")
-                log_.refuse(line.number, fmt::format("{} is {}; expected 0 or more; is the pattern the right one?", field.name, values_[i]));
+                log_.refuse(line.number, fmt::format("{} is {}; expected 0 or more; is the pattern the right one?",
+                                                     field.name, values_[i]));
             add(field, rank, step, values_[i]);
         }
     log_.run.last_line = line.number;
@@ -97,9 +99,10 @@ void CustomLog::close() {
     run.model = pattern_.model;
     run.ranks = pattern_.ranks;
     if (means_ > 0)
-        run.notes.push_back(fmt::format("{} of its {} lines are means over the steps since the line before, not samples: their spread is too "
-                                        "small for noise",
-                                        means_, run.steps));
+        run.notes.push_back(fmt::format(
+            "{} of its {} lines are means over the steps since the line before, not samples: their spread is too "
+            "small for noise",
+            means_, run.steps));
     log_.close(run.steps > 0);
     step_ = -1;
     means_ = 0;

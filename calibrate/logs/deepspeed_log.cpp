@@ -43,12 +43,11 @@ constexpr int most_ranks = 30000;
 constexpr double day = 24 * 3600 * 1000.0;
 
 int rank_of(std::string_view line) {
-    LineCursor cursor(line);
-    if (cursor.find("[Rank "))
-        if (const auto rank = cursor.integer(); rank && *rank >= 0) return *rank;
-    LineCursor other(line);
-    if (other.find("rank="))
-        if (const auto rank = other.integer(); rank && *rank >= 0) return *rank;
+    for (const char* before : {"[Rank ", "rank="}) {
+        LineCursor cursor(line);
+        const auto rank = cursor.find(before) ? cursor.integer() : std::nullopt;
+        if (rank && *rank >= 0) return *rank;
+    }
     return 0;
 }
 
@@ -64,7 +63,9 @@ public:
     }
     void finish(long lines) {
         close();
-        log_.require_one(lines, "\"time (ms) | forward: .. | backward: .. | step: ..\" (wall_clock_breakdown in DeepSpeed's configuration)");
+        log_.require_one(lines,
+                         "\"time (ms) | forward: .. | backward: .. | step: ..\" (wall_clock_breakdown in DeepSpeed's "
+                         "configuration)");
     }
 
 private:
@@ -109,8 +110,8 @@ LineUse DeepSpeedLog::read_timers(const LogLine& line, std::string_view text) {
     if (!read_values(text)) {
         ++cut_;
         if (log_.run.notes.size() < 3)
-            log_.run.notes.push_back(
-                fmt::format("{}:{}: {} is cut or not understood; left out", log_.path, line.number, quoted_piece(text)));
+            log_.run.notes.push_back(fmt::format("{}:{}: {} is cut or not understood; left out", log_.path, line.number,
+                                                 quoted_piece(text)));
         return LineUse::unknown;
     }
     const auto has = [&](std::string_view name) {
@@ -156,22 +157,17 @@ void DeepSpeedLog::add_step(const LogLine& line, int rank) {
 
 LineUse DeepSpeedLog::read_other(const LogLine& line) {
     LineCursor cursor(line.text);
-    const int step = clocks_.empty() ? 1 : clocks_.front().step;
-    if (cursor.find("OVERFLOW!")) {
-        log_.record.add(log_.record.phase("overflow", "1"), -1, step, 1);
-        return LineUse::used;
-    }
-    if (cursor.find("CurrSamplesPerSec=")) {
-        const auto rate = cursor.number();
-        if (rate) log_.record.add(log_.record.phase("samples_per_s", "1"), -1, std::max(1, step - 1), *rate);
-        return rate ? LineUse::used : LineUse::unknown;
-    }
+    const int step = clocks_.empty() ? 1 : clocks_.front().step, last = std::max(1, step - 1);
+    const auto keep = [&](const char* name, const char* unit, int of_step, std::optional<double> value) {
+        if (value) log_.record.add(log_.record.phase(name, unit), -1, of_step, *value);
+        return value ? LineUse::used : LineUse::unknown;
+    };
+    if (cursor.find("OVERFLOW!")) return keep("overflow", "1", step, 1);
+    if (cursor.find("CurrSamplesPerSec=")) return keep("samples_per_s", "1", last, cursor.number());
     if (cursor.find("Batch (t):")) {  // means since the line before; only the rate behind them is the last step's
-        const auto batch = cursor.number();
-        const auto rate = cursor.word(",") ? cursor.grouped_number() : std::nullopt;
-        if (batch) log_.add("mean_since_last.batch", -1, std::max(1, step - 1), *batch);
-        if (rate) log_.record.add(log_.record.phase("samples_per_s", "1"), -1, std::max(1, step - 1), *rate);
-        return batch ? LineUse::used : LineUse::unknown;
+        const LineUse use = keep("mean_since_last.batch", "s", last, cursor.number());
+        keep("samples_per_s", "1", last, cursor.word(",") ? cursor.grouped_number() : std::nullopt);
+        return use;
     }
     if (cursor.find("DeepSpeed info: version=")) {
         if (log_.run.steps > 0) close();
@@ -217,9 +213,10 @@ LineUse DeepSpeedLog::read_memory(LineCursor cursor) {
 void DeepSpeedLog::close() {
     log_.run.system = "deepspeed";
     if (untimed_ > 0)
-        log_.run.notes.push_back(fmt::format("{} of its {} steps have no time stamp, so no row of phase step: it is not forward + backward + step, "
-                                         "which leaves out the loss and the input",
-                                         untimed_, log_.run.steps));
+        log_.run.notes.push_back(fmt::format(
+            "{} of its {} steps have no time stamp, so no row of phase step: it is not forward + backward + step, "
+            "which leaves out the loss and the input",
+            untimed_, log_.run.steps));
     if (cut_ > 3) log_.run.notes.push_back(fmt::format("{} timer lines in all are cut or not understood", cut_));
     log_.close(log_.run.steps > 0);
     clocks_.clear();

@@ -1,4 +1,4 @@
-// The dialects behind stream_log(), one .cpp each. All throw ConfigError with path:line. Internal to calibrate/.
+// What the dialects behind stream_log() share. All throw ConfigError with path:line. Internal to calibrate/.
 #pragma once
 
 #include "calibrate/logs/import.h"
@@ -18,7 +18,8 @@ struct OpenRun {
     std::size_t closed = 0;  // runs before it
 
     void add(std::string_view phase, int rank, int step, double value) { record.add(phase, rank, step, value); }
-    // Hands the run on, where there is one, under FILE-NUMBER-SYSTEM-MODEL, the parts that are known, unless it has a name; the next is empty.
+    // Hands the run on, where there is one, under FILE-NUMBER-SYSTEM-MODEL, the parts that are known, unless it has a
+    // name; the next is empty.
     void close(bool any);
     [[noreturn]] void refuse(long line, const std::string& what) const;
     void require_one(long lines, std::string_view expected) const;  // at the end of the log

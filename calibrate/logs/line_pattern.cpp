@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <set>
 
-#include "calibrate/logs/log_lines.h"
 #include "model/errors.h"
 #include "model/files/plain_text.h"
 #include "model/keys/fields.h"

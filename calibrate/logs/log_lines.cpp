@@ -1,7 +1,6 @@
 #include "calibrate/logs/log_lines.h"
 
 #include <charconv>
-#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <vector>

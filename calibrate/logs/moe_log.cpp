@@ -76,7 +76,8 @@ void MoeLog::open_run(const LogLine& line) {
     log_.run.first_line = line.number;
     log_.run.ranks = need("world_size");
     log_.run.shape = {need("model_dim"), need("hidden_size"), need("samples"), need("topK"), dtype_of(line.text)};
-    if (log_.run.shape.dtype.empty()) refuse(line.number, "[Benchmark] line has no dtype among float16, bfloat16, float32");
+    if (log_.run.shape.dtype.empty())
+        refuse(line.number, "[Benchmark] line has no dtype among float16, bfloat16, float32");
     const int per_rank = need("num_local_experts");
     if (per_rank > 1'000'000 || log_.run.ranks > 1'000'000 / per_rank) {
         refuse(line.number,
@@ -110,9 +111,10 @@ void MoeLog::read_step(const LogLine& line) {
     const double whole = milliseconds("step_time"), forward = milliseconds("foward_time"),
                  backward = milliseconds("backward_time");
     if (!step || *step != log_.run.steps) {
-        refuse(line.number,
-               fmt::format("{}: expected STEP-{}; a step is missing or doubled in the run begun at line {}",
-                           quoted_piece(line.text.substr(0, line.text.find(':'))), log_.run.steps, log_.run.first_line));
+        refuse(
+            line.number,
+            fmt::format("{}: expected STEP-{}; a step is missing or doubled in the run begun at line {}",
+                        quoted_piece(line.text.substr(0, line.text.find(':'))), log_.run.steps, log_.run.first_line));
     }
     add("step", -1, whole);
     add("forward", -1, forward);
@@ -130,7 +132,8 @@ void MoeLog::close_run(const LogLine& line, const std::string& known_system) {
         }
         if (whole_model_) break;  // their summary states nothing else
     }
-    if (log_.run.steps == 0) refuse(line.number, fmt::format("the run begun at line {} has no STEP line", log_.run.first_line));
+    if (log_.run.steps == 0)
+        refuse(line.number, fmt::format("the run begun at line {} has no STEP line", log_.run.first_line));
     const std::vector<std::string> words = words_before_summary(line.text);
     if (whole_model_)
         name_model_run(line, words);
@@ -151,8 +154,8 @@ void MoeLog::name_layer_run(const LogLine& line, const std::string& stated, cons
                            log_.run.first_line));
     }
     log_.run.model = model_name(log_.run.shape);
-    log_.run.run_id = fmt::format("{}-{}-{}-{}", std::filesystem::path(log_.path).stem().string(), log_.closed + 1, log_.run.system,
-                              log_.run.experts / log_.run.ranks);
+    log_.run.run_id = fmt::format("{}-{}-{}-{}", std::filesystem::path(log_.path).stem().string(), log_.closed + 1,
+                                  log_.run.system, log_.run.experts / log_.run.ranks);
 }
 
 // "SYSTEM MODEL N": N is an option of the program, printed whether or not the model has experts, so it is not taken.
@@ -169,9 +172,10 @@ void MoeLog::name_model_run(const LogLine& line, const std::vector<std::string>&
 
 void MoeLog::finish(long lines) {
     if (open_)
-        refuse(log_.run.first_line, fmt::format("the run that begins here has no [Summary] line (the log ends after {} of its "
-                                            "steps); it is truncated: remove it from the log or import a whole log",
-                                            log_.run.steps));
+        refuse(log_.run.first_line,
+               fmt::format("the run that begins here has no [Summary] line (the log ends after {} of its "
+                           "steps); it is truncated: remove it from the log or import a whole log",
+                           log_.run.steps));
     if (log_.closed == 0) refuse(lines, "the log ends without a run; expected a \"[Benchmark] ..\" line");
 }
 

@@ -23,7 +23,9 @@ public:
     [[nodiscard]] bool run_open() const { return open_; }
     ImportedRun& run() { return log_.run; }
     void see_ranks(int ranks) { ranks_ = ranks; }  // what programs of whole models print before their steps
-    void add(std::string_view phase, int rank, double seconds) { add(phase, rank, log_.run.steps, seconds); }  // of the current step
+    void add(std::string_view phase, int rank, double seconds) {
+        add(phase, rank, log_.run.steps, seconds);
+    }  // of the current step
     void add(std::string_view phase, int rank, int step, double seconds) { log_.add(phase, rank, step, seconds); }
     [[noreturn]] void refuse(long line, const std::string& what) const { log_.refuse(line, what); }
 

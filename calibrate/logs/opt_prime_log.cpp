@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <map>
 
 #include "calibrate/logs/dialects.h"
@@ -50,10 +49,7 @@ public:
         const auto found = owner_.find(key);
         return found == owner_.end() ? std::nullopt : std::optional(found->second);
     }
-    [[nodiscard]] int layers_of(int rank) const {
-        const auto found = layers_.find(rank);
-        return found == layers_.end() ? 0 : found->second;
-    }
+    [[nodiscard]] int layers_of(int rank) const { return layers_.contains(rank) ? layers_.at(rank) : 0; }
 
 private:
     std::map<Key, std::map<int, int>> votes_;
@@ -225,8 +221,8 @@ void OptPrimeLog::check_complete(int rank) {
     if (stage == stages_.end() || stage->second.layers == owners_.layers_of(rank)) return;
     if (log_.run.notes.size() < 8)
         log_.run.notes.push_back(fmt::format("{}:{}: rank {} tells {} of its {} layers in step {}; no sum of that step",
-                                         log_.path, log_.run.last_line, rank, stage->second.layers, owners_.layers_of(rank),
-                                         stage->second.step));
+                                             log_.path, log_.run.last_line, rank, stage->second.layers,
+                                             owners_.layers_of(rank), stage->second.step));
 }
 
 void OptPrimeLog::apply_layer(const Event& event) {
@@ -252,8 +248,8 @@ void OptPrimeLog::apply_batch(const Event& event) {
         batch_step_ = last == stages_.end() ? event.step : last->second.step;
         if (batch_step_ > 1) {
             log_.run.notes.push_back(fmt::format(
-                "{}:{}: the first ms/batch spans the steps up to {}, set-up included; it is no sample of one", log_.path,
-                event.line, batch_step_));
+                "{}:{}: the first ms/batch spans the steps up to {}, set-up included; it is no sample of one",
+                log_.path, event.line, batch_step_));
             return;
         }
     } else {
@@ -268,7 +264,8 @@ void OptPrimeLog::close() {
     log_.run.system = "opt-prime";
     log_.run.model = model_of(kind_, parameters_);
     if (log_.run.ranks == 0) log_.run.ranks = last_rank_ + 1;
-    if (orphans_ > 0) log_.run.notes.push_back(fmt::format("{} layer lines left out: nothing says whose they are", orphans_));
+    if (orphans_ > 0)
+        log_.run.notes.push_back(fmt::format("{} layer lines left out: nothing says whose they are", orphans_));
     for (const auto& [rank, stage] : stages_) check_complete(rank);
     log_.close(events_ > 0);
     waiting_.clear();
@@ -281,7 +278,8 @@ void OptPrimeLog::close() {
 
 void OptPrimeLog::finish(long lines) {
     close();
-    log_.require_one(lines, "\"[rank:R stage:S] .. forward time .. - step N\", \"layer[L]: total=..\" and \"ms/batch\" lines");
+    log_.require_one(lines,
+                     "\"[rank:R stage:S] .. forward time .. - step N\", \"layer[L]: total=..\" and \"ms/batch\" lines");
 }
 
 }  // namespace

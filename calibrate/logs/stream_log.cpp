@@ -27,7 +27,9 @@ void OpenRun::close(bool any) {
     record.clear();
 }
 
-void OpenRun::refuse(long line, const std::string& what) const { throw ConfigError(fmt::format("{}:{}: {}", path, line, what)); }
+void OpenRun::refuse(long line, const std::string& what) const {
+    throw ConfigError(fmt::format("{}:{}: {}", path, line, what));
+}
 
 void OpenRun::require_one(long lines, std::string_view expected) const {
     if (closed == 0) refuse(lines, fmt::format("the log ends without a step; expected {}", expected));

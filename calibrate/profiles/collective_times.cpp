@@ -49,15 +49,13 @@ public:
         const CollectiveCall& call = call_of(job_[first_rank], *first.front());
         const bool told = !call.group.empty();
         if (told && !is_point_to_point(call) && numbered(held)) return by_number(held);
-        std::size_t common = first.size(), most = common;
-        bool cut = true;  // whoever has fewer, has them because the file breaks off
-        for (const auto& [rank, calls] : held) {
-            common = std::min(common, calls.size());
-            most = std::max(most, calls.size());
-        }
-        for (const auto& [rank, calls] : held)
-            cut = cut && (calls.size() == most || job_[rank].shortened || !job_[rank].broken.empty());
-        if (!cut) common = 0;
+        const auto calls_of = [](const auto& of_rank) { return of_rank.second.size(); };
+        const std::size_t most = calls_of(*std::ranges::max_element(held, {}, calls_of));
+        const bool cut = std::ranges::all_of(held, [&](const auto& of_rank) {
+            const Profile& p = job_[of_rank.first];  // whoever has fewer, has them because the file breaks off
+            return calls_of(of_rank) == most || p.shortened || !p.broken.empty();
+        });
+        std::size_t common = cut ? calls_of(*std::ranges::min_element(held, {}, calls_of)) : 0;
         for (std::size_t k = 0; k < common; ++k)
             for (const auto& [rank, calls] : held)
                 if (!agree(call_of(job_[rank], *calls[k]), call_of(job_[first_rank], *first[k]))) {

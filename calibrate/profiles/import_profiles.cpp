@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 
+#include "calibrate/profiles/byte_stream.h"
 #include "calibrate/profiles/profile_times.h"
+#include "calibrate/profiles/trace_records.h"
 #include "model/errors.h"
 #include "model/files/csv.h"
 #include "model/files/plain_text.h"
@@ -50,34 +53,9 @@ void describe(const Profile& p, std::vector<std::string>& report) {
     for (const std::string& note : p.notes) report.push_back("  " + note);
 }
 
-// One job's ranks, each once, the least first.
-std::vector<Profile> read_ranks(const std::vector<std::string>& paths, std::vector<std::string>& report) {
-    std::map<int, Profile> by_rank;
-    int unnamed = 0;
-    for (const std::string& path : paths)
-        for (Profile& p : read_profiles(path)) {
-            if (!p.rank_told) p.rank = unnamed++;
-            describe(p, report);
-            if (const auto [at, fresh] = by_rank.try_emplace(p.rank, std::move(p)); !fresh)
-                throw ConfigError(fmt::format("{}: is rank {}, and so is {}; expected one trace a rank of one job", path, at->first,
-                                              at->second.path));
-        }
-    std::vector<Profile> ranks;
-    for (auto& [_, p] : by_rank) {
-        if (!ranks.empty() && ranks.front().ranks != p.ranks)
-            throw ConfigError(fmt::format("{}: {} ranks, but {} says {}; expected traces of one job", p.path, p.ranks,
-                                          ranks.front().path, ranks.front().ranks));
-        ranks.push_back(std::move(p));
-    }
-    if (ranks.front().ranks > static_cast<int>(ranks.size()) && ranks.size() > 1)
-        report.push_back(fmt::format("{} of {} ranks are here: the transfer of a collective is the shortest of these", ranks.size(),
-                                     ranks.front().ranks));
-    return ranks;
-}
-
-std::vector<std::string> import_traces(const ProfileImport& request, const std::vector<std::string>& paths) {
+std::vector<std::string> import_traces(const ProfileImport& request) {
     std::vector<std::string> report;
-    const std::vector<Profile> ranks = read_ranks(paths, report);
+    const std::vector<Profile> ranks = read_job(request.paths, report);
     Sample like;
     like.run_id = fs::path(request.out).stem().string();
     like.system = request.system.empty() ? "profile" : request.system;
@@ -119,6 +97,13 @@ std::vector<std::string> import_benchmarks(const ProfileImport& request) {
     return report;
 }
 
+std::string beginning(const std::string& path) {
+    ByteStream stream(path);
+    std::string text(4096, '\0');
+    text.resize(stream.read(text.data(), text.size()));
+    return text;
+}
+
 }  // namespace
 
 bool are_profiles(const std::vector<std::string>& paths) {
@@ -130,7 +115,27 @@ bool are_profiles(const std::vector<std::string>& paths) {
 }
 
 std::vector<Profile> read_job(const std::vector<std::string>& paths, std::vector<std::string>& report) {
-    return read_ranks(all_files(paths), report);
+    std::map<int, Profile> by_rank;
+    int unnamed = 0;
+    for (const std::string& path : all_files(paths))
+        for (Profile& p : read_profiles(path)) {
+            if (!p.rank_told) p.rank = unnamed++;
+            describe(p, report);
+            if (const auto [at, fresh] = by_rank.try_emplace(p.rank, std::move(p)); !fresh)
+                throw ConfigError(fmt::format("{}: is rank {}, and so is {}; expected one trace a rank of one job", path, at->first,
+                                              at->second.path));
+        }
+    std::vector<Profile> ranks;
+    for (auto& [_, p] : by_rank) {
+        if (!ranks.empty() && ranks.front().ranks != p.ranks)
+            throw ConfigError(fmt::format("{}: {} ranks, but {} says {}; expected traces of one job", p.path, p.ranks,
+                                          ranks.front().path, ranks.front().ranks));
+        ranks.push_back(std::move(p));
+    }
+    if (ranks.front().ranks > static_cast<int>(ranks.size()) && ranks.size() > 1)
+        report.push_back(fmt::format("{} of {} ranks are here: the transfer of a collective is the shortest of these", ranks.size(),
+                                     ranks.front().ranks));
+    return ranks;
 }
 
 std::vector<std::string> import_profiles(const ProfileImport& request) {
@@ -144,7 +149,49 @@ std::vector<std::string> import_profiles(const ProfileImport& request) {
     if (traces == 0) return import_benchmarks(request);
     if (traces != static_cast<long>(paths.size()))
         throw ConfigError("import: profiles and nccl-tests output together; expected one kind a call");
-    return import_traces(request, paths);
+    return import_traces(request);
+}
+
+bool is_communication(std::string_view kernel) {
+    constexpr std::array words{"nccl", "multimem_", "one_shot_all_reduce", "two_shot_all_reduce", "cross_device_reduce", "nvshmem",
+                               "rccl", "deep_ep::", "allreduce_fusion", "quickreduce", "mscclpp"};
+    if (kernel.starts_with("nccl") && kernel.find("Kernel") == std::string_view::npos) return false;
+    for (const std::string_view word : words)
+        if (kernel.find(word) != std::string_view::npos) return true;
+    return false;
+}
+
+bool is_nsight(const std::string& path) { return beginning(path).starts_with(std::string("SQLite format 3\0", 16)); }
+
+// A JSON object with the profiler's keys, or an array of events.
+bool is_kineto(const std::string& path) {
+    std::string text = beginning(path);
+    if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
+    const std::size_t first = text.find_first_not_of(" \t\r\n");
+    if (first == std::string::npos) return false;
+    if (text[first] == '[') return text.find("\"ph\"", first) != std::string::npos;
+    if (text[first] != '{') return false;
+    for (const char* key : {"\"traceEvents\"", "\"schemaVersion\"", "\"deviceProperties\"", "\"distributedInfo\""})
+        if (text.find(key) != std::string::npos) return true;
+    return false;
+}
+
+std::vector<Profile> read_profiles(const std::string& path) {
+    std::vector<Profile> all;
+    if (is_kineto(path)) {
+        all.push_back(link_records(read_kineto_records(path), path));
+        return all;
+    }
+    if (is_nsight(path)) {
+        for (int n = 0, processes = 1; n < processes; ++n) {
+            TraceRecords records = read_nsight_records(path, n);
+            processes = records.processes;
+            all.push_back(link_records(std::move(records), path));
+        }
+        return all;
+    }
+    throw ConfigError(path + ": is neither a PyTorch profiler's trace (JSON, .json.gz) nor an Nsight Systems SQLite export"
+                      "; a .nsys-rep becomes one by: nsys export --type sqlite FILE");
 }
 
 }  // namespace stepcast

@@ -31,14 +31,13 @@ public:
     }
 
     void add(const DeviceRecord& record, std::int64_t origin) {
-        DeviceSpan span;
-        span.start = record.start - origin;
-        span.finish = record.finish() - origin;
-        span.name = record.name;
-        span.stream = record.stream;
-        span.kind = record.kind;
-        span.bytes = record.bytes;
-        span.collective = record.collective;
+        DeviceSpan span{.start = record.start - origin,
+                        .finish = record.finish() - origin,
+                        .name = record.name,
+                        .stream = record.stream,
+                        .kind = record.kind,
+                        .collective = record.collective,
+                        .bytes = record.bytes};
         if (record.kind == SpanKind::communication) span.instance = record.sequence;
         const bool kernel = span.kind == SpanKind::compute || span.kind == SpanKind::communication;
         if (kernel) ++p_.counts.kernels;

@@ -15,6 +15,7 @@
 #include "model/errors.h"
 #include "model/records/measurements.h"
 #include "sim/engine/simulate.h"
+#include "sim/explain/explain.h"
 
 namespace stepcast {
 namespace {
@@ -164,19 +165,20 @@ private:
         return at != meetings_.of.end() && at->second == meeting;
     }
 
-    // The host of a rank, from where it was to `at`, as a task; its id.
+    // A launcher, busy until `until`, from there to `at` as a task; its id.
+    TaskId launcher_task(std::string_view name, Place place, std::int64_t& until, std::int64_t at,
+                         std::span<const TaskId> after) {
+        const auto length = seconds(std::max<std::int64_t>(0, at - until));
+        until = std::max(until, at);
+        return add(name, Phase::between, HostWork{}, {place}, after, length, length);
+    }
     TaskId host_task(std::size_t r, std::int64_t at, std::span<const TaskId> after) {
-        RankState& s = states_[r];
-        const auto length = seconds(std::max<std::int64_t>(0, at - s.host));
-        s.host = std::max(s.host, at);
-        return add("host", Phase::between, HostWork{}, {Place(static_cast<int>(r), Lane::host)}, after, length, length);
+        return launcher_task("host", Place(static_cast<int>(r), Lane::host), states_[r].host, at, after);
     }
     // What launches work outside the window: time passes on a lane of its own.
     TaskId other_launcher(std::size_t r, std::int64_t at) {
-        RankState& s = states_[r];
-        const auto length = seconds(std::max<std::int64_t>(0, at - s.elsewhere));
-        s.elsewhere = std::max(s.elsewhere, at);
-        return add("launched elsewhere", Phase::between, HostWork{}, {Place(static_cast<int>(r), Lane::receive_up)}, {}, length, length);
+        return launcher_task("launched elsewhere", Place(static_cast<int>(r), Lane::receive_up), states_[r].elsewhere,
+                             at, {});
     }
 
     // The host waits for what had ended when its call did; its own time begins where it began to wait.
@@ -335,7 +337,9 @@ Replay replay(const std::vector<Profile>& ranks) {
         r.step.ranks.push_back({ranks[i].rank, traced.span, predicted.span, traced.exposed, predicted.exposed});
     }
     const auto last = std::ranges::max_element(r.traced.spans, {}, &Span::finish);
-    r.step.error.kinds = kinds_of(r, last->place.rank());
+    r.step.error.kinds = kind_errors(r.graph, as_measured, r.step.error.replayed, r.table, [&](const Place& p) {
+        return p.rank() == last->place.rank() && on_device(p.lane());
+    });
     r.step.name = ranks.front().path;
     return r;
 }

@@ -4,12 +4,8 @@
 #include <limits>
 #include <utility>
 
-#include "sim/explain/explain.h"
-
 namespace stepcast {
 namespace {
-
-bool on_device(Lane lane) { return lane != Lane::host && lane != Lane::receive_up; }
 
 // How long any of the stretches lasts, from beginnings to ends.
 using Stretches = std::vector<std::pair<Seconds, Seconds>>;
@@ -39,11 +35,6 @@ DeviceUse use_of(const TaskGraph& graph, const Trace& trace, int rank) {
         all.emplace_back(s.start, s.finish);
     }
     return {std::max(Seconds(0), last - first), covered(all) - covered(computing)};
-}
-
-std::vector<KindError> kinds_of(const Replay& r, int rank) {
-    return kind_errors(r.graph, {r.measured, std::vector<Seconds>(r.graph.size())}, r.step.error.replayed, r.table,
-                       [&](const Place& p) { return p.rank() == rank && on_device(p.lane()); });
 }
 
 }  // namespace stepcast

@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <tuple>
 
+#include "calibrate/building_blocks.h"
 #include "calibrate/profiles/profile_times.h"
 #include "calibrate/profiles/replay.h"
 #include "model/errors.h"
@@ -40,10 +42,7 @@ std::string kind_of(const Profile& p, const DeviceSpan& s) {
     return "memory_pass";
 }
 
-bool is_exchange(std::string_view kind) {
-    constexpr std::array collectives{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "send_recv"};
-    return std::ranges::find(collectives, kind) != collectives.end();
-}
+bool is_exchange(std::string_view kind) { return kind == "send_recv" || collective_op(kind, Bytes(0), 1); }
 
 // The traced step: its kernels on one rank, and its place in the rank's time.
 struct StepOfRank {
@@ -61,7 +60,7 @@ std::size_t number_of(const Profile& p, std::size_t i) { return i + static_cast<
 // In the middle by length; the last has no end but that of its own mark and is left out where there are others.
 std::size_t middle_step(const Profile& p) {
     std::vector<std::size_t> order(std::max<std::size_t>(1, p.steps.size() - 1));
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::sort(order, {}, [&](std::size_t i) { return length_of_step(p, i); });
     return order[(order.size() - 1) / 2];
 }
@@ -232,13 +231,10 @@ void label(std::vector<TracedSlice>& slices, const StepOfRank& r, const Predicti
         }
         for (std::size_t k = 0; k < calls.size(); ++k) {
             const int layer = labels.layer[of_call[k]], micro_batch = labels.micro_batch[of_call[k]];
-            slices[calls[k]].layer = layer;
-            slices[calls[k]].micro_batch = micro_batch;
+            std::tie(slices[calls[k]].layer, slices[calls[k]].micro_batch) = std::tie(layer, micro_batch);
             if (k + 1 == calls.size() || labels.layer[of_call[k + 1]] != layer || labels.micro_batch[of_call[k + 1]] != micro_batch) continue;
-            for (std::size_t i = calls[k] + 1; i < calls[k + 1]; ++i) {
-                slices[i].layer = layer;
-                slices[i].micro_batch = micro_batch;
-            }
+            for (std::size_t i = calls[k] + 1; i < calls[k + 1]; ++i)
+                std::tie(slices[i].layer, slices[i].micro_batch) = std::tie(layer, micro_batch);
         }
     }
 }

@@ -1,7 +1,5 @@
 #include "calibrate/profiles/trace_records.h"
 
-#include <algorithm>
-
 namespace stepcast {
 
 constexpr std::size_t longest_inputs = 4096;  // of an operator: text of its sizes, types and strides
@@ -27,22 +25,25 @@ std::uint32_t TraceRecords::add_inputs(const OperatorInputs& of) {
     return number;
 }
 
+static bool begins_with_one_of(std::string_view name, std::initializer_list<std::string_view> calls) {
+    return std::ranges::any_of(calls, [&](std::string_view call) { return name.starts_with(call); });
+}
+
 bool launches_kernel(std::string_view name) {
-    return name.starts_with("cudaLaunchKernel") || name.starts_with("cuLaunchKernel") ||
-           name.starts_with("cudaLaunchCooperativeKernel") || name.starts_with("hipLaunchKernel") ||
-           name.starts_with("hipExtLaunchKernel") || name.starts_with("hipExtModuleLaunchKernel") ||
-           name.starts_with("hipModuleLaunchKernel") || name.starts_with("hipLaunchCooperativeKernel");
+    return begins_with_one_of(name, {"cudaLaunchKernel", "cuLaunchKernel", "cudaLaunchCooperativeKernel",
+                                     "hipLaunchKernel", "hipExtLaunchKernel", "hipExtModuleLaunchKernel",
+                                     "hipModuleLaunchKernel", "hipLaunchCooperativeKernel"});
 }
 
 bool waits_for_device(std::string_view name) {
-    for (const std::string_view call : {"cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "hipDeviceSynchronize",
-                                        "hipStreamSynchronize", "hipEventSynchronize", "cuStreamSynchronize", "cuCtxSynchronize"})
-        if (name.starts_with(call)) return true;
-    return name == "cudaMemcpy" || name == "hipMemcpy" || name.starts_with("cudaMemcpy_v");
+    return name == "cudaMemcpy" || name == "hipMemcpy" ||
+           begins_with_one_of(name, {"cudaMemcpy_v", "cudaDeviceSynchronize", "cudaStreamSynchronize",
+                                     "cudaEventSynchronize", "hipDeviceSynchronize", "hipStreamSynchronize",
+                                     "hipEventSynchronize", "cuStreamSynchronize", "cuCtxSynchronize"});
 }
 
-bool launches_graph(std::string_view call) {
-    return call.starts_with("cudaGraphLaunch") || call.starts_with("cuGraphLaunch") || call.starts_with("hipGraphLaunch");
+bool launches_graph(std::string_view name) {
+    return begins_with_one_of(name, {"cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"});
 }
 
 // A counter needs no more points than a screen: beyond the most every second one is let go.
