@@ -55,7 +55,7 @@ bool has_odd_rows(const Gemm& g) {
     return a % 8 != 0 || b % 8 != 0 || g.n % 8 != 0;
 }
 
-void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
+void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const std::vector<SourceRow>& layouts) {
     const std::string op = row.has("op") ? row.text("op") : "gemm";
     const bool long_run = op == "sustained_gemm" || op == "sustained_cast_gemm";
     if (op != "gemm" && op != "cast_gemm" && !long_run) {
@@ -74,6 +74,9 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
                   row.read("dtype", [&] { return operand_dtype(dtype); }),
                   fp32_result(dtype)};
     found.scaled_blocks = dtype.find("128-wide") != std::string::npos;
+    found.layout_apart = found.scaled_blocks && std::ranges::any_of(layouts, [&](const SourceRow& release) {
+                             return release.at("kernels") == row.text("implementation");
+                         });
     if (!row.text("groups").empty()) found.groups = row.integer("groups", 1);
     if (row.has("layout")) {
         found.between_events = row.text("timer") != "kernel";
@@ -157,6 +160,7 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
         throw ConfigError(path + ":1: steps of a job; expected a table of kernels or collectives");
     TableRow row(reader);
     const std::vector<SourceRow> tuned = kind == TableKind::moe_layers ? Shelf().sources("tuned") : std::vector<SourceRow>{};
+    const std::vector<SourceRow> layouts = kind == TableKind::gemms ? Shelf().sources("scale_layout") : std::vector<SourceRow>{};
     while (row.next()) {
         if (row.has("gpu") && !names_device(row.text("gpu"), gpu)) {
             ++blocks.other_device_rows;
@@ -168,7 +172,7 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
             add_traced_row(kind, row, gpu, blocks);
             continue;
         }
-        if (kind == TableKind::gemms) add_gemm(row, gpu, blocks);
+        if (kind == TableKind::gemms) add_gemm(row, gpu, blocks, layouts);
         if (kind == TableKind::collectives) add_collective(row, blocks);
         if (kind == TableKind::attentions) add_attention(row, gpu, blocks);
         if (kind == TableKind::casts) add_cast(row, blocks);

@@ -43,6 +43,7 @@ struct GemmRow {
     bool uninitialised = false;  // weights of one value: less power, a higher clock
     bool casts = false;          // of a narrow dtype: the cast of the input is in the time
     bool scaled_blocks = false;  // a scale for 128 elements, not for the tensor
+    bool layout_apart = false;   // of these: its release brings them into order by a kernel of its own (model/presets/sources.toml)
     RowHash row = 0;
     friend bool operator==(const GemmRow&, const GemmRow&) = default;
 };

@@ -60,4 +60,12 @@ Seconds input_cast_time(long m, long k, Dtype dtype, bool scaled_blocks, const C
     return narrow.cast_launch + moving + static_cast<double>(m) / cluster.gpu.sms * narrow.cast_row;
 }
 
+Seconds scale_layout_time(long m, long k, const Cluster& cluster) {
+    const Seconds launch(1.6e-6), ragged(8e-6);
+    constexpr double bytes = 6.3;
+    constexpr long rows = 32;
+    const Bytes moved(bytes * static_cast<double>(m) * static_cast<double>(k));
+    return launch + (m % rows > 0 ? ragged : Seconds(0)) + moved / (cluster.gpu.memory_bandwidth * cluster.kernel.cast.efficiency);
+}
+
 }  // namespace stepcast

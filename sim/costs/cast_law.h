@@ -26,4 +26,9 @@ double held_by_cache(Bytes bytes, const CastCosts& cast);
 // The last is what TensorRT-LLM's cast of 128-wide blocks takes on RTX PRO 6000, 4 us a row, whatever its width; elsewhere some 0.05 us.
 Seconds input_cast_time(long m, long k, Dtype dtype, bool scaled_blocks, const Cluster& cluster);
 
+// What older releases of TensorRT-LLM add to that before 128-wide products on Blackwell: a kernel that brings the scales into the order
+// that tensor cores read, t = 1.6 us + 6.3 bytes an element at the cast's rate, and 8 us more where m is no multiple of 32. The same on B200
+// and GB200, the two that were measured.
+Seconds scale_layout_time(long m, long k, const Cluster& cluster);
+
 }  // namespace stepcast

@@ -17,8 +17,12 @@ enum class GemmSetting : std::uint8_t { alone, sustained, step };
 //   traffic    = (operands + split_traffic * fp32 partial results) / (memory bandwidth * traffic_efficiency)
 // Tiles: those of rates (gemm_tile_*); with gemm_tile_reuse powers of two, or 128 by any multiple of 16 up to 256 (gemm_shared_operands).
 // Arithmetic takes 1 + gemm_reload (1 - gemm_reload_cache / smaller operand) times as long where that is more than 1.
+// Operands: benchmarks read the same activations [m, k] again and again, so that 0.3 of what the L2 holds of them and of the results does not
+// count. In a step all do.
 // corner(a, b) = (a^(1/c) + b^(1/c))^c with c = gemm_corner; the longer of the two at c = 0. Tiles of factor 0 are left
-// out. Narrow operands have an efficiency, k0, tile_reuse and wave_loss of their own and are not split. Ignores L2 reuse. The
+// out. Narrow operands have an efficiency, k0, tile_reuse and wave_loss of their own and are not split. Kernels with scaled blocks
+// whose operands come from shared memory (DeepGEMM) write a tile before they begin the next: their results count 1.8 times. On Hopper their
+// tiles have 128 rows and at most 128 columns, and k counts 1 + 1.6 / blocks of rows times where the last block holds fewer than 96. The
 // form comes from fits to A100 tables; wave_loss (work cut along k to fill the last wave) and the corner were needed by the other published
 // tables, one reuse constant replaces seven tile factors in files that were fitted to the atlas (docs/calibration.md).
 Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting setting = GemmSetting::alone,

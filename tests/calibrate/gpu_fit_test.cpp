@@ -24,6 +24,7 @@ Cluster known_cluster(int ranks) {
     cluster.kernel.training_fp8 = 1;
     cluster.kernel.gemm_boost = 0.001;
     cluster.power = {};
+    cluster.gpu.l2 = Bytes(0);  // simulated sweeps are priced as steps, which find no operand there; real ones repeat their products
     cluster.kernel.memory_efficiency = 0.9;
     cluster.kernel.transpose_efficiency = 0.6;
     cluster.kernel.optimizer_efficiency = 0.7;

@@ -339,6 +339,25 @@ TEST_CASE("named kernels start from the same beliefs on every device") {
                                                                     "kernel.fp8_blocks.cast_row 0.1 us 1.5 1 ns..50 us\n"));
 }
 
+// model/presets/sources.toml names releases; other formats and releases have no such kernel.
+TEST_CASE("128-wide rows of an older release pay for a layout of scales of its own") {
+    const TestFolder folder;
+    BuildingBlocks blocks;
+    read_building_blocks(folder.write("t.csv", "gpu,op,m,n,k,dtype,implementation,time_us\n"
+                                               "NVIDIA B200,sustained_cast_gemm,64,32,16,fp8 (128-wide scaling),TRT-LLM 1.3.0rc15 Linear,20\n"
+                                               "NVIDIA B200,cast_gemm,64,32,16,fp8 (128-wide scaling),TRT-LLM 1.3.0rc20 Linear (DeepGEMM),20\n"
+                                               "NVIDIA B200,sustained_cast_gemm,64,32,16,fp8,TRT-LLM 1.3.0rc15 Linear,20\n"),
+                         read_cluster("b200-x8").gpu, blocks);
+    REQUIRE(blocks.gemms.size() == 3);
+    CHECK(blocks.gemms[0].layout_apart);
+    CHECK_FALSE(blocks.gemms[1].layout_apart);
+    CHECK_FALSE(blocks.gemms[2].layout_apart);
+    const Cluster c = read_cluster("b200-x8");
+    GemmRow without = blocks.gemms[0];
+    without.layout_apart = false;
+    CHECK((narrow_time(blocks.gemms[0], c) - narrow_time(without, c)).si() == Approx(scale_layout_time(64, 16, c).si()));
+}
+
 // A product's cast is in its time where the table has it; blocks of scales and sustained runs are kinds of their own.
 TEST_CASE("a narrow product is a kind of its own, with its cast where the row has it") {
     GemmRow row{{4096, 2048, 1024, 1, Dtype::fp8}, 1, 1_ms};

@@ -260,6 +260,14 @@ TEST_CASE("a cast: launches and bytes by how its scale is found") {
     CHECK(input_cast_time(1000, 1000, Dtype::fp8, true, c).si() == Approx(2e-6 + 2e-6 + 3e-6));
 }
 
+// 1.6 us and 6.3 bytes an element at half of 1 TB/s; 1,000 rows are no multiple of 32.
+TEST_CASE("a release that lays out scales apart takes a pass more, and longer for ragged rows") {
+    Cluster c = device();
+    c.kernel.cast.efficiency = 0.5;
+    CHECK(scale_layout_time(1024, 1000, c).si() == Approx(1.6e-6 + 12.6e-12 * 1024000));
+    CHECK(scale_layout_time(1000, 1000, c).si() == Approx(1.6e-6 + 8e-6 + 12.6e-6));
+}
+
 // At 1 TB/s, the L2 of 0.5 MB: a million elements are 6.6 MB at half the rate, 13.2 us, and 0.5 MB of what is written takes 2 bytes
 // more each, 1 us. At its own size in a cache of 3 MB half of it is held: 13.2 us at 1 + (3 - 1) / 2 of the rate and half of the 1 us.
 TEST_CASE("a cast that looks for one scale of all has a rate of its own") {
