@@ -146,6 +146,15 @@ void lay_sockets(Layers& layers, const Machines& linked) {
         Origin::prior, shares.empty() ? "share of recorded runs over PCIe" : "median share of " + names_of(linked)};
 }
 
+// A rank's own piece is copied by the SMs of the channels, of which the fabric has so many: in bytes a second, whatever the link carries.
+void lay_copies(Link& intra, const Sources& from, Fabric fabric) {
+    std::vector<double> slower;
+    for (const Cluster& c : from.library)
+        if (c.fabric == fabric) slower.push_back(intra.bandwidth / c.intra.bandwidth);
+    if (slower.empty()) return;
+    for (double* copy : {&intra.reduce_copy, &intra.gather_copy, &intra.exchange_copy}) *copy *= median(slower);
+}
+
 double launch_ratio(const std::vector<Cluster>& from, const Gpu& to) {
     std::vector<double> ratios;
     for (const Cluster& c : from) ratios.push_back(launch_ratio(c.gpu, to));
@@ -240,6 +249,7 @@ void lay_priors(Layers& layers, const TomlFile& file, const std::string& prefix,
     lay_medians(layers, from);
     lay_operands(layers, from.near);
     lay_sockets(layers, from.linked);
+    lay_copies(cluster.intra, from, plate.fabric);
     lay_rates(cluster.kernel, plate.gpu, from);
     lay_narrow(cluster.kernel, plate.gpu, from);
     lay_power(layers, from.near);
