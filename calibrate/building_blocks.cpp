@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "calibrate/table_readers.h"
 #include "model/files/csv.h"
@@ -92,7 +93,35 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const
                                 Seconds(1e-6 * row.positive("cast_us")), found.row, true});
 }
 
-void add_collective(const TableRow& row, BuildingBlocks& blocks) {
+// "NCCL 2.29.2 (nccl-tests)" -> 2, 29, 2; nothing where it does not begin with the library's name.
+std::vector<int> release_in(std::string_view text, std::string_view library) {
+    std::vector<int> numbers;
+    if (!text.starts_with(std::string(library) + ' ')) return numbers;
+    const char *at = text.data() + library.size() + 1, *end = text.data() + text.size();
+    for (int number = 0; at < end; ++at) {
+        const auto [after, error] = std::from_chars(at, end, number);
+        if (error != std::errc()) break;
+        numbers.push_back(number);
+        at = after;
+        if (at == end || *at != '.') break;
+    }
+    return numbers;
+}
+
+// Of the last of the [[release]]s that the row's is not before.
+std::optional<Bytes> small_message(const TableRow& row, const std::vector<SourceRow>& releases) {
+    std::optional<Bytes> small;
+    if (!row.has("implementation")) return small;
+    const std::string text = row.text("implementation");
+    for (const SourceRow& release : releases) {
+        const std::string &library = release.at("library"), since = release.at("since");
+        const std::vector<int> found = release_in(text, library);
+        if (!found.empty() && found >= release_in(library + ' ' + since, library)) small = parse_bytes(release.at("exchange_small"));
+    }
+    return small;
+}
+
+void add_collective(const TableRow& row, const std::vector<SourceRow>& releases, BuildingBlocks& blocks) {
     if (!collective_op(row.text("op"), Bytes(0), 1)) {
         ++blocks.other_op_rows;
         return;
@@ -103,6 +132,7 @@ void add_collective(const TableRow& row, BuildingBlocks& blocks) {
     }
     CollectiveRow found{row.text("op"), row.integer("ranks"), row.integer("nodes", 1), {}, {}};
     found.in_switch = row.text("dtype") != "int8";
+    found.small = small_message(row, releases);
     found.bytes = Bytes(row.positive("bytes"));
     found.time = row.time(Flops(0));
     found.row = row.hash();
@@ -161,6 +191,7 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
     TableRow row(reader);
     const std::vector<SourceRow> tuned = kind == TableKind::moe_layers ? Shelf().sources("tuned") : std::vector<SourceRow>{};
     const std::vector<SourceRow> layouts = kind == TableKind::gemms ? Shelf().sources("scale_layout") : std::vector<SourceRow>{};
+    const std::vector<SourceRow> releases = kind == TableKind::collectives ? Shelf().sources("release") : std::vector<SourceRow>{};
     while (row.next()) {
         if (row.has("gpu") && !names_device(row.text("gpu"), gpu)) {
             ++blocks.other_device_rows;
@@ -173,7 +204,7 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
             continue;
         }
         if (kind == TableKind::gemms) add_gemm(row, gpu, blocks, layouts);
-        if (kind == TableKind::collectives) add_collective(row, blocks);
+        if (kind == TableKind::collectives) add_collective(row, releases, blocks);
         if (kind == TableKind::attentions) add_attention(row, gpu, blocks);
         if (kind == TableKind::casts) add_cast(row, blocks);
         if (kind == TableKind::moe_layers) add_moe_layer(row, gpu, blocks, tuned);

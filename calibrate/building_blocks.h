@@ -57,6 +57,7 @@ struct CollectiveRow {
     Seconds time;
     RowHash row = 0;
     bool in_switch = true;  // a switch can add these numbers
+    std::optional<Bytes> small = {};  // the longest small message of its library's release, where the row tells that
     friend bool operator==(const CollectiveRow&, const CollectiveRow&) = default;
 };
 

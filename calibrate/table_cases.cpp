@@ -39,10 +39,11 @@ FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
     RingPath path = ring_path(Group{row.ranks}, cluster);
     return table_case(
         fmt::format("{} of {} over {} ranks, {} nodes", row.op, to_string(row.bytes), row.ranks, row.nodes), row.op, row,
-        [op = *collective_op(row.op, row.bytes, row.ranks, row.in_switch), path, ranks = row.ranks, socket = cluster.intra.socket_bandwidth](const Cluster& c) mutable {
+        [op = *collective_op(row.op, row.bytes, row.ranks, row.in_switch), path, ranks = row.ranks, small = row.small,
+         socket = cluster.intra.socket_bandwidth](const Cluster& c) mutable {
             if (c.intra.socket_bandwidth != socket) path = ring_path(Group{ranks}, c);
             socket = c.intra.socket_bandwidth;
-            return collective_time(op, path, c);
+            return collective_time(op, path, c, small.value_or(c.intra.exchange_small));
         });
 }
 

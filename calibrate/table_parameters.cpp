@@ -5,6 +5,7 @@
 
 #include "calibrate/fit_tables.h"
 #include "sim/costs/collective_costs.h"
+#include "sim/costs/exchange_law.h"
 
 namespace stepcast {
 
@@ -46,6 +47,7 @@ std::vector<FitParameter> gemm_parameters(const BuildingBlocks& blocks) {
 }
 
 std::vector<FitParameter> collective_parameters(const Cluster& cluster) {
+    const bool exchanges = has_exchange_law(cluster.intra), sockets = cluster.intra.socket_bandwidth > BytesPerSecond(0);
     std::vector<FitParameter> parameters{
         {"link.intra.low_latency.launch", "6 us", 0.5, "0.5 us", "50 us"},
         {"link.intra.low_latency.latency", "0.9 us", 0.5, "0.1 us", "10 us"},
@@ -62,12 +64,17 @@ std::vector<FitParameter> collective_parameters(const Cluster& cluster) {
         {"link.intra.pipelining", "0.3", 1, "0.005", "3"},
         {"link.intra.exchange.launch", "8 us", 0.5, "0.5 us", "50 us"},
         {"link.intra.exchange.latency", "0.2 us", 0.7, "0.01 us", "5 us"},
-        {"link.intra.exchange.efficiency", "0.1", 1.5, "0.002", "0.6"},
+        {"link.intra.exchange.efficiency", exchanges ? "0.2" : "0.1", exchanges ? 1 : 1.5, "0.002", "0.6"},
         {"link.intra.exchange_launch", "12 us", 0.7, "1 us", "100 us"},
-        {"link.intra.all_to_all_efficiency", "0.7", 0.3, "0.1", "0.99"},
+        {"link.intra.all_to_all_efficiency", "0.7", 0.3, "0.1", exchanges && sockets ? "2" : "0.99"},
         {"link.intra.exchange_copy", "0.5", 0.7, "0.01", "5"},
     };
-    if (cluster.intra.socket_bandwidth > BytesPerSecond(0))  // whose rings and all-to-alls of all ranks cross it
+    if (exchanges) {
+        parameters.push_back({"link.intra.exchange_channel", "16 GB/s", 0.3, "1 GB/s", "100 GB/s"});
+        parameters.push_back({"link.intra.exchange_small_channel", "5 GB/s", 0.5, "0.5 GB/s", "50 GB/s"});
+        parameters.push_back({"link.intra.exchange_fill", "0.3", 1, "0.005", "3"});
+    }
+    if (sockets)  // whose rings and all-to-alls of all ranks cross it
         parameters.push_back({"link.intra.socket_bandwidth", "50 GB/s", 0.5, "5 GB/s", "200 GB/s"});
     if (cluster.intra.nvls_efficiency > 0) {
         parameters.push_back({"link.intra.nvls_launch", "30 us", 0.5, "5 us", "200 us"});

@@ -96,7 +96,7 @@ struct Link {
     KEY(BytesPerSecond, pair_bandwidth, {}, of_link(table, "nvlink_pairs: between the two ranks of a pair"), 0, upto::rate);
     KEY(BytesPerSecond, socket_bandwidth, {}, of_link(table, "between the two sockets of a node without NVSwitch; 0 = as the other links"), 0, upto::rate);
     KEY(double, nvls_efficiency, 0, "reduction in the switch: share of the bandwidth reached; 0 = none", 0, 2);
-    KEY(double, all_to_all_efficiency, 1, "share of the bandwidth that grouped sends and receives reach", 1e-3, 1);
+    KEY(double, all_to_all_efficiency, 1, "share of the bandwidth that grouped sends and receives reach", 1e-3, 2);  // above 1: of a link that rings do not fill
     // AllToAll::by_kernels()
     KEY(double, dispatch_efficiency, 0,
         of_link(table, "share of the bandwidth that a step's kernels dispatching tokens reach; 0 = DeepEP's law, or all_to_all_efficiency",
@@ -113,6 +113,12 @@ struct Link {
     KEY(Seconds, nvls_launch, {}, "reduction in the switch: fixed cost", 0, upto::seconds);
     KEY(Seconds, exchange_launch, {}, "all-to-all of large messages: fixed cost on top of the latency", 0, upto::seconds);
     KEY(double, exchange_copy, 0, "all-to-all: moving a rank's own piece relative to sending it", 0, 100);
+    // NCCL's all-to-alls inside a node (sim/costs/exchange_law.h)
+    KEY(BytesPerSecond, exchange_channel, {}, of_link(table, "all-to-all: what one channel moves; 0 = the link alone limits"), 0, upto::rate);
+    KEY(BytesPerSecond, exchange_small_channel, {}, of_link(table, "the same of small messages"), 0, upto::rate);
+    KEY(Bytes, exchange_small, {}, of_link(table, "all-to-all: the longest small message"), 0, 1e12);
+    KEY(Bytes, exchange_chunk, {}, of_link(table, "all-to-all: what a channel moves in one piece"), 0, 1e12);
+    KEY(double, exchange_fill, 0, of_link(table, "all-to-all: first pieces wait so long, relative to moving them"), 0, 100);
     KEY(Curve, all_reduce, {}, "measured bytes and times");
     KEY(Curve, all_gather, {}, "measured bytes and times");
     KEY(Curve, reduce_scatter, {}, "measured bytes and times");

@@ -31,6 +31,7 @@ bool is_fitted(const TomlFile& file) {
 struct PriorLists {
     KEY(std::vector<std::string>, machines, {}, "whose constants others are taken from");
     KEY(std::vector<std::string>, sisters, {}, "lists of machines whose chips have the same SMs");
+    KEY(double, rings_between_sockets, 1, "share of a PCIe link that a ring over both sockets of a node reaches", 1e-3, 1);
 };
 PriorLists read_lists() {
     const std::string path = home_folder() + "/model/presets/priors.toml";
@@ -100,13 +101,16 @@ bool is_narrow(std::string_view path) {
 bool is_of_library(std::string_view path) {
     constexpr std::string_view link = "cluster.link.intra.";
     constexpr std::array keys{"launch", "latency", "slot_latency", "reduce_copy", "gather_copy", "pipelining", "exchange_launch",
-                              "exchange_copy", "exchange.launch", "exchange.latency"};
+                              "exchange_copy", "exchange.launch", "exchange.latency", "exchange_channel", "exchange_small_channel", "exchange_small",
+                              "exchange_fill"};
     if (!path.starts_with(link)) return false;
     const std::string_view key = path.substr(link.size());
     return key.starts_with("low_latency") || std::ranges::find(keys, key) != keys.end();
 }
 
 }  // namespace
+
+double rings_between_sockets() { return read_lists().rings_between_sockets; }
 
 std::vector<std::string> measured_machines() { return read_lists().machines; }
 

@@ -14,6 +14,9 @@ using Machines = std::vector<Cluster>;
 // The measured machines but for one, each laid in full.
 Machines fitted_machines(const std::string& left_out);
 
+// What a ring over both sockets reaches of a PCIe link, where no like machine tells (model/presets/priors.toml).
+double rings_between_sockets();
+
 // Whether one is of the fabric and the generation: forecasts from it are as good as those between measured machines.
 bool any_of_its_kind(const Machines& machines, const Cluster& cluster);
 

@@ -131,10 +131,9 @@ void lay_kernels(Cluster& cluster, const Machines& near, const Machines& all) {
         if (!named.empty() && k.name == named) kernel.attention = alone(k);
 }
 
-// Between two sockets runs the same share of a rank's link as on the machines whose links are alike. Rings over PCIe reach 11 to 12 GB/s of
-// 32 between sockets (recorded runs on A100 and A40, docs/recorded-runs.md); where no like machine shows its share, this one counts.
+// Between two sockets runs the same share of a rank's link as on the machines whose links are alike; where none of those shows its share,
+// that of recorded runs (model/presets/priors.toml).
 void lay_sockets(Layers& layers, const Machines& linked) {
-    constexpr double of_recorded_runs = 11.5 / 32;
     Link& intra = layers.experiment.cluster.intra;
     std::vector<double> shares;
     for (const Cluster& machine : linked) {
@@ -142,9 +141,18 @@ void lay_sockets(Layers& layers, const Machines& linked) {
         if (like.socket_bandwidth > BytesPerSecond(0)) shares.push_back(like.socket_bandwidth / like.bandwidth);
     }
     if (shares.empty() && layers.experiment.cluster.fabric != Fabric::pcie) return;
-    intra.socket_bandwidth = intra.bandwidth * (shares.empty() ? of_recorded_runs / intra.ring_efficiency : median(shares));
+    intra.socket_bandwidth = intra.bandwidth * (shares.empty() ? rings_between_sockets() / intra.ring_efficiency : median(shares));
     layers.said["cluster.link.intra.socket_bandwidth"] = {
         Origin::prior, shares.empty() ? "share of recorded runs over PCIe" : "median share of " + names_of(linked)};
+}
+
+// A rank's own piece is copied by the SMs of the channels, of which the fabric has so many: in bytes a second, whatever the link carries.
+void lay_copies(Link& intra, const Sources& from, Fabric fabric) {
+    std::vector<double> slower;
+    for (const Cluster& c : from.library)
+        if (c.fabric == fabric) slower.push_back(intra.bandwidth / c.intra.bandwidth);
+    if (slower.empty()) return;
+    for (double* copy : {&intra.reduce_copy, &intra.gather_copy, &intra.exchange_copy}) *copy *= median(slower);
 }
 
 double launch_ratio(const std::vector<Cluster>& from, const Gpu& to) {
@@ -241,6 +249,7 @@ void lay_priors(Layers& layers, const TomlFile& file, const std::string& prefix,
     lay_medians(layers, from);
     lay_operands(layers, from.near);
     lay_sockets(layers, from.linked);
+    lay_copies(cluster.intra, from, plate.fabric);
     lay_rates(cluster.kernel, plate.gpu, from);
     lay_narrow(cluster.kernel, plate.gpu, from);
     lay_power(layers, from.near);

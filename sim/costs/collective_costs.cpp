@@ -7,6 +7,7 @@
 
 #include "sim/costs/measured_tables.h"
 #include "sim/costs/dispatch_law.h"
+#include "sim/costs/exchange_law.h"
 #include "sim/network/ring_path.h"
 
 namespace stepcast {
@@ -44,6 +45,7 @@ Exchange exchange_of(const AllToAll& op, const std::vector<int>& node_of, std::s
 struct Pricer {
     const Cluster& cluster;
     const RingPath& path;
+    Bytes small = cluster.intra.exchange_small;
     const Link& intra = cluster.intra;
     const Link& inter = cluster.inter;
     const Link& link = path.nodes > 1 ? inter : intra;  // whose measured curves hold
@@ -140,6 +142,8 @@ struct Pricer {
 
     [[nodiscard]] Seconds exchange(const Exchange& e, BytesPerSecond inside, BytesPerSecond between,
                                    bool by_kernels = false) const {
+        if (nodes == 1 && !by_kernels && has_exchange_law(intra))
+            return exchange_law_time({e.inside, e.own, e.largest, e.peers_inside, path.ranks}, intra, cluster.fabric, inside, small);
         const Link& slower = nodes > 1 ? inter : intra;
         const auto transfer = [&](double inside_share, double between_share) {
             const Seconds in = e.inside == Bytes(0) ? Seconds(0) : e.inside / (inside * inside_share);
@@ -214,6 +218,10 @@ Seconds message_time(const SendRecv& op, const Cluster& cluster) {
 Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster) {
     if (path.ranks <= 1) return Seconds(0);
     return std::visit(Pricer{cluster, path}, op);
+}
+
+Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster, Bytes small) {
+    return path.ranks <= 1 ? Seconds(0) : std::visit(Pricer{cluster, path, small}, op);
 }
 
 Seconds collective_time(const Op& op, std::span<const Place> places, const Cluster& cluster) {

@@ -23,6 +23,7 @@ inline constexpr int most_without_nvls = 4;  // NCCL leaves the switch's adders 
 //   tree (N > 1)           all-reduce: as the ring with 2 ceil(log2 N) rounds between nodes, 2 (n/N - 1) inside, T = 2 S; with slot_latency
 //                          2 S ceil(log2 N): its levels hardly overlap
 //   NVLS (N = 1, n > 4)    all-reduce: nvls_launch + S / (B nvls_efficiency) + pipelining sqrt(start transfer)
+//   all-to-all-v (N = 1)   as sim/costs/exchange_law.h, where the cluster has its constants; otherwise
 //   all-to-all-v           small: launch + peers latency + largest message / (B efficiency) of `exchange`, or all of them
 //                          / (B all_to_all_efficiency) if that takes longer; large: exchange_launch +
 //                          latency + peers exchange.latency + bytes / (B all_to_all_efficiency) + pipelining as above
@@ -39,6 +40,9 @@ Seconds collective_time(const Op& op, const Group& group, const Cluster& cluster
 
 // The same where the path is known already.
 Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster);
+
+// The same by a release of the library that takes messages of an all-to-all up to `small` for small ones.
+Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster, Bytes small);
 
 // What blocking messages cost the host of either end; part of their collective_time.
 Seconds message_time(const SendRecv& op, const Cluster& cluster);

@@ -91,6 +91,20 @@ TEST_CASE("collective rows are read, operations without a law and rows without s
     CHECK(blocks.unstated_rows == 1);
 }
 
+// model/presets/sources.toml: 16 KiB since NCCL 2.29, 512 KiB before. 2.3 is before 2.29, though its digits are not.
+TEST_CASE("a release of a library says what it takes for a small message") {
+    const Table table("op,ranks,nodes,bytes,time_us,implementation\nall_to_all,8,1,512,21.5,NCCL 2.28.9 (nccl-tests)\n"
+                      "all_to_all,8,1,512,21.5,NCCL 2.29.2 (nccl-tests)\nall_to_all,8,1,512,21.5,NCCL 2.3 (nccl-tests)\n"
+                      "all_to_all,8,1,512,21.5,oneCCL 2021.17\nall_to_all,8,1,512,21.5,NCCLX 2.29\n");
+    const BuildingBlocks blocks = table.read();
+    REQUIRE(blocks.collectives.size() == 5);
+    CHECK(blocks.collectives[0].small == Bytes(512 * 1024));
+    CHECK(blocks.collectives[1].small == Bytes(16 * 1024));
+    CHECK(blocks.collectives[2].small == Bytes(512 * 1024));
+    CHECK_FALSE(blocks.collectives[3].small.has_value());
+    CHECK_FALSE(blocks.collectives[4].small.has_value());
+}
+
 TEST_CASE("MoE layer rows are read with the skew of their distribution") {
     const Table table(
         "num_tokens,hidden,inter,topk,experts,tp_in_expert,ep,distribution,gpu,dtype,value,unit\n"

@@ -122,6 +122,15 @@ TEST_CASE("calls of collectives are the maker's library's") {
     CHECK(l40s.intra.low_latency.launch == read_cluster("rtx-pro-6000-x8").intra.low_latency.launch);
 }
 
+// Half the link's rate: a copy at the same bytes a second is half as long relative to sending. Over another fabric the share stays.
+TEST_CASE("copies of a rank's own piece go at bytes a second, not at a share of the link") {
+    const Cluster l40s = read_cluster("l40s-x8"), rtx = read_cluster("rtx-pro-6000-x8");
+    CHECK(l40s.intra.reduce_copy == Approx(rtx.intra.reduce_copy * 32 / 64));
+    CHECK(l40s.intra.gather_copy == Approx(rtx.intra.gather_copy * 32 / 64));
+    const Cluster from_nvlink = cluster_from_others("rtx-pro-6000-x8");
+    CHECK(from_nvlink.intra.reduce_copy == Approx((read_cluster("b200-x8").intra.reduce_copy + read_cluster("gb200-nvl72").intra.reduce_copy) / 2));
+}
+
 // An NVL72 rack's links are a rack's.
 TEST_CASE("links of an NVLink domain are those of one of as many ranks") {
     const Cluster gb300 = read_cluster("gb300-nvl72"), gb200 = read_cluster("gb200-nvl72");
