@@ -111,7 +111,8 @@ std::vector<std::pair<int, std::string>> shown_ranks(const TaskGraph& graph, con
 }
 
 // Of the rank that is fullest at any time, to the end of the step.
-void add_memory(const Experiment& e, const Routing& routing, const TaskGraph& graph, const Timeline& timeline, Gantt& gantt) {
+void add_memory(const Experiment& e, const Routing& routing, const TaskGraph& graph, const Timeline& timeline,
+                Gantt& gantt) {
     const std::vector<MemoryPoint> points = memory_points(e, routing, graph, to_trace(graph, timeline));
     if (points.empty()) return;
     const int rank = std::ranges::max_element(points, {}, &MemoryPoint::in_use)->rank;

@@ -127,7 +127,8 @@ std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& tim
         by_address[{graph.name(t).data(), graph.phase(t), place.rank()}] += timeline.finish[t] - timeline.start[t];
     }
     std::vector<KernelTime> kernels;
-    for (const auto& [key, time] : by_address) kernels.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), time});
+    for (const auto& [key, time] : by_address)
+        kernels.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), time});
     std::ranges::sort(kernels, {}, [](const KernelTime& k) { return std::tie(k.name, k.phase, k.rank); });
     return kernels;
 }

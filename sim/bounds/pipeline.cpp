@@ -112,7 +112,8 @@ void find_groups(Pipeline& pipeline, const PipelineKey& key, const Workload& w, 
     std::map<std::pair<UnitCounts, bool>, std::size_t> known;  // by ends, and whether no such stage has more of them
     std::vector<std::vector<int>> members;
     for (std::size_t s = 0; s < stages.size(); ++s) {
-        const auto [found, fresh] = known.try_emplace({ends[s], last_weights[s] == most_weights[ends[s]]}, members.size());
+        const auto [found, fresh] =
+            known.try_emplace({ends[s], last_weights[s] == most_weights[ends[s]]}, members.size());
         if (fresh) {
             members.emplace_back();
             pipeline.groups.push_back({static_cast<int>(s), units[s], units[s], {}, {}, last_weights[s]});
@@ -167,7 +168,8 @@ Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, const D
     Pipeline pipeline;
     pipeline.model = units_of(workload, copy);
     pipeline.shortest_chunk = workload.layers;
-    for (const Chunk& chunk : copy) pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
+    for (const Chunk& chunk : copy)
+        pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
     const StageChunkLists stages = chunks_by_stage(workload, p);
     const std::vector<Order> orders = schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches);
     find_memory(pipeline, key, workload, stages, orders);

@@ -39,7 +39,8 @@ Exchange exchange_of(const AllToAll& op, const std::vector<int>& node_of, std::s
         if (away == 0) largest = std::max({largest, op.bytes[other * ranks + rank], op.bytes[rank * ranks + other]});
         ++peers[away];
     }
-    return {std::max(in[0], out[0]), std::max(in[1], out[1]), op.bytes[rank * ranks + rank], largest, peers[0], peers[1]};
+    return {
+        std::max(in[0], out[0]), std::max(in[1], out[1]), op.bytes[rank * ranks + rank], largest, peers[0], peers[1]};
 }
 
 struct Pricer {
@@ -205,7 +206,8 @@ struct Pricer {
 }  // namespace
 
 Bytes busiest_bytes(const AllToAll& op) {
-    const std::vector<int> one_node(static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(op.bytes.size())))));
+    const std::vector<int> one_node(
+        static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(op.bytes.size())))));
     Bytes busiest;
     for (std::size_t r = 0; r < one_node.size(); ++r) busiest = std::max(busiest, exchange_of(op, one_node, r).inside);
     return busiest;

@@ -39,11 +39,15 @@ struct Outside {
     void operator()(const GroupedGemm& op) {
         for (const long rows : op.rows)
             if (rows > 0)
-                check_table(op.weight_gradient ? Gemm{.m = op.k, .n = op.n, .k = rows} : Gemm{.m = rows, .n = op.n, .k = op.k});
+                check_table(op.weight_gradient ? Gemm{.m = op.k, .n = op.n, .k = rows}
+                                               : Gemm{.m = rows, .n = op.n, .k = op.k});
     }
-    void operator()(const MemoryPass& op) { check_curve("memory pass", cluster.kernel.memory_curve, op.read + op.written); }
+    void operator()(const MemoryPass& op) {
+        check_curve("memory pass", cluster.kernel.memory_curve, op.read + op.written);
+    }
     void operator()(const ExchangeOp auto& op) {
-        if (const Bytes bytes = bytes_moved(Op(op)); bytes > Bytes(0)) meet(std::string(kind_name(Op(op))) + ".bytes", bytes.si());
+        if (const Bytes bytes = bytes_moved(Op(op)); bytes > Bytes(0))
+            meet(std::string(kind_name(Op(op))) + ".bytes", bytes.si());
         if constexpr (OneOf<std::remove_cvref_t<decltype(op)>, AllToAll>)
             check_curve("all-to-all", cluster.intra.all_to_all, busiest_bytes(op));
         if constexpr (OneOf<std::remove_cvref_t<decltype(op)>, AllReduce>)

@@ -69,7 +69,8 @@ std::vector<Seconds> PriceClasses::price(const Cluster& cluster, const Paths& pa
     return prices;
 }
 
-void PriceClasses::fill(Costs& costs, std::span<const Seconds> prices, const Paths& paths, const Cluster& cluster) const {
+void PriceClasses::fill(Costs& costs, std::span<const Seconds> prices, const Paths& paths,
+                        const Cluster& cluster) const {
     fill(costs, prices, host_call_time(cluster), cluster.gpu.rank_rates);
     costs.links = links(prices, paths, cluster);
 }

@@ -255,7 +255,8 @@ void EventEngine::run(const Costs& costs, const Interference& interference, Time
     for (const Seconds finish : timeline.finish) timeline.end = std::max(timeline.end, finish);
 }
 
-void run_with_contention(const TaskGraph& graph, const Costs& costs, const Interference& interference, Timeline& timeline) {
+void run_with_contention(const TaskGraph& graph, const Costs& costs, const Interference& interference,
+                         Timeline& timeline) {
     EventEngine(graph).run(costs, interference, timeline);
 }
 

@@ -17,7 +17,8 @@ struct HostQueue {
 
 // Who waits for whom, as it follows from the graph alone.
 struct EventStructure {
-    bool with_hosts = false;  // hosts can hold up tasks (needs_hosts()): every task waits for the host of each of its ranks
+    // Hosts can hold up tasks (needs_hosts()): every task waits for the host of each of its ranks.
+    bool with_hosts = false;
     std::vector<std::uint32_t> waits;            // per task: predecessors, places with an earlier task, hosts
     std::vector<std::uint32_t> successor_begin;  // CSR
     std::vector<TaskId> successors;

@@ -34,7 +34,8 @@ Trace simulate(const TaskGraph& graph, const Costs& costs, const Interference& i
 //   host task t on ranks R:   start = max(finish of predecessors, h[r] for r in R), then h[r] = finish of t.
 // Costs that are not one a task throw std::logic_error.
 void run_in_order(const TaskGraph& graph, const Costs& costs, Timeline& timeline);
-void run_with_contention(const TaskGraph& graph, const Costs& costs, const Interference& interference, Timeline& timeline);
+void run_with_contention(const TaskGraph& graph, const Costs& costs, const Interference& interference,
+                         Timeline& timeline);
 Trace to_trace(const TaskGraph& graph, const Timeline& timeline);
 StepTimes step_times(const TaskGraph& graph, const Timeline& timeline, int reporting_rank);
 

@@ -25,13 +25,15 @@ std::vector<Binding> bindings(const TaskGraph& graph, const Costs& costs, const 
             if (time > latest) latest = time, binding = candidate;
         };
         const bool on_host = graph.on_host(t);
-        for (const TaskId earlier : graph.predecessors(t)) wait(timeline.finish[earlier], {Binding::Kind::predecessor, earlier, 0});
+        for (const TaskId earlier : graph.predecessors(t))
+            wait(timeline.finish[earlier], {Binding::Kind::predecessor, earlier, 0});
         for (const Place& place : graph.places(t))
             if (const TaskId before = last_on[place.index]; before != no_task && place.lane() != Lane::host)
                 wait(timeline.finish[before], {Binding::Kind::lane, before, 0});
         if (with_hosts)
             for (const Place& place : graph.places(t))
-                wait(hosts[rank_of(place)] + (on_host ? Seconds(0) : costs.issue[t]), {Binding::Kind::host, 0, place.rank()});
+                wait(hosts[rank_of(place)] + (on_host ? Seconds(0) : costs.issue[t]),
+                     {Binding::Kind::host, 0, place.rank()});
         for (const Place& place : graph.places(t)) {
             last_on[place.index] = t;
             if (!with_hosts || std::exchange(issued_last[rank_of(place)], t) == t) continue;

@@ -54,7 +54,8 @@ MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     MemoryUse use;
     use.weights = parameters * size_of(w.dtype);
     use.gradients = use.weights;
-    use.optimizer = parameters * (w.optimizer == Optimizer::sgd ? Bytes(4) : optimizer_bytes(w.optimizer, size_of(w.dtype)));
+    use.optimizer =
+        parameters * (w.optimizer == Optimizer::sgd ? Bytes(4) : optimizer_bytes(w.optimizer, size_of(w.dtype)));
     use.activations =
         w.layers * (tokens * hidden + routed * hidden * 2 + rows * (2 * hidden + 2 * ffn)) * size_of(w.dtype);
     use.buffers = dense ? e.parallelism.bucket : (routed + rows) * hidden * size_of(w.dtype);

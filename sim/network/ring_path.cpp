@@ -196,7 +196,9 @@ RingPath counted(const Group& group, const Cluster& cluster, const Topology& top
         for_exchange(of, share, static_cast<std::size_t>(topology.ranks_per_node), focus, call);
     });
     // Of a side without traffic, which has no limit, no share is taken.
-    const auto shared = [&](BytesPerSecond rate, int others) { return rate == unlimited ? rate : others * share * rate; };
+    const auto shared = [&](BytesPerSecond rate, int others) {
+        return rate == unlimited ? rate : others * share * rate;
+    };
     return {.ranks = ranks,
             .nodes = static_cast<int>(runs.size()),
             .ring = ring.inside,

@@ -45,7 +45,8 @@ RingPath ring_path(const Group& group, const Cluster& cluster);
 // The same for many groups of one cluster, which must outlive it; each found when first asked for.
 class RingPaths {
 public:
-    explicit RingPaths(const Cluster& cluster) : cluster_(cluster), topology_(topology_of(cluster)), routes_(topology_) {}
+    explicit RingPaths(const Cluster& cluster)
+        : cluster_(cluster), topology_(topology_of(cluster)), routes_(topology_) {}
     RingPaths(const RingPaths&) = delete;
     RingPaths& operator=(const RingPaths&) = delete;
     [[nodiscard]] const RingPath& of(const Group& group);

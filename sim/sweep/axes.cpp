@@ -37,7 +37,8 @@ std::optional<Range> range_of(std::string_view text) {
 }
 
 void append(std::vector<std::string>& values, const Range& range, std::string_view text) {
-    for (long value = range.first; value <= range.last; value = range.multiplied ? value * range.by : value + range.by) {
+    for (long value = range.first; value <= range.last;
+         value = range.multiplied ? value * range.by : value + range.by) {
         if (values.size() == most_values)
             throw ConfigError(fmt::format("{} has more than {} values; expected fewer", text, most_values));
         values.push_back(std::to_string(value));

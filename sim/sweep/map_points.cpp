@@ -25,7 +25,8 @@ MapCollector walked(const SweepSpace& space, const SweepQuestion& question, int 
 }
 
 // Keys that one value is left of say nothing; the others number their values in rising order.
-void add_keys(SweepMap& map, const SweepSpace& space, const std::vector<VariedKey>& keys, const std::vector<AlongKeys>& at) {
+void add_keys(SweepMap& map, const SweepSpace& space, const std::vector<VariedKey>& keys,
+              const std::vector<AlongKeys>& at) {
     for (std::size_t k = 0; k < keys.size(); ++k) {
         std::vector<std::uint32_t> values;
         for (const AlongKeys& of_point : at) values.push_back(of_point[k]);

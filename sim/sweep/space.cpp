@@ -173,7 +173,8 @@ std::vector<VariedKey> SweepSpace::varied_keys() const {
           SplitKey::schedule, SplitKey::recompute, SplitKey::zero, SplitKey::sequence_parallel}) {
         const std::string name(split_field(key).key);
         const bool one = key == SplitKey::ep && experiment_.workload.moe.experts == 0;
-        if (!one && std::ranges::find(keys, name, &VariedKey::name) == keys.end()) keys.push_back({name, split_index(name)});
+        if (!one && std::ranges::find(keys, name, &VariedKey::name) == keys.end())
+            keys.push_back({name, split_index(name)});
     }
     return keys;
 }
@@ -201,7 +202,8 @@ Settings SweepSpace::settings_of(PointId id) const {
 }
 
 int SweepSpace::position(const VariedKey& key, std::uint64_t base, const Parallelism& split) const {
-    return key.split < split_key_count ? split_fields[key.split].get(split) : static_cast<int>(outer_value(key.axis, base));
+    return key.split < split_key_count ? split_fields[key.split].get(split)
+                                       : static_cast<int>(outer_value(key.axis, base));
 }
 
 std::string SweepSpace::value_at(const VariedKey& key, int position) const {

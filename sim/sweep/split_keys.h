@@ -45,8 +45,9 @@ struct SplitField {
 
 template <auto Member>
 constexpr SplitField split_field_of(std::string_view key) {
-    return {key, [](const Parallelism& p) { return static_cast<int>(p.*Member); },
-            [](Parallelism& p, int value) { p.*Member = static_cast<std::remove_cvref_t<decltype(p.*Member)>>(value); }};
+    return {
+        key, [](const Parallelism& p) { return static_cast<int>(p.*Member); },
+        [](Parallelism& p, int value) { p.*Member = static_cast<std::remove_cvref_t<decltype(p.*Member)>>(value); }};
 }
 
 inline constexpr std::array split_fields{

@@ -93,7 +93,8 @@ std::vector<SweepRow> rows_of(const SweepSpace& space, const std::optional<Train
 std::optional<HeatMap> heat_map(const SweepSpace& space, const SweepSearch& search, bool tokens) {
     const auto keys = map_keys(space);
     if (keys.empty()) return std::nullopt;
-    HeatMap map{.row_key = keys[0].name, .column_key = keys[1].name, .rows = {}, .columns = {}, .step = {}, .of_token = tokens};
+    HeatMap map{
+        .row_key = keys[0].name, .column_key = keys[1].name, .rows = {}, .columns = {}, .step = {}, .of_token = tokens};
     Cells cells = search.screened().cells;
     if (cells.empty()) {
         map.simulated = true;
