@@ -87,13 +87,14 @@ std::string clusters_line(const Rows& rows) {
     return fmt::format("predicted by cluster: {}", fmt::join(pairs, ", "));
 }
 
-std::vector<std::string> stand_ins(const Rows& rows) {
+// "" where the cluster knows every kernel by its name.
+std::string stand_ins(const Rows& rows) {
     std::map<std::string, int> counts;
     for (const KernelComparison& k : rows)
         if (!k.stand_in.empty()) ++counts[fmt::format("{} as {} on {}", k.kernel, k.stand_in, k.cluster)];
-    std::vector<std::string> lines;
-    for (const auto& [what, count] : counts) lines.push_back(fmt::format("not calibrated by its name, priced as another kernel: {} ({} rows)", what, count));
-    return lines;
+    std::vector<std::string> parts;
+    for (const auto& [what, count] : counts) parts.push_back(fmt::format("{} ({} row{})", what, count, count == 1 ? "" : "s"));
+    return parts.empty() ? "" : fmt::format("kernels without constants under their name, priced as another: {}", fmt::join(parts, "; "));
 }
 
 }  // namespace
@@ -148,7 +149,7 @@ std::string kernel_table(const KernelComparisons& kernels) {
         text += text_of(by_kind) + "\n" + text_of(by_size);
         for (const std::string& sentence : evidence_lines(kernels.rows)) text += wrapped(sentence);
         text += wrapped(clusters_line(kernels.rows));
-        for (const std::string& sentence : stand_ins(kernels.rows)) text += wrapped(sentence);
+        if (const std::string sentence = stand_ins(kernels.rows); !sentence.empty()) text += wrapped(sentence);
     }
     for (const std::string& sentence : refusals(kernels)) text += wrapped(sentence);
     return text;
@@ -160,7 +161,7 @@ PageSection kernel_section(const KernelComparisons& kernels) {
     for (const KernelSummary& s : kernel_summaries(kernels)) add_row(table, {{s.kind}, {s.device}, {s.dtype}}, s);
     PageSection section{.title = "Kernels and collectives", .tables = {table}, .sentences = evidence_lines(kernels.rows)};
     if (!kernels.rows.empty()) section.sentences.push_back(clusters_line(kernels.rows));
-    for (std::string& sentence : stand_ins(kernels.rows)) section.sentences.push_back(std::move(sentence));
+    if (std::string sentence = stand_ins(kernels.rows); !sentence.empty()) section.sentences.push_back(std::move(sentence));
     for (std::string& sentence : refusals(kernels)) section.sentences.push_back(std::move(sentence));
     return section;
 }
