@@ -107,7 +107,9 @@ TEST_CASE("golden fits: the noise of a run") {
     std::string text;
     for (const std::uint64_t seed : {1u, 2u}) {
         graphs::RandomSource random(seed);
-        StepSeries series{.run_id = "run", .ranks = 8};
+        StepSeries series;
+        series.run_id = "run";
+        series.ranks = 8;
         for (int i = 0; i < 400; ++i) {
             const double common = 1 + 0.02 * (random.fraction() + random.fraction() - 1), burst = i % 50 < 10 && seed == 1 ? 1.15 : 1, late = random.one_in(40) ? 0.08 : 0;
             series.forward.push_back(0.1 * common * burst);

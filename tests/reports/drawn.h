@@ -212,7 +212,8 @@ private:
         return k;
     }
     SweepRow row(double step, int ranks, int number) {
-        SweepRow r{.settings = {{"cluster", number % 2 ? "dgx" : "pcie"}, {"parallelism.tp", std::to_string(1 << number)}, {"parallelism.recompute", one_of({"none", "full"})}}};
+        SweepRow r;
+        r.settings = {{"cluster", number % 2 ? "dgx" : "pcie"}, {"parallelism.tp", std::to_string(1 << number)}, {"parallelism.recompute", one_of({"none", "full"})}};
         r.step = Seconds(step);
         r.lower = Seconds(maybe() ? 0.97 * step : 0);
         r.estimate = Seconds(r.lower > Seconds(0) ? 1.01 * step : 0);

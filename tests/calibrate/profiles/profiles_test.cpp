@@ -202,7 +202,7 @@ TEST_CASE("what is no profile is refused, and pipes and devices are") {
 TEST_CASE("import writes the tables that have rows, and refuses a rank twice") {
     const TestFolder folder;
     const std::string trace = folder.write("rank1.json", small_trace), out = folder.path() + "/run.csv";
-    const auto said = import_profiles({.paths = {trace}, .out = out, .system = "", .model = "", .context = {.nodes = 2}});
+    const auto said = import_profiles({.paths = {trace}, .out = out, .system = "", .model = "", .context = {.op = "", .nodes = 2}});
     // The times of the first case: 120 us from first to last, of which kernels take 95; 20 of 40 us of communication have none beside them.
     REQUIRE(said.at(0) == trace + ": rank 1 of 2, NVIDIA H100 80GB HBM3; 17 events, 5 kernels, 1 steps");
     REQUIRE(said.at(1) == "  GPU: 0.120 ms from first to last work, 0.095 ms busy, 0.025 ms idle; computing 0.075 ms, communicating 0.040 ms "

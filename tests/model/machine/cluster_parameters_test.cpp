@@ -63,7 +63,7 @@ TEST_CASE("rows of attention kernels of older cluster files are read") {
 // Of a fit with one parameter of products and two tables of kernels by name: one from rows, one taken over.
 TEST_CASE("kernels that were fitted by name are measured, those taken over from another machine are not") {
     Cluster c;
-    c.fitted = Fitted{};
+    c.fitted.emplace();
     FittedParameter gemm;
     gemm.key = "kernel.gemm_k0";
     gemm.determined = true;
