@@ -9,10 +9,10 @@
 namespace stepcast {
 namespace {
 
-using Key = std::vector<std::pair<int, int>>;  // sorted (blocks, remote): tells apart what a step computed
+using StepKey = std::vector<std::pair<int, int>>;  // sorted (blocks, remote): tells apart what a step computed
 
-Key key_of(const std::vector<BlockTotals>& blocks) {
-    Key key;
+StepKey key_of(const std::vector<BlockTotals>& blocks) {
+    StepKey key;
     for (const BlockTotals& b : blocks) key.emplace_back(b.blocks, b.remote);
     std::sort(key.begin(), key.end());
     return key;
@@ -38,8 +38,8 @@ std::vector<BlockTotals> assign_step(const StepTrace& step, int ranks) {
 
 std::vector<std::vector<BlockTotals>> assign_blocks(const std::vector<StepTrace>& steps, int ranks) {
     std::vector<std::vector<BlockTotals>> by_step;
-    std::map<Key, std::vector<BlockTotals>> known;
-    std::map<Key, bool> disputed;
+    std::map<StepKey, std::vector<BlockTotals>> known;
+    std::map<StepKey, bool> disputed;
     for (const StepTrace& step : steps) {
         by_step.push_back(assign_step(step, ranks));
         if (by_step.back().empty()) continue;
@@ -47,7 +47,7 @@ std::vector<std::vector<BlockTotals>> assign_blocks(const std::vector<StepTrace>
         if (!fresh && at->second != by_step.back()) disputed[at->first] = true;
     }
     for (std::size_t i = 0; i < steps.size(); ++i) {
-        const Key key = key_of(steps[i].blocks);
+        const StepKey key = key_of(steps[i].blocks);
         const auto at = known.find(key);
         if (at != known.end() && !disputed[key]) by_step[i] = at->second;
     }
