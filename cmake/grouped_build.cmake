@@ -1,6 +1,7 @@
 # build_in_groups(LIBRARY [ALONE FILE...]) compiles up to eight files of a library at once: headers cost more than what they
 # serve, so that a build from nothing takes half as long. Files that define the same name for themselves come into different
-# groups; those named use a name of a header that a neighbour defines for itself.
+# groups; one that gives a type of its own the name of a header's type into none; those named use a name of a header that a
+# neighbour defines for itself.
 # A compiler cache serves single files better, so none of this where one is set; nor in preset dev, which sees every file alone.
 if(CMAKE_CXX_COMPILER_LAUNCHER OR NOT CMAKE_BUILD_TYPE STREQUAL "Release")
   set(grouped OFF)
@@ -14,6 +15,15 @@ set(STEPCAST_GROUP_SIZE 8)
 function(optimise_less target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
+
+# Types that the headers define outside of braces.
+file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/*/*.h)
+list(FILTER headers EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/build/")
+foreach(header IN LISTS headers)
+  file(STRINGS ${header} lines REGEX "^(struct|class|enum class|enum|using) [A-Za-z0-9_]+ ?[{=:]")
+  list(TRANSFORM lines REPLACE "^(struct|class|enum class|enum|using) ([A-Za-z0-9_]+).*" "\\2" OUTPUT_VARIABLE types)
+  list(APPEND header_types ${types})
+endforeach()
 
 # What a file defines outside of braces: its names, and its aliases as NAME=TYPE, of which several files may have the same.
 function(names_in file names aliases)
@@ -67,6 +77,14 @@ function(build_in_groups library)
   foreach(source IN LISTS sources)
     cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE file)
     names_in(${file} names aliases)
+    list(TRANSFORM aliases REPLACE "=.*" "" OUTPUT_VARIABLE types)
+    list(APPEND types ${names})
+    list(REMOVE_ITEM types "")
+    set(shared ${types})
+    list(REMOVE_ITEM shared ${header_types})
+    if(NOT "${shared}" STREQUAL "${types}")
+      continue()
+    endif()
     set(group 0)
     set(fits OFF)
     while(NOT fits)  # the first that takes it
