@@ -40,33 +40,32 @@ struct NarrowGemm {
     friend bool operator==(const NarrowGemm&, const NarrowGemm&) = default;
 };
 
-// One implementation of flash attention: sim/costs/attention_law.h. The nameless one is what steps run.
+// One implementation of flash attention: sim/costs/attention_law.h. Of the one that steps run `name` says which of the tables' it is.
 struct AttentionKernel {
-    std::string name;
-    Seconds launch{};             // of the call, with what it launches on top of the kernel itself; 0 = kernel.launch
-    double efficiency = 0.5;      // of the datasheet peak, forward, without exponentials
-    double ramp = 600;            // tokens of a sequence at which half of the rate is reached; where blocks are not counted
-    double width = 0;             // width of a head whose products take as long as its exponentials
-    double fill = 0;              // fixed cost of a block of queries, in keys
-    double corner = 0;            // 0: the longer of all blocks' work and the longest block; 1: their sum. Without a mask:
-                                  // how much of an idle last wave is lost
-    double traffic = 0;           // times that queries and results cross the memory outside the kernel
-    double cache = 0;             // times that keys and values do
-    Seconds token{};              // in addition to the kernel, of each token: blocks that write it to a cache
-    int token_block = 0;          // elements of a token's keys that such a block holds: fewer take less; 0 = all take the same
-    double odd = 1;               // rate where it has no tiles for the width of a head, relative to others
-    double fp8_efficiency = 0.5;  // of the fp8 peak, the products; exponentials take as long as in 16 bits
-    Seconds fp8_launch{};         // in addition: of the casts
-    double fp8_traffic = 1;  // times `traffic` and `cache`, where operands are cast and what is cast is written too
-    int tile = 0;  // queries of a thread block; 0 = blocks are not counted
-    bool slides = true;  // passes over keys that lie before a window; else it masks their scores
+    KEY_NAMED(std::string, name, {}, "kernel", "which of the tables' kernels a fit takes for steps");
+    KEY(Seconds, launch, {}, "fixed cost of the call, with what it launches on top of the kernel itself; 0 = kernel.launch", 0, upto::seconds);
+    KEY(double, efficiency, 0.5, "share of the peak in the forward, without exponentials", atleast::share, upto::share);
+    KEY(double, ramp, 600, "tokens of a sequence at which half of the rate is reached; where blocks are not counted", 0, 1e6);
+    KEY(double, width, 0, "width of a head whose products take as long as its exponentials", 0, 1e4);
+    KEY(double, fill, 0, "fixed cost of a block of queries, in keys", 0, 1e6);
+    KEY(double, corner, 0, "0: the longer of all blocks' work and the longest block; 1: their sum; without a mask how much of an idle last wave is lost", 0, 10);
+    KEY(double, traffic, 0, "times that queries and results cross the memory outside the kernel", 0, 100);
+    KEY(double, cache, 0, "times that keys and values cross the memory outside the kernel, as where they are written to a cache", 0, 100);
+    KEY(Seconds, token, {}, "what each token costs on top of the kernel: blocks that write it to a cache", 0, upto::seconds);
+    KEY(int, token_block, 0, "elements of a token's keys at which it costs all of `token`; 0 = whatever it has", 0, 65536);
+    KEY(double, odd, 1, "rate where the kernel has no tiles for the width of a head (no multiple of 16; in fp8 other than 128), relative to others", atleast::share, upto::share);
+    KEY_NAMED(double, fp8_efficiency, 0.5, "fp8", "share of the fp8 peak in the products; exponentials take as long as in 16 bits", atleast::share, upto::share);
+    KEY(Seconds, fp8_launch, {}, "launches of the casts to fp8", 0, upto::seconds);
+    KEY(double, fp8_traffic, 1, "what crosses the memory outside the kernel in fp8, where operands are cast, relative to 16 bits", 0, 100);
+    KEY(int, tile, 0, "queries of a thread block; 0 = blocks are not counted against SMs", 0, 4096);
+    KEY(bool, slides, true, "passes over keys that lie before a sliding window; else it masks their scores");
     friend bool operator==(const AttentionKernel&, const AttentionKernel&) = default;
 };
 AttentionKernel alone(AttentionKernel kernel);  // what a step runs of it: no cache is written in training, no extra launch made
 
 // One implementation of a whole expert layer's forward: sim/costs/expert_layer_law.h.
 struct ExpertKernel {
-    std::string name;
+    KEY_NAMED(std::string, name, {}, "kernel", nullptr);  // "DTYPE IMPLEMENTATION"
     KEY(Seconds, launch, {}, "all launches of the layer", 0, upto::seconds);
     KEY(double, efficiency, 0.7, "share of the peak in the grouped products", 0, upto::share);
     KEY(double, k0, 300, "fill and drain of the k loop", 0, 1e6);  // in elements of the operands
@@ -141,29 +140,12 @@ struct KernelCosts {
     KEY(Seconds, call_ahead, {}, "what a kernel takes at least where a script launches ahead: its host's call; tables only", 0, upto::seconds);
     KEY(double, training_gemm, 1, "rate of a GEMM inside a transformer step relative to the law", atleast::share, upto::share);  // clocks, layouts
     KEY(double, training_fp8, 1, "rate of an fp8 or fp4 GEMM inside a transformer step, on top of training_gemm", atleast::share, upto::share);  // scaling, transposes
-    KEY_IN(attention, efficiency, "attention_efficiency", "share of the peak in flash attention forward", atleast::share, upto::share);
+    KEY_NAMED(AttentionKernel, attention, {}, "attention_", "flash attention");  // of steps
     KEY(double, attention_backward, 0.75, "flash attention: rate of the backward relative to the forward", atleast::share, upto::share);
     KEY(double, attention_v2, 1, "rate of FlashAttention-2's products relative to the device's best kernel's; their exponentials take equally long", atleast::share, upto::share);
     KEY(double, attention_triton, 0, "the same of the kernel that Triton compiled in 2022 and 2023; 0 = attention_v2", 0, upto::share);
-    KEY_IN(attention, ramp, "attention_ramp", "flash attention: tokens of a sequence at which half of the rate is reached", 0, 1e6);
-    KEY_IN(attention, width, "attention_width", "flash attention: width of a head whose products take as long as its exponentials", 0, 1e4);
-    KEY_IN(attention, name, "attention_kernel", "flash attention: which of the tables' kernels a fit takes for steps");
-    KEY_IN(attention, launch, "attention_launch", "flash attention: fixed cost; 0 = kernel.launch", 0, upto::seconds);
-    KEY_IN(attention, tile, "attention_tile", "flash attention: queries of a thread block; 0 = blocks are not counted against SMs", 0, 4096);
-    KEY_IN(attention, slides, "attention_slides", "flash attention: passes over keys that lie before a sliding window; else it masks their scores");
-    KEY_IN(attention, fill, "attention_fill", "flash attention: fixed cost of a block of queries, in keys", 0, 1e6);
-    KEY_IN(attention, corner, "attention_corner", "flash attention: 0: the longer of all blocks' work and the longest block; 1: their sum; without a mask how much of an idle last wave is lost", 0, 10);
-    KEY_IN(attention, traffic, "attention_traffic", "flash attention: times that queries and results cross the memory outside the kernel", 0, 100);
-    KEY_IN(attention, cache, "attention_cache", "flash attention: times that keys and values cross the memory outside the kernel, as where they are written to a cache", 0, 100);
-    KEY_IN(attention, token, "attention_token", "flash attention: what each token costs on top of the kernel", 0, upto::seconds);
-    KEY_IN(attention, token_block, "attention_token_block", "flash attention: elements of a token's keys at which it costs all of attention_token; 0 = whatever it has", 0, 65536);
-    KEY_IN(attention, odd, "attention_odd", "flash attention: rate where the kernel has no tiles for the width of a head (no multiple of 16; in fp8 other than 128), relative to others", atleast::share, upto::share);
-    KEY_IN(attention, fp8_efficiency, "attention_fp8", "flash attention in fp8: share of the fp8 peak in the products", atleast::share, upto::share);
-    KEY_IN(attention, fp8_launch, "attention_fp8_launch", "flash attention in fp8: launches of its casts", 0, upto::seconds);
-    KEY_IN(attention, fp8_traffic, "attention_fp8_traffic", "flash attention in fp8: what crosses the memory outside the kernel, relative to 16 bits", 0, 100);
-    AttentionKernel attention;  // of steps
     KEY(std::vector<AttentionKernel>, attention_kernels, {}, "attention by the kernels that tables name");
-    KEY(std::vector<ExpertKernel>, expert_kernels, {}, "whole expert layers by the implementations that tables name");  // "DTYPE IMPLEMENTATION"
+    KEY(std::vector<ExpertKernel>, expert_kernels, {}, "whole expert layers by the implementations that tables name");
     KEY(double, optimizer_efficiency, 0.8, "share of the memory bandwidth in optimizer passes", atleast::share, upto::share);
     KEY(std::vector<GemmPoint>, gemm_table, {}, "measured shapes, used before the law");
     KEY(bool, gemm_table_by_weight, false, "the table holds rows of single weights (n, k); the law answers elsewhere");

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <initializer_list>
 #include <iterator>
 
@@ -14,67 +13,49 @@
 
 namespace stepcast {
 
-// Of [[rows]], "2.field": the third of them, and `path` is "field"; nullptr where the path is another's.
-template <class Row>
-Row* row_of(std::vector<Row>& rows, std::string_view& path) {
-    std::size_t index = 0;
-    const auto [end, error] = std::from_chars(path.data(), path.data() + path.size(), index);
-    if (error != std::errc() || end == path.data() + path.size() || *end != '.' || index > 10'000) return nullptr;
-    if (index >= rows.size()) rows.resize(index + 1);
-    path.remove_prefix(static_cast<std::size_t>(end - path.data()) + 1);
-    return &rows[index];
+// As after `key = ` in a file; texts without control characters, which no reader takes.
+template <OneValue Field>
+std::string text_in_file(const Field& field) {
+    if constexpr (std::is_same_v<Field, std::vector<std::string>>) {
+        Field plain;
+        for (const std::string& one : field) plain.push_back(plain_text(one));
+        return value_text(plain);
+    } else {
+        const std::string value = value_text(field);
+        return field_type<Field>.quoted ? quoted_toml(plain_text(value)) : value;
+    }
 }
 
-// Reads "failures.source", or of [[gpu]] "gpu.2.name", into its field; false where there is none.
-template <class Table>
-bool read_field(std::string_view path, const ConfigValue& value, Table& table) {
-    bool known = false;
-    const auto read = [&]<auto... member>(const Keyed<member...>& row) {
-        auto& field = reach<member...>(table);
-        using Field = std::remove_cvref_t<decltype(field)>;
-        if (known || !path.starts_with(row.name)) return;
-        std::string_view below = path.substr(row.name.size());
-        if constexpr (OneValue<Field>) {
-            if (known = below.empty(); !known) return;
-            read_value(value, field);
-            check_range(field, row.least, row.most);
-        } else if (below.starts_with('.')) {
-            below.remove_prefix(1);
-            if constexpr (is_list<Field>) {
-                auto* const one = row_of(field, below);
-                known = one && read_field(below, value, *one);
-            } else {
-                known = read_field(below, value, field);
-            }
-        }
-    };
-    each_key<Table>("", read);
-    return known;
-}
-
-// The fields of one value as lines of a file; texts without control characters, which no reader takes.
+// The fields of one value as lines of a file.
 template <class Table>
 std::string field_lines(const Table& table, std::initializer_list<std::string_view> left_out = {}) {
     std::string text;
     const auto write = [&]<auto... member>(const Keyed<member...>& row) {
         const auto& field = reach<member...>(table);
-        using Field = std::remove_cvref_t<decltype(field)>;
-        if constexpr (OneValue<Field>) {
-            if (std::find(left_out.begin(), left_out.end(), row.name) != left_out.end()) return;
-            std::string value;
-            if constexpr (std::is_same_v<Field, std::vector<std::string>>) {
-                Field plain;
-                for (const std::string& one : field) plain.push_back(plain_text(one));
-                value = value_text(plain);
-            } else {
-                value = value_text(field);
-                if (field_type<Field>.quoted) value = quoted_toml(plain_text(value));
-            }
-            text += std::string(row.name) + " = " + value + "\n";
-        }
+        if constexpr (OneValue<std::remove_cvref_t<decltype(field)>>)
+            if (std::find(left_out.begin(), left_out.end(), row.name) == left_out.end())
+                text += std::string(row.name) + " = " + text_in_file(field) + "\n";
     };
     each_key<Table>("", write);
     return text;
+}
+
+// A list of tables, a line each, of the fields that differ from their defaults: [{key = "kernel.launch", value = "2 us"}, ..].
+template <class Row>
+std::string rows_in_file(const std::vector<Row>& rows) {
+    std::string text;
+    const Row plain;
+    for (const Row& row : rows) {
+        std::string fields;
+        const auto write = [&]<auto... member>(const Keyed<member...>& key) {
+            const auto& field = reach<member...>(row);
+            if (field != reach<member...>(plain))
+                fields += (fields.empty() ? "" : ", ") + std::string(key.name) + " = " + text_in_file(field);
+        };
+        each_key<Row>("", write);
+        text += "\n  {" + fields + "},";
+    }
+    return text.empty() ? "[]" : "[" + text + "\n]";
 }
 
 // What one may have meant: "gpu.name" of the rows of [[gpu]].

@@ -2,7 +2,7 @@
 #include <deque>
 #include <utility>
 
-#include "model/keys/key_values.h"
+#include "model/keys/fields.h"
 
 namespace stepcast {
 namespace {
@@ -18,7 +18,7 @@ inline constexpr bool is_per_dtype = false;
 template <class T>
 inline constexpr bool is_per_dtype<PerDtype<T>> = true;
 
-// Where a field stands: the table, which ends with its dot, and what is said before the meanings of its keys.
+// Where a field stands: the table, which ends with its dot (or "attention_", where its keys only begin so), and what is said before the meanings of its keys.
 struct Place {
     std::string path, about;
 };
@@ -51,7 +51,7 @@ private:
                 (add_of_dtype<dtypes[i].dtype, to...>({at.path + std::string(dtypes[i].name), at.about}, meaning, least, most), ...);
             }(std::make_index_sequence<std::size(dtypes)>());
         else
-            add_table<to...>({at.path + ".", meaning.empty() ? at.about : meaning + ": "});
+            add_table<to...>({at.path.ends_with('_') ? at.path : at.path + ".", meaning.empty() ? at.about : meaning + ": "});
     }
     // Only products of narrow types have constants of their own.
     template <Dtype dtype, auto... to>

@@ -7,7 +7,7 @@
 
 #include "model/errors.h"
 #include "model/files/plain_text.h"
-#include "model/keys/keys.h"
+#include "model/keys/fields.h"
 
 namespace stepcast {
 namespace {
@@ -269,8 +269,8 @@ std::string value_text(std::uint64_t value) { return std::to_string(value); }
 std::string value_text(double value) { return fmt::format("{}", value); }  // shortest that reads back
 std::string value_text(const std::string& value) { return value; }
 std::string value_text(const Curve& value) { return text_of_rows(value); }
-std::string value_text(const std::vector<AttentionKernel>& value) { return text_of_rows(value); }
-std::string value_text(const std::vector<ExpertKernel>& value) { return text_of_rows(value); }
+std::string value_text(const std::vector<AttentionKernel>& value) { return rows_in_file(value); }
+std::string value_text(const std::vector<ExpertKernel>& value) { return rows_in_file(value); }
 std::string value_text(const std::vector<GemmPoint>& value) { return text_of_rows(value); }
 
 std::string unquoted(const std::string& text) {

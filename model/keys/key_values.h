@@ -1,6 +1,8 @@
 // Values of keys by type: from a file's value, to text. Internal to model/.
 #pragma once
 
+#include <charconv>
+
 #include "model/keys/keys.h"
 
 namespace stepcast {
@@ -157,22 +159,22 @@ std::string names_text() {
     return text;
 }
 
+// Calls `use` with the row of each key of a struct; `name`: of the table that it stands for (keyed.h).
+template <class Table>
+constexpr void each_key(std::string_view name, const auto& use) {
+    const auto use_line = [&]<int line>(KeyLine<line> at) {
+        if constexpr (requires(Table* of) { Table::key_at(at, of, name); })
+            use(Table::key_at(at, static_cast<Table*>(nullptr), name));
+    };
+    [&]<int... line>(std::integer_sequence<int, line...>) { (use_line(KeyLine<line>()), ...); }(std::make_integer_sequence<int, most_lines>());
+}
+
 template <class T>
-inline constexpr FieldType field_type{
-    .kind = kind_of<T>(),
-    .quoted = !std::is_arithmetic_v<typename Stated<T>::type> && !is_list<T>,
-    .assign =
-        [](void* field, const ConfigValue& value, double least, double most) {
-            T parsed{};
-            read_value(value, parsed);
-            check_range(parsed, least, most);
-            *static_cast<T*>(field) = std::move(parsed);
-        },
-    .typed = typed_value<T>,
-    .text = [](const void* field) { return value_text(*static_cast<const T*>(field)); },
-    .number = [](const void* field) { return number_in(*static_cast<const T*>(field)); },
-    .names = names_text<T>,
-};
+consteval bool has_keys() {
+    bool any = false;
+    if constexpr (std::is_class_v<T>) each_key<T>("", [&](const auto&) { any = true; });
+    return any;
+}
 
 // The field reached through members, and through what stands for a dtype: field<&Experiment::workload, &Workload::hidden>.
 template <auto member, auto... further>
@@ -184,25 +186,85 @@ auto& reach(auto& from) {
     if constexpr (sizeof...(further) > 0) return reach<further...>(next);
     else return next;
 }
+// What one value of a file fills; other fields are tables, or lists of them.
+template <class T>
+concept OneValue = requires(const ConfigValue& found, T& value) { read_value(found, value); };
+
+// Of [[rows]], "2.field": the third of them, and `path` is "field"; nullptr where the path is another's.
+template <class Row>
+Row* row_of(std::vector<Row>& rows, std::string_view& path) {
+    std::size_t index = 0;
+    const auto [end, error] = std::from_chars(path.data(), path.data() + path.size(), index);
+    if (error != std::errc() || end == path.data() + path.size() || *end != '.' || index > 10'000) return nullptr;
+    if (index >= rows.size()) rows.resize(index + 1);
+    path.remove_prefix(static_cast<std::size_t>(end - path.data()) + 1);
+    return &rows[index];
+}
+
+// Reads "failures.source", or of [[gpu]] "gpu.2.name", into its field; false where there is none.
+template <class Table>
+bool read_field(std::string_view path, const ConfigValue& value, Table& table) {
+    bool known = false;
+    const auto read = [&]<auto... member>(const Keyed<member...>& row) {
+        auto& field = reach<member...>(table);
+        using Field = std::remove_cvref_t<decltype(field)>;
+        if (known || !path.starts_with(row.name)) return;
+        std::string_view below = path.substr(row.name.size());
+        if constexpr (OneValue<Field>) {
+            if (known = below.empty(); !known) return;
+            read_value(value, field);
+            check_range(field, row.least, row.most);
+        } else if (below.starts_with('.')) {
+            below.remove_prefix(1);
+            if constexpr (is_list<Field>) {
+                auto* const one = row_of(field, below);
+                known = one && read_field(below, value, *one);
+            } else {
+                known = read_field(below, value, field);
+            }
+        }
+    };
+    each_key<Table>("", read);
+    return known;
+}
+
+template <class T>
+inline constexpr bool is_list_of_tables = false;
+template <class Row>
+inline constexpr bool is_list_of_tables<std::vector<Row>> = has_keys<Row>();
+
+template <class T>
+bool read_row_field(void* field, std::string_view path, const ConfigValue& value) {
+    if constexpr (is_list_of_tables<T>) {
+        auto* const row = row_of(*static_cast<T*>(field), path);
+        return row && read_field(path, value, *row);
+    }
+    return false;
+}
+
+template <class T>
+inline constexpr FieldType field_type{
+    .kind = kind_of<T>(),
+    .quoted = !std::is_arithmetic_v<typename Stated<T>::type> && !is_list<T>,
+    .assign =
+        [](void* field, const ConfigValue& value, double least, double most) {
+            T parsed{};
+            read_value(value, parsed);
+            check_range(parsed, least, most);
+            *static_cast<T*>(field) = std::move(parsed);
+        },
+    .assign_row = is_list_of_tables<T> ? read_row_field<T> : nullptr,
+    .typed = typed_value<T>,
+    .text = [](const void* field) { return value_text(*static_cast<const T*>(field)); },
+    .number = [](const void* field) { return number_in(*static_cast<const T*>(field)); },
+    .names = names_text<T>,
+};
+
 template <auto... members>
 using FieldOf = std::remove_cvref_t<decltype(reach<members...>(std::declval<Experiment&>()))>;
 template <auto... members>
 inline constexpr KeyField field{[](Experiment& experiment) -> void* { return &reach<members...>(experiment); },
                             &field_type<FieldOf<members...>>};
-
-// What one value of a file fills; other fields are tables, or lists of them.
-template <class T>
-concept OneValue = requires(const ConfigValue& found, T& value) { read_value(found, value); };
-
-// Calls `use` with the row of each key of a struct; `name`: of the table that it stands for (keyed.h).
-template <class Table>
-void each_key(std::string_view name, const auto& use) {
-    const auto use_line = [&]<int line>(KeyLine<line> at) {
-        if constexpr (requires(Table* of) { Table::key_at(at, of, name); })
-            use(Table::key_at(at, static_cast<Table*>(nullptr), name));
-    };
-    [&]<int... line>(std::integer_sequence<int, line...>) { (use_line(KeyLine<line>()), ...); }(std::make_integer_sequence<int, most_lines>());
-}
 
 template <class T>
 bool holds(const Key& key) {

@@ -86,6 +86,22 @@ void assign(const Key& key, Experiment& experiment, const ConfigValue& value) {
     field.type->assign(field.get(experiment), value, key.least, key.most);
 }
 
+bool holds_rows(const Key& key) { return !is_preset(key) && field_of(key).type->assign_row; }
+
+const Key* key_of_row(std::string_view path) {
+    for (auto dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.', dot + 1)) {
+        if (dot + 1 == path.size() || path[dot + 1] < '0' || path[dot + 1] > '9') continue;
+        const Key* key = find_key(path.substr(0, dot));
+        return key && holds_rows(*key) ? key : nullptr;
+    }
+    return nullptr;
+}
+
+bool assign_row(const Key& key, Experiment& experiment, std::string_view path, const ConfigValue& value) {
+    const KeyField& field = field_of(key);
+    return field.type->assign_row(field.get(experiment), path.substr(key.path.size() + 1), value);
+}
+
 void assign_text(const Key& key, Experiment& experiment, const std::string& text) {
     assign(key, experiment, field_of(key).type->typed(text));
 }

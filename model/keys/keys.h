@@ -19,6 +19,7 @@ struct FieldType {
     std::string_view kind;  // in docs
     bool quoted;            // in files
     void (*assign)(void* field, const ConfigValue& value, double least, double most);
+    bool (*assign_row)(void* field, std::string_view path, const ConfigValue& value);  // of a list of tables "2.width"; else null
     ConfigValue (*typed)(const std::string& text);  // what a file would hold for bare or quoted words
     std::string (*text)(const void* field);
     double (*number)(const void* field);  // 0 of what is none
@@ -55,6 +56,12 @@ const Key* find_key(std::string_view path);
 
 // The ConfigError text of an unknown key: `prefix` is what a file leaves out ("cluster." in a cluster file).
 std::string unknown_key(const std::string& path, const std::string& prefix = "");
+
+bool holds_rows(const Key& key);  // a list of tables
+// The key of such a list that "cluster.kernel.attention_kernels.2.width" is a field of; nullptr where it is of none.
+const Key* key_of_row(std::string_view path);
+// False where the rows of that list have no such field.
+bool assign_row(const Key& key, Experiment& experiment, std::string_view path, const ConfigValue& value);
 
 // Checks type, unit and range; throws ConfigError without position or key name.
 void assign(const Key& key, Experiment& experiment, const ConfigValue& value);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "model/errors.h"
 #include "model/families/hub_config.h"
@@ -19,7 +20,7 @@ bool is_table(const std::string& path) {
 
 void check_tables(const TomlFile& file, const std::string& prefix) {
     for (const auto& [path, at] : file.tables) {
-        if (path.empty() || is_table(prefix + path)) continue;
+        if (path.empty() || is_table(prefix + path) || key_of_row(prefix + path)) continue;
         if (find_key(prefix + path)) throw ConfigError(at + ": " + path + ": found a table; expected a value");
         bool holds_entries = false;  // then the entry says it better
         for (const auto& entry : file.entries) holds_entries = holds_entries || entry.path.starts_with(path + ".");
@@ -35,9 +36,17 @@ void keep_tie(Framework& framework) { framework.stated.emplace_back("workload.ti
 
 void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, Origin origin) {
     check_tables(file, prefix);
+    std::set<std::string_view> lists;  // that this file states: what stood in them before goes
     for (const auto& entry : file.entries) {
         const auto full = prefix + entry.path;
         const auto* key = find_key(full);
+        if (const Key* list = key ? nullptr : key_of_row(full)) {
+            if (lists.insert(list->path).second) assign(*list, layers.experiment, {std::vector<ConfigValue>()});
+            if (!at_place(entry.value_at + ": " + entry.path, [&] { return assign_row(*list, layers.experiment, full, entry.value); }))
+                throw ConfigError(entry.key_at + ": " + entry.path + ": unknown key; `stepcast list keys` names the fields of " + std::string(list->path));
+            layers.said.try_emplace(std::string(list->path)).first->second = {origin, entry.value_at};
+            continue;
+        }
         const bool preset = key && is_preset(*key);
         if (preset && prefix.empty()) continue;
         if (!key && is_table(full))
@@ -113,6 +122,7 @@ void lay_override(Layers& layers, const Override& override) {
         throw ConfigError(at + ": " + unknown_key(override.key));
     }
     if (is_preset(*key)) return;
+    if (holds_rows(*key)) return lay_file(layers, parse_toml(override.key + " = " + override.value, at), "", Origin::set);
     at_place(at, [&] { assign_text(*key, layers.experiment, override.value); });
     layers.said[override.key] = {Origin::set, at};
 }

@@ -40,6 +40,8 @@ TEST_CASE("a file of tables fills the fields that its struct names") {
     CHECK((b.wheels[1].rim == "wood" && b.wheels[1].pressure == 2.5));
     CHECK(field_lines(b) == "built_in = \"7200 s\"\nsold.to = [\"A\", \"B\"]\n");
     CHECK(field_lines(Wheel{"st\neel", 3}, {"pressure"}) == "rim = \"st?eel\"\n");
+    CHECK(rows_in_file(b.wheels) == "[\n  {rim = \"steel\"},\n  {rim = \"wood\"},\n]");  // pressures are at their default
+    CHECK(rows_in_file(std::vector<Wheel>()) == "[]");
 }
 
 TEST_CASE("a field that no struct has, or that may not be so, is refused with its place") {
