@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "model/machine/kernels_by_name.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
@@ -90,13 +91,16 @@ TEST_CASE("what a limit of power leaves, worked out from the machines alike") {
 }
 
 // RTX PRO 6000's SMs multiply as fast as A100's (2.5 and 2.9 TFLOP/s), six times slower than other Blackwell's: what all of them run
-// is as on A100. L40S has a like machine.
+// is as on A100, in 8 bits as Hopper's differs from 16. What Hopper and other Blackwell run alone, under whatever name, it does not have. L40S has a
+// like machine.
 TEST_CASE("where no machine is alike, attention is that of SMs as fast") {
     const Cluster rtx = cluster_from_others("rtx-pro-6000-x8"), a100 = read_cluster("dgx-a100");
     const auto named = [](const Cluster& c) {
         return *std::ranges::find(c.kernel.attention_kernels, "TRT-LLM FMHA", &AttentionKernel::name);
     };
-    CHECK(named(rtx) == moved(named(a100), a100.gpu, rtx.gpu));
+    CHECK(named(rtx) == with_eight_bits(moved(named(a100), a100.gpu, rtx.gpu), {read_cluster("dgx-h100"), read_cluster("dgx-h200")}, rtx.gpu));
+    const auto runs = [](const Cluster& c) { return std::ranges::count(c.kernel.attention_kernels, "FlashInfer prefill", &AttentionKernel::name) == 1; };
+    CHECK((runs(read_cluster("b200-x8")) && !runs(rtx)));
     const Cluster l40s = read_cluster("l40s-x8"), like = read_cluster("rtx-pro-6000-x8");
     CHECK(named(l40s) == moved(named(like), like.gpu, l40s.gpu));
 }
