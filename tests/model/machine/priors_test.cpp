@@ -105,6 +105,21 @@ TEST_CASE("where no machine is alike, attention is that of SMs as fast") {
     CHECK(named(l40s) == moved(named(like), like.gpu, l40s.gpu));
 }
 
+// 96 MB of L40S's L2 hold three quarters of what 128 MB of RTX PRO 6000's do; where a file states none nothing is known of it.
+TEST_CASE("casts find in the L2 what goes with its size") {
+    const Bytes of_rtx = read_cluster("rtx-pro-6000-x8").kernel.cast.cache;
+    CHECK(read_cluster("l40s-x8").kernel.cast.cache / of_rtx == Approx(0.75));
+    const TestFolder folder;
+    const auto card = [&](const std::string& l2) {
+        const std::string gpu = "[gpu]\nname = \"card\"\nsms = 142\nmemory = \"48 GB\"\nmemory_bandwidth = \"864 GB/s\"\n" + l2;
+        const std::string peaks = "[gpu.peak]\ntf32 = \"183 TFLOP/s\"\nbf16 = \"362 TFLOP/s\"\nfp8 = \"733 TFLOP/s\"\n";
+        const std::string link = "[link.intra]\nbandwidth = \"32 GB/s\"\n";
+        return read_cluster(folder.write("card.toml", "nodes = 1\ngpus_per_node = 8\nfabric = \"pcie\"\n" + gpu + peaks + link)).kernel.cast.cache;
+    };
+    CHECK(card("") == of_rtx);
+    CHECK(card("l2 = \"64 MB\"\n") / of_rtx == Approx(0.5));
+}
+
 // The same SMs on another board: H100's on PCIe are H100's, not those of the cards that share its slots.
 TEST_CASE("kernels are those of the same SMs before those of the same board") {
     const Cluster card = read_cluster("h100-pcie-x8"), h100 = read_cluster("dgx-h100"), h200 = read_cluster("dgx-h200"), rtx = read_cluster("rtx-pro-6000-x8");
