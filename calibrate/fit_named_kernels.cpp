@@ -108,6 +108,18 @@ const ExpertKernel& kernel_for(const MoeLayerRow& row, const Cluster& c) {
     return by_name(c.kernel.expert_kernels, kernel_of(row), c.kernel.experts, least_of_experts);
 }
 
+// A kernel priced as another. Where there is no mask there is no cache to write either (encoders). What Triton compiles for a device is slower than its
+// library's best, as steps of one show, and walks over all keys of a window.
+AttentionKernel standing_in(AttentionKernel kernel, const AttentionRow& row, const KernelCosts& costs) {
+    if (!row.shape.op.causal) kernel.cache = 0, kernel.token = Seconds(0);
+    const auto compiled = [](const std::string& name) { return words_of_name(name).contains("Triton"); };
+    if (!compiled(row.kernel) || compiled(kernel.name)) return kernel;
+    kernel.slides = false;
+    if (costs.attention_triton > 0)
+        for (double* share : {&kernel.efficiency, &kernel.fp8_efficiency}) *share *= costs.attention_triton;
+    return kernel;
+}
+
 template <typename Kernel>
 std::string other_name(const Kernel& kernel, const std::string& name) {
     if (kernel.name == name) return "";
@@ -180,7 +192,9 @@ NamedCases attention_cases(const std::vector<AttentionRow>& rows) {
 
 FitCase attention_by_name(const AttentionRow& row) {
     return table_case(name_of(row), row.kind, row, [row](const Cluster& c) {
-        return attention_law_time(row.shape, kernel_for(row, c), c, GemmSetting::alone);
+        const AttentionKernel& kernel = kernel_for(row, c);
+        const bool own = kernel.name == row.kernel;
+        return attention_law_time(row.shape, own ? kernel : standing_in(kernel, row, c.kernel), c, GemmSetting::alone);
     });
 }
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 #include <map>
 
 #include "model/keys/key_values.h"
+#include "model/machine/kernels_by_name.h"
 #include "model/machine/nearest.h"
 #include "model/machine/scatter.h"
 #include "model/presets.h"
@@ -91,46 +91,6 @@ void lay_medians(Layers& layers, const Sources& sources) {
     }
 }
 
-// Constants of one kernel belong together: those of the machine whose efficiency is the median.
-template <class Kernel>
-Kernel middle(std::vector<Kernel> kernels) {
-    std::ranges::sort(kernels, {}, &Kernel::efficiency);
-    return kernels[(kernels.size() - 1) / 2];
-}
-
-template <class Kernel>
-void add_by_name(std::vector<Kernel>& all, const Machines& from, std::vector<Kernel> KernelCosts::*list, const Gpu& to) {
-    for (const Cluster& first : from)
-        for (const Kernel& named : first.kernel.*list) {
-            const auto is_it = [&](const Kernel& k) { return k.name == named.name; };
-            if (std::ranges::any_of(all, is_it)) continue;
-            std::vector<Kernel> same;
-            Machines having;
-            std::ranges::copy_if(from, std::back_inserter(having),
-                                 [&](const Cluster& c) { return std::ranges::any_of(c.kernel.*list, is_it); });
-            for (const Cluster& m : of_like_rate(having, to))
-                for (const Kernel& kernel : m.kernel.*list)
-                    if (is_it(kernel)) same.push_back(moved(kernel, m.gpu, to));
-            all.push_back(middle(same));
-        }
-}
-
-// The nearest machines' kernels first, then those that only others run.
-void lay_kernels(Cluster& cluster, const Machines& near, const Machines& all) {
-    KernelCosts& kernel = cluster.kernel;
-    const std::string named = kernel.attention.name;
-    std::vector<AttentionKernel> of_steps;
-    for (const Cluster& machine : near)
-        if (machine.kernel.attention.tile > 0) of_steps.push_back(moved(machine.kernel.attention, machine.gpu, cluster.gpu));
-    if (!of_steps.empty()) kernel.attention = middle(of_steps);
-    for (const Machines* from : {&near, &all}) {
-        add_by_name(kernel.attention_kernels, *from, &KernelCosts::attention_kernels, cluster.gpu);
-        add_by_name(kernel.expert_kernels, *from, &KernelCosts::expert_kernels, cluster.gpu);
-    }
-    for (const AttentionKernel& k : kernel.attention_kernels)
-        if (!named.empty() && k.name == named) kernel.attention = alone(k);
-}
-
 // Between two sockets runs the same share of a rank's link as on the machines whose links are alike; where none of those shows its share,
 // that of recorded runs (model/presets/priors.toml).
 void lay_sockets(Layers& layers, const Machines& linked) {
@@ -171,6 +131,14 @@ void lay_rates(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
     kernel.launch = launch_ratio(from.near, gpu) * kernel.launch;
 }
 
+// What casts find in the L2 goes with its size: 0.6 to 1.2 of it on six devices (docs/calibration.md). A file that states none leaves it as it is.
+double l2_ratio(const std::vector<Cluster>& from, const Gpu& to) {
+    std::vector<double> ratios;
+    for (const Cluster& c : from)
+        if (c.gpu.l2 > Bytes(0)) ratios.push_back(to.l2 / c.gpu.l2);
+    return ratios.empty() || to.l2 <= Bytes(0) ? 1 : median(ratios);
+}
+
 // The same of products in fewer than 16 bits, and of casts.
 void lay_narrow(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
     const auto move = [&](NarrowGemm& format, Dtype dtype) {
@@ -180,6 +148,7 @@ void lay_narrow(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
     move(kernel.fp8_blocks, Dtype::fp8);
     move(kernel.narrow[Dtype::fp4], Dtype::fp4);
     kernel.cast = moved_casts(from.all, kernel.cast, gpu);
+    kernel.cast.cache = l2_ratio(from.narrow, gpu) * kernel.cast.cache;
     for (Seconds* time : {&kernel.cast.launch, &kernel.cast.row, &kernel.narrow[Dtype::fp8].cast_launch, &kernel.fp8_blocks.cast_launch,
                           &kernel.narrow[Dtype::fp4].cast_launch, &kernel.narrow[Dtype::fp4].cast_row})
         *time = launch_ratio(from.narrow, gpu) * *time;

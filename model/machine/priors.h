@@ -34,8 +34,10 @@ bool has_like_machine(const Cluster& cluster);
 // Constants of one GPU's kernels on another: an SM fills its pipelines, takes exponentials and copies equally fast on all
 // measured devices, A100 to Arc; what differs is how fast its tensor cores and its share of the memory are against that.
 
-// What is a time on an SM counts more elements where its tensor cores are faster: fill of loops over keys and k, exponentials
-// in widths of a head; and more bytes where its memory is: passes around the products.
+// What is a time on an SM counts more elements where its tensor cores are faster: fill of loops over keys and k; and more bytes where its memory
+// is: passes around an expert layer's products. Attention's passes wait for the memory and then for the SM, which copies 38 GB/s.
+// Exponentials take cycles, the same on all SMs of the maker that has generations: as many widths of a head as tensor cores make operations in one. Where
+// they are fewer, the products' share of the peak rises, to 0.95 of it at most.
 // Blackwell Ultra takes exponentials twice as fast as other Blackwell (NVIDIA, "Inside NVIDIA Blackwell Ultra", 2025).
 AttentionKernel moved(AttentionKernel kernel, const Gpu& from, const Gpu& to);
 ExpertKernel moved(ExpertKernel kernel, const Gpu& from, const Gpu& to);

@@ -10,7 +10,7 @@
 namespace stepcast {
 namespace {
 
-constexpr double most_of_memory = 0.95, most_of_tensor = 0.8, least_gain = 1.01, bound_by_memory = 2;
+constexpr double most_of_memory = 0.95, most_of_tensor = 0.8, least_gain = 1.01, bound_by_memory = 2, most_of_rate = 0.95;
 
 // A file that names no multiprocessors leaves 1: nothing can be said of one of them.
 bool states_sms(const Gpu& gpu) { return gpu.sms > 1; }
@@ -23,6 +23,12 @@ double operations_a_cycle(const Gpu& gpu) {
 double clock_of(const Gpu& gpu) { return rate_of_sm(gpu) / operations_a_cycle(gpu); }
 double bandwidth_of_sm(const Gpu& gpu) { return gpu.memory_bandwidth.si() / gpu.sms; }
 
+// Of a pass, over what it would take at the memory's rate: bytes wait for the memory and for the SM.
+double time_of_passes(const Gpu& gpu) {
+    constexpr double copied = 38e9;  // a second by an SM, on all measured devices (docs/calibration.md)
+    return 1 + bandwidth_of_sm(gpu) / copied;
+}
+
 // Least squares: value at 0 and slope.
 std::pair<double, double> line_through(const std::vector<std::pair<double, double>>& points) {
     const auto n = static_cast<double>(points.size());
@@ -33,14 +39,23 @@ std::pair<double, double> line_through(const std::vector<std::pair<double, doubl
     return {y - slope * x, slope};
 }
 
-// Efficiencies are those of heads of 128, exponentials of 16 bits included.
+// Efficiencies are those of heads of 128, exponentials included: where these are fewer widths, products take more of the time, but no more than
+// nearly all of the peak.
 void take_exponentials(AttentionKernel& kernel, double times) {
     constexpr double usual_width = 128;
     const double faster = (1 + kernel.width / usual_width) / (1 + times * kernel.width / usual_width);
-    kernel.efficiency *= faster;
-    kernel.fp8_efficiency *= faster;
+    for (double* share : {&kernel.efficiency, &kernel.fp8_efficiency}) *share = std::min(std::max(most_of_rate, *share), *share * faster);
     kernel.width *= times;
 }
+
+// Exponentials take cycles, the same on all SMs of the maker with generations but Blackwell Ultra's, which take half; so their widths go with the
+// operations of a cycle. Of another maker's nothing is known but that a slower SM has fewer.
+double exponentials_ratio(const Gpu& from, const Gpu& to) {
+    const auto ultra = [](const Gpu& gpu) { return generation(gpu) == Generation::blackwell_ultra; };
+    const double halved = ultra(from) == ultra(to) ? 1 : ultra(to) ? 0.5 : 2;
+    return halved * operations_a_cycle(to) / operations_a_cycle(from);
+}
+bool has_generations(const Gpu& gpu) { return generation(gpu) != Generation::other; }
 
 }  // namespace
 
@@ -59,14 +74,14 @@ double rate_distance(const Gpu& a, const Gpu& b) {
 
 AttentionKernel moved(AttentionKernel kernel, const Gpu& from, const Gpu& to) {
     if (!states_sms(to)) return kernel;
-    const auto ultra = [](const Gpu& gpu) { return generation(gpu) == Generation::blackwell_ultra; };
-    if (ultra(from) != ultra(to) && is_blackwell(from) && is_blackwell(to)) take_exponentials(kernel, ultra(to) ? 0.5 : 2);
-    const double faster = rate_of_sm(to) / rate_of_sm(from);
+    const double faster = rate_of_sm(to) / rate_of_sm(from), passes = time_of_passes(to) / time_of_passes(from);
+    if (has_generations(from) && has_generations(to))
+        take_exponentials(kernel, exponentials_ratio(from, to));
+    else
+        kernel.width *= faster;
     kernel.fill *= faster;
-    kernel.width *= faster;
-    const double wider = bandwidth_of_sm(to) / bandwidth_of_sm(from);
-    kernel.traffic *= wider;
-    kernel.cache *= wider;
+    kernel.traffic *= passes;
+    kernel.cache *= passes;
     kernel.token = from.sms / static_cast<double>(to.sms) * kernel.token;
     kernel.launch = launch_ratio(from, to) * kernel.launch;
     return kernel;

@@ -11,6 +11,7 @@
 #include "model/machine/priors.h"
 #include "model/presets.h"
 #include "model/routing.h"
+#include "sim/costs/attention_law.h"
 #include "sim/costs/dispatch_law.h"
 #include "sim/costs/expert_layer_law.h"
 #include "tests/calibrate/made_up_machine.h"
@@ -225,6 +226,48 @@ TEST_CASE("an expert layer takes as long as its heaviest rank") {
         layer.loads.push_back(expert_load(heavier ? second : first));
     }
     CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, c.kernel.experts, c).si()));
+}
+
+// An encoder's kernel writes no cache; one that Triton compiles reaches 0.6 of what the library's best does, and does not skip what lies before a window.
+TEST_CASE("attention without constants is priced as the kernel named most alike, without what its own does not do") {
+    Cluster c = made_up_machine();
+    AttentionKernel flash;
+    flash.name = "FlashAttention-2 (vLLM)";
+    flash.launch = Seconds(5e-6);
+    flash.tile = 64;
+    flash.traffic = flash.cache = 1;
+    flash.token = Seconds(3e-9);
+    c.kernel.attention_kernels = {flash};
+    c.kernel.attention = flash;
+    c.kernel.attention.name.clear();
+    c.kernel.attention_triton = 0.6;
+    AttentionRow row;
+    row.shape.op = {.batch = 2, .heads = 4, .seq_q = 2048, .seq_k = 2048, .head_dim = 128, .causal = true, .dtype = Dtype::bf16, .flash = true};
+    row.shape.op.window = 256;
+    const auto as = [&](const AttentionKernel& kernel) { return attention_law_time(row.shape, kernel, c, GemmSetting::alone).si(); };
+    const auto priced = [&](const char* name) {
+        row.kernel = name;
+        return attention_by_name(row).predict(c).si();
+    };
+    CHECK(priced("FlashAttention-2 (vLLM)") == as(flash));
+    CHECK(priced("FlashAttention-2 (vLLM 2)") == as(flash));
+    AttentionKernel compiled = flash;
+    compiled.efficiency *= 0.6;
+    compiled.fp8_efficiency *= 0.6;
+    compiled.slides = false;
+    CHECK(priced("Triton extend attention") == Approx(as(compiled)));
+    CHECK(as(compiled) > as(flash));
+    c.kernel.attention_triton = 0;  // no step has shown it
+    compiled = flash;
+    compiled.slides = false;
+    CHECK(priced("Triton extend attention") == Approx(as(compiled)));
+    row.shape.op.causal = false;
+    CHECK(priced("FlashAttention-2 (vLLM)") == as(flash));  // its own constants are fitted as they are
+    AttentionKernel unmasked = flash;
+    unmasked.cache = 0;
+    unmasked.token = Seconds(0);
+    CHECK(priced("unmasked FlashAttention-2 (vLLM ViT)") == Approx(as(unmasked)));
+    CHECK(as(unmasked) < as(flash));
 }
 
 // fp8: 4 bytes of scale for 128 elements, 7168 (1 + 1/32) = 7392; fp4: one for 16, 7168 (1/2 + 1/16) = 4032.

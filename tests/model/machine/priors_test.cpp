@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "model/machine/kernels_by_name.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;
@@ -90,15 +91,33 @@ TEST_CASE("what a limit of power leaves, worked out from the machines alike") {
 }
 
 // RTX PRO 6000's SMs multiply as fast as A100's (2.5 and 2.9 TFLOP/s), six times slower than other Blackwell's: what all of them run
-// is as on A100. L40S has a like machine.
+// is as on A100, in 8 bits as Hopper's differs from 16. What Hopper and other Blackwell run alone, under whatever name, it does not have. L40S has a
+// like machine.
 TEST_CASE("where no machine is alike, attention is that of SMs as fast") {
     const Cluster rtx = cluster_from_others("rtx-pro-6000-x8"), a100 = read_cluster("dgx-a100");
     const auto named = [](const Cluster& c) {
         return *std::ranges::find(c.kernel.attention_kernels, "TRT-LLM FMHA", &AttentionKernel::name);
     };
-    CHECK(named(rtx) == moved(named(a100), a100.gpu, rtx.gpu));
+    CHECK(named(rtx) == with_eight_bits(moved(named(a100), a100.gpu, rtx.gpu), {read_cluster("dgx-h100"), read_cluster("dgx-h200")}, rtx.gpu));
+    const auto runs = [](const Cluster& c) { return std::ranges::count(c.kernel.attention_kernels, "FlashInfer prefill", &AttentionKernel::name) == 1; };
+    CHECK((runs(read_cluster("b200-x8")) && !runs(rtx)));
     const Cluster l40s = read_cluster("l40s-x8"), like = read_cluster("rtx-pro-6000-x8");
     CHECK(named(l40s) == moved(named(like), like.gpu, l40s.gpu));
+}
+
+// 96 MB of L40S's L2 hold three quarters of what 128 MB of RTX PRO 6000's do; where a file states none nothing is known of it.
+TEST_CASE("casts find in the L2 what goes with its size") {
+    const Bytes of_rtx = read_cluster("rtx-pro-6000-x8").kernel.cast.cache;
+    CHECK(read_cluster("l40s-x8").kernel.cast.cache / of_rtx == Approx(0.75));
+    const TestFolder folder;
+    const auto card = [&](const std::string& l2) {
+        const std::string gpu = "[gpu]\nname = \"card\"\nsms = 142\nmemory = \"48 GB\"\nmemory_bandwidth = \"864 GB/s\"\n" + l2;
+        const std::string peaks = "[gpu.peak]\ntf32 = \"183 TFLOP/s\"\nbf16 = \"362 TFLOP/s\"\nfp8 = \"733 TFLOP/s\"\n";
+        const std::string link = "[link.intra]\nbandwidth = \"32 GB/s\"\n";
+        return read_cluster(folder.write("card.toml", "nodes = 1\ngpus_per_node = 8\nfabric = \"pcie\"\n" + gpu + peaks + link)).kernel.cast.cache;
+    };
+    CHECK(card("") == of_rtx);
+    CHECK(card("l2 = \"64 MB\"\n") / of_rtx == Approx(0.5));
 }
 
 // The same SMs on another board: H100's on PCIe are H100's, not those of the cards that share its slots.

@@ -41,9 +41,10 @@ TEST_CASE("Blackwell Ultra takes exponentials twice as fast") {
     CHECK(rate_distance(gpu(200, 1, 100), gpu(400, 1, 100)) == Approx(std::log(2)));
 }
 
-// 10 TFLOP/s and 50 GB/s an SM against 2.5 and 10: the same time is a quarter of the keys, widths and k, a fifth of the bytes.
+// 10 TFLOP/s and 57 GB/s an SM against 2.5 and 9.5: the same time is a quarter of the keys, widths and k, of the bytes of an expert layer a sixth.
+// A pass of attention waits for the memory and for the SM, which copies 38 GB/s: 1 + 57 / 38 = 2.5 of the memory's time there, 1.25 here.
 TEST_CASE("what takes an SM a time counts fewer elements where its tensor cores are slower") {
-    const Gpu from = gpu(1000, 5000, 100), to = gpu(500, 2000, 200);
+    const Gpu from = gpu(1000, 5700, 100), to = gpu(500, 1900, 200);
     AttentionKernel attention;
     attention.fill = 400;
     attention.width = 80;
@@ -53,15 +54,35 @@ TEST_CASE("what takes an SM a time counts fewer elements where its tensor cores 
     const AttentionKernel there = moved(attention, from, to);
     CHECK(there.fill == Approx(100));
     CHECK(there.width == Approx(20));
-    CHECK(there.traffic == Approx(0.4));
-    CHECK(there.cache == Approx(0.8));
+    CHECK(there.traffic == Approx(1));
+    CHECK(there.cache == Approx(2));
     CHECK(there.token.si() == Approx(3e-9));  // twice as many SMs
     CHECK(there.efficiency == attention.efficiency);
     ExpertKernel experts;
     experts.k0 = 800;
     experts.passes = 2;
     CHECK(moved(experts, from, to).k0 == Approx(200));
-    CHECK(moved(experts, from, to).passes == Approx(0.4));
+    CHECK(moved(experts, from, to).passes == Approx(1.0 / 3));
+}
+
+// 2.8 TFLOP/s of an SM are 2,048 operations of 1.37 GHz, 2.4 are 1,024 of 2.34: as many exponentials a cycle are half as many widths. 32 of them
+// are a fifth of a head of 128, 16 a ninth: 0.6 (1 + 32/128) / (1 + 16/128) = 2/3. A share never rises above nearly the whole peak.
+TEST_CASE("exponentials take cycles of an SM, whatever its tensor cores make in one") {
+    Gpu server = gpu(280, 2000, 100), card = gpu(240, 2000, 100);
+    AttentionKernel attention;
+    attention.efficiency = 0.6;
+    attention.fp8_efficiency = 0.9;
+    attention.width = 32;
+    CHECK(moved(attention, server, card).width == Approx(32 * 240.0 / 280));  // of another maker nothing is known of them
+    CHECK(moved(attention, server, card).efficiency == 0.6);
+    server.peaks[Dtype::tf32] = card.peaks[Dtype::tf32] = FlopsPerSecond(1e14);
+    const AttentionKernel there = moved(attention, server, card);
+    CHECK(there.width == Approx(16));
+    CHECK(there.efficiency == Approx(2.0 / 3));
+    CHECK(there.fp8_efficiency == Approx(0.95));
+    CHECK(moved(there, card, server).efficiency == Approx(0.6));
+    attention.efficiency = 0.97;  // fitted above it already
+    CHECK(moved(attention, server, card).efficiency == Approx(0.97));
 }
 
 // SMs that copy 40 GB/s: of 50 GB/s of memory for each they use 0.8 and gain nothing from the cache; of 10 GB/s all that a memory

@@ -1,0 +1,93 @@
+#include "model/machine/kernels_by_name.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include "model/machine/priors.h"
+
+namespace stepcast {
+namespace {
+
+// Constants of one kernel belong together: those of the machine whose efficiency is the median.
+template <class Kernel>
+Kernel middle(std::vector<Kernel> kernels) {
+    std::ranges::sort(kernels, {}, &Kernel::efficiency);
+    return kernels[(kernels.size() - 1) / 2];
+}
+
+template <class Kernel>
+const Kernel* named(const std::vector<Kernel>& kernels, const std::string& name) {
+    const auto found = std::ranges::find(kernels, name, &Kernel::name);
+    return found == kernels.end() ? nullptr : &*found;
+}
+
+template <class Kernel>
+Machines those_with(const Machines& from, std::vector<Kernel> KernelCosts::*list, const std::string& name) {
+    Machines having;
+    std::ranges::copy_if(from, std::back_inserter(having), [&](const Cluster& c) { return named(c.kernel.*list, name) != nullptr; });
+    return having;
+}
+
+template <class Kernel>
+void add_by_name(std::vector<Kernel>& all, const Machines& from, std::vector<Kernel> KernelCosts::*list, const Gpu& to) {
+    for (const Cluster& first : from)
+        for (const Kernel& kernel : first.kernel.*list) {
+            if (named(all, kernel.name)) continue;
+            std::vector<Kernel> same;
+            for (const Cluster& m : of_like_rate(those_with(from, list, kernel.name), to))
+                same.push_back(moved(*named(m.kernel.*list, kernel.name), m.gpu, to));
+            all.push_back(middle(same));
+        }
+}
+
+Machines fed_alike(const Machines& all, const Cluster& as) {
+    Machines alike;
+    std::ranges::copy_if(all, std::back_inserter(alike), [&](const Cluster& c) {
+        return c.kernel.gemm_shared_operands == as.kernel.gemm_shared_operands;
+    });
+    return alike;
+}
+
+bool has_eight_bits(const Gpu& gpu) { return gpu.peaks[Dtype::fp8] > FlopsPerSecond(0); }
+
+}  // namespace
+
+AttentionKernel with_eight_bits(AttentionKernel kernel, const Machines& all, const Gpu& to) {
+    Machines having = those_with(all, &KernelCosts::attention_kernels, kernel.name);
+    std::erase_if(having, [](const Cluster& c) { return !has_eight_bits(c.gpu); });
+    if (having.empty() || !has_eight_bits(to)) return kernel;
+    std::vector<AttentionKernel> same;
+    for (const Cluster& m : of_like_rate(having, to)) {
+        const AttentionKernel own = *named(m.kernel.attention_kernels, kernel.name);
+        AttentionKernel there = moved(own, m.gpu, to);
+        const double lost = own.efficiency / own.fp8_efficiency - 1, slower = rate_distance(m.gpu, to);
+        there.fp8_efficiency = 1 / (1 + lost * std::exp(-slower));
+        there.fp8_launch = launch_ratio(m.gpu, to) * own.fp8_launch;
+        same.push_back(there);
+    }
+    const AttentionKernel like = middle(same);
+    kernel.fp8_efficiency = kernel.efficiency * like.fp8_efficiency;
+    kernel.fp8_launch = like.fp8_launch;
+    kernel.fp8_traffic = like.fp8_traffic * (like.traffic + like.cache) / (kernel.traffic + kernel.cache);
+    return kernel;
+}
+
+void lay_kernels(Cluster& cluster, const Machines& near, const Machines& all) {
+    KernelCosts& kernel = cluster.kernel;
+    const std::string of_steps = kernel.attention.name;
+    std::vector<AttentionKernel> nearest;
+    for (const Cluster& machine : near)
+        if (machine.kernel.attention.tile > 0) nearest.push_back(moved(machine.kernel.attention, machine.gpu, cluster.gpu));
+    if (!nearest.empty()) kernel.attention = middle(nearest);
+    const Machines alike = fed_alike(all, near.front());
+    for (const Machines* from : {&near, &alike})
+        add_by_name(kernel.attention_kernels, *from, &KernelCosts::attention_kernels, cluster.gpu);
+    for (const Machines* from : {&near, &all}) add_by_name(kernel.expert_kernels, *from, &KernelCosts::expert_kernels, cluster.gpu);
+    if (!has_eight_bits(near.front().gpu))
+        for (AttentionKernel& k : kernel.attention_kernels) k = with_eight_bits(k, all, cluster.gpu);
+    if (const auto* own = named(kernel.attention_kernels, of_steps); own && !of_steps.empty()) kernel.attention = alone(*own);
+}
+
+}  // namespace stepcast
