@@ -17,13 +17,17 @@ void lay_sockets(Layers& layers, const Machines& linked) {
         if (like.socket_bandwidth > no_limit) shares.push_back(like.socket_bandwidth / like.bandwidth);
     }
     if (shares.empty() && layers.experiment.cluster.fabric != Fabric::pcie) return;
-    intra.socket_bandwidth = intra.bandwidth * (shares.empty() ? rings_between_sockets() / intra.ring_efficiency : median(shares));
+    intra.socket_bandwidth =
+        intra.bandwidth * (shares.empty() ? rings_between_sockets() / intra.ring_efficiency : median(shares));
     layers.said["cluster.link.intra.socket_bandwidth"] = {
         Origin::prior, shares.empty() ? "share of recorded runs over PCIe" : "median share of " + names_of(linked)};
 }
 
-// In an efficiency the narrowest link is what joins the sockets, where a cluster says that it lets less through than the others.
-double narrowest(const Link& link) { return link.socket_bandwidth > no_limit ? link.socket_bandwidth / link.bandwidth : 1; }
+// In an efficiency the narrowest link is what joins the sockets, where a cluster says that it lets less through than
+// the others.
+double narrowest(const Link& link) {
+    return link.socket_bandwidth > no_limit ? link.socket_bandwidth / link.bandwidth : 1;
+}
 
 void lay_all_to_alls(Link& intra, const Machines& library) {
     if (intra.socket_bandwidth == no_limit) return;
@@ -39,9 +43,9 @@ void lay_launches(Link& intra, const Machines& library, const Gpu& gpu) {
         *launch = ratio * *launch;
 }
 
-// Source: NCCL 2.20 to 2.29, src/graph/search.cc (ncclTopoDupChannels) and connect.cc (ncclTopoPostset), by heart: a ring over PCIe is doubled
-// from 25 GB/s on, of links that count as 24 (PCIe 4 x16) and 48 GB/s (PCIe 5 x16), and then all rings are. A ring of two RTX PRO 6000
-// sends as fast as four channels of its all-to-alls (54 and 13.4 GB/s).
+// Source: NCCL 2.20 to 2.29, src/graph/search.cc (ncclTopoDupChannels) and connect.cc (ncclTopoPostset), by heart: a
+// ring over PCIe is doubled from 25 GB/s on, of links that count as 24 (PCIe 4 x16) and 48 GB/s (PCIe 5 x16), and then
+// all rings are. A ring of two RTX PRO 6000 sends as fast as four channels of its all-to-alls (54 and 13.4 GB/s).
 double channels(const Cluster& c) {
     constexpr double counted = 0.75;
     constexpr BytesPerSecond doubled(25e9);
@@ -54,7 +58,8 @@ void lay_copies(Cluster& cluster, const Machines& library) {
     std::vector<double> slower;
     for (const Cluster& c : library)
         if (c.fabric == cluster.fabric)
-            slower.push_back(cluster.intra.bandwidth / c.intra.bandwidth * (nccl ? channels(c) / channels(cluster) : 1));
+            slower.push_back(cluster.intra.bandwidth / c.intra.bandwidth *
+                             (nccl ? channels(c) / channels(cluster) : 1));
     if (slower.empty()) return;
     Link& intra = cluster.intra;
     for (double* copy : {&intra.reduce_copy, &intra.gather_copy, &intra.exchange_copy}) *copy *= median(slower);

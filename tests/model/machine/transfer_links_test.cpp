@@ -33,8 +33,9 @@ double copy_on(const Cluster& from, const Cluster& to) { return moved_links(from
 
 }  // namespace
 
-// NCCL has four channels on 64 GB/s (counted as 48, above 25) and on 48 (36), two on 32 (24) and on 16 GB/s. A channel's SM copies as many bytes
-// a second on all, so that of a share of 0.8 at 64 GB/s there are 0.8 32/64 4/2 at 32 GB/s, 0.8 16/64 4/2 at 16 and 0.8 48/64 at 48.
+// NCCL has four channels on 64 GB/s (counted as 48, above 25) and on 48 (36), two on 32 (24) and on 16 GB/s. A
+// channel's SM copies as many bytes a second on all, so that of a share of 0.8 at 64 GB/s there are 0.8 32/64 4/2 at 32
+// GB/s, 0.8 16/64 4/2 at 16 and 0.8 48/64 at 48.
 TEST_CASE("copies over PCIe go with the link and with the number of channels that it gets") {
     Cluster from = machine(Fabric::pcie, 64);
     from.intra.reduce_copy = from.intra.gather_copy = from.intra.exchange_copy = 0.8;
@@ -63,8 +64,8 @@ TEST_CASE("an all-to-all reaches the library's share of the links, sockets or no
     const Link like = moved_links(from, machine(Fabric::pcie, 32));
     CHECK(like.socket_bandwidth.si() == Approx(8e9));
     CHECK(like.all_to_all_efficiency == Approx(2.4));
-    // From NVSwitch, where 0.7 are of the link: sockets let 11.5 / 32 of it through for rings that reach 0.8 of a link, 0.449 of 32 GB/s, and
-    // 0.7 / 0.449 = 1.558.
+    // From NVSwitch, where 0.7 are of the link: sockets let 11.5 / 32 of it through for rings that reach 0.8 of a link,
+    // 0.449 of 32 GB/s, and 0.7 / 0.449 = 1.558.
     Cluster nvswitch = machine(Fabric::nvswitch, 900);
     nvswitch.intra.ring_efficiency = 0.8;
     nvswitch.intra.all_to_all_efficiency = 0.7;
@@ -82,8 +83,9 @@ TEST_CASE("launches of collectives take cycles, rounds a time") {
     from.intra.exchange.launch = from.intra.exchange_launch = from.intra.nvls_launch = Seconds(7e-6);
     from.intra.latency = from.intra.low_latency.latency = from.intra.exchange.latency = Seconds(1e-6);
     const Link link = moved_links(from, to);
-    for (const Seconds launch : {link.launch, link.low_latency.launch, link.low_latency_128.launch, link.exchange.launch, link.exchange_launch,
-                                 link.nvls_launch})
+    for (const Seconds launch : {link.launch, link.low_latency.launch, link.low_latency_128.launch,
+                                 link.exchange.launch, link.exchange_launch, link.nvls_launch})
         CHECK(launch.si() == Approx(10e-6));
-    for (const Seconds round : {link.latency, link.low_latency.latency, link.exchange.latency}) CHECK(round == Seconds(1e-6));
+    for (const Seconds round : {link.latency, link.low_latency.latency, link.exchange.latency})
+        CHECK(round == Seconds(1e-6));
 }
