@@ -100,15 +100,17 @@ bool is_narrow(std::string_view path) {
 
 bool is_of_library(std::string_view path) {
     constexpr std::string_view link = "cluster.link.intra.";
-    constexpr std::array keys{"launch", "latency", "slot_latency", "reduce_copy", "gather_copy", "pipelining", "exchange_launch",
-                              "exchange_copy", "exchange.launch", "exchange.latency", "exchange_channel", "exchange_small_channel", "exchange_small",
-                              "exchange_fill"};
-    if (!path.starts_with(link)) return false;
-    const std::string_view key = path.substr(link.size());
-    return key.starts_with("low_latency") || std::ranges::find(keys, key) != keys.end();
+    constexpr std::array of_fabric{"nvls_", "dispatch", "training"};
+    return path.starts_with(link) && std::ranges::none_of(of_fabric, [&](const char* f) { return path.substr(link.size()).starts_with(f); });
 }
 
 }  // namespace
+
+std::string names_of(const Machines& from) {
+    std::string names;
+    for (const Cluster& machine : from) names += (names.empty() ? "" : ", ") + machine.name;
+    return names;
+}
 
 double rings_between_sockets() { return read_lists().rings_between_sockets; }
 

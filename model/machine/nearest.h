@@ -17,6 +17,8 @@ Machines fitted_machines(const std::string& left_out);
 // What a ring over both sockets reaches of a PCIe link, where no like machine tells (model/presets/priors.toml).
 double rings_between_sockets();
 
+std::string names_of(const Machines& machines);
+
 // Whether one is of the fabric and the generation: forecasts from it are as good as those between measured machines.
 bool any_of_its_kind(const Machines& machines, const Cluster& cluster);
 
@@ -28,8 +30,8 @@ Machines of_like_rate(const Machines& from, const Gpu& to);
 //            generation away; then those whose SMs multiply as fast. What feeds a tensor core matters more to a kernel than its board.
 //   narrow   the same of products in fewer than 16 bits and of casts: near, or where those have no such types the nearest in generation.
 //   linked   of the fabric and, as far as there are any, of the maker, of the generation, and of as many ranks.
-//   library  times of collectives' calls and rounds and copies inside a device are the maker's library's: linked's, or where those are
-//            another maker's the nearest of its own.
+//   library  what collectives inside a node cost and which share of a link they reach is the maker's library's: linked's, or where those are
+//            another maker's the nearest of its own. Only what a fabric has of its own is linked's: switches that add, kernels that dispatch.
 struct Sources {
     Machines all, near, narrow, linked, library;
 

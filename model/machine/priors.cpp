@@ -9,6 +9,7 @@
 #include "model/machine/kernels_by_name.h"
 #include "model/machine/nearest.h"
 #include "model/machine/scatter.h"
+#include "model/machine/transfer_links.h"
 #include "model/presets.h"
 #include "model/records/measurements.h"
 
@@ -50,12 +51,6 @@ double spread_for(const Machines& machines, const Cluster& cluster) {
     return std::sqrt(spread_of_steps * spread_of_steps + std::max(0.0, alone * alone - alike * alike));
 }
 
-std::string names_of(const Machines& from) {
-    std::string names;
-    for (const Cluster& machine : from) names += (names.empty() ? "" : ", ") + machine.name;
-    return names;
-}
-
 // Over the machines whose value was fitted; where none was, over all.
 template <class T>
 double median_of(const Key& key, std::vector<Experiment>& from) {
@@ -89,36 +84,6 @@ void lay_medians(Layers& layers, const Sources& sources) {
             layers.said[path] = {Origin::prior, "median of " + names_of(from)};
         });
     }
-}
-
-// Between two sockets runs the same share of a rank's link as on the machines whose links are alike; where none of those shows its share,
-// that of recorded runs (model/presets/priors.toml).
-void lay_sockets(Layers& layers, const Machines& linked) {
-    Link& intra = layers.experiment.cluster.intra;
-    std::vector<double> shares;
-    for (const Cluster& machine : linked) {
-        const Link& like = machine.intra;
-        if (like.socket_bandwidth > BytesPerSecond(0)) shares.push_back(like.socket_bandwidth / like.bandwidth);
-    }
-    if (shares.empty() && layers.experiment.cluster.fabric != Fabric::pcie) return;
-    intra.socket_bandwidth = intra.bandwidth * (shares.empty() ? rings_between_sockets() / intra.ring_efficiency : median(shares));
-    layers.said["cluster.link.intra.socket_bandwidth"] = {
-        Origin::prior, shares.empty() ? "share of recorded runs over PCIe" : "median share of " + names_of(linked)};
-}
-
-// A rank's own piece is copied by the SMs of the channels, of which the fabric has so many: in bytes a second, whatever the link carries.
-void lay_copies(Link& intra, const Sources& from, Fabric fabric) {
-    std::vector<double> slower;
-    for (const Cluster& c : from.library)
-        if (c.fabric == fabric) slower.push_back(intra.bandwidth / c.intra.bandwidth);
-    if (slower.empty()) return;
-    for (double* copy : {&intra.reduce_copy, &intra.gather_copy, &intra.exchange_copy}) *copy *= median(slower);
-}
-
-double launch_ratio(const std::vector<Cluster>& from, const Gpu& to) {
-    std::vector<double> ratios;
-    for (const Cluster& c : from) ratios.push_back(launch_ratio(c.gpu, to));
-    return median(ratios);
 }
 
 constexpr double most_of_rate = 0.95;
@@ -217,8 +182,7 @@ void lay_priors(Layers& layers, const TomlFile& file, const std::string& prefix,
     cluster.kernel.attention.name = plate.kernel.attention.name;
     lay_medians(layers, from);
     lay_operands(layers, from.near);
-    lay_sockets(layers, from.linked);
-    lay_copies(cluster.intra, from, plate.fabric);
+    lay_links(layers, from);
     lay_rates(cluster.kernel, plate.gpu, from);
     lay_narrow(cluster.kernel, plate.gpu, from);
     lay_power(layers, from.near);

@@ -48,6 +48,7 @@ bool same_sms(const Gpu& a, const Gpu& b);
 
 // Launching takes cycles, some 4,000 on all measured devices. SMs of one kind launch alike, as short kernels run above the clock of the datasheet.
 double launch_ratio(const Gpu& from, const Gpu& to);
+double launch_ratio(const std::vector<Cluster>& from, const Gpu& to);  // the median
 
 // How far the rates of two devices' SMs are apart, as a logarithm; 0 where one states no SMs.
 double rate_distance(const Gpu& a, const Gpu& b);

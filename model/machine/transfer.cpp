@@ -68,6 +68,12 @@ double launch_ratio(const Gpu& from, const Gpu& to) {
     return clock_of(from) / clock_of(to);
 }
 
+double launch_ratio(const std::vector<Cluster>& from, const Gpu& to) {
+    std::vector<double> ratios;
+    for (const Cluster& c : from) ratios.push_back(launch_ratio(c.gpu, to));
+    return median(ratios);
+}
+
 double rate_distance(const Gpu& a, const Gpu& b) {
     return states_sms(a) && states_sms(b) ? std::abs(std::log(rate_of_sm(a) / rate_of_sm(b))) : 0;
 }

@@ -130,24 +130,21 @@ TEST_CASE("kernels are those of the same SMs before those of the same board") {
           Approx((h100.kernel.narrow[Dtype::fp8].tile_reuse + h200.kernel.narrow[Dtype::fp8].tile_reuse) / 2));
 }
 
-// Without RTX PRO 6000 itself the one machine on PCIe is another maker's, with another library: shares of the link are its, times are
-// NVIDIA's.
-TEST_CASE("calls of collectives are the maker's library's") {
-    const Cluster rtx = cluster_from_others("rtx-pro-6000-x8"), arc = read_cluster("arc-b60-x8"), l40s = read_cluster("l40s-x8");
-    CHECK(rtx.intra.ring_efficiency == arc.intra.ring_efficiency);
-    CHECK(rtx.intra.low_latency.launch < arc.intra.low_latency.launch);
-    CHECK(rtx.intra.reduce_copy > arc.intra.reduce_copy);
+// Without RTX PRO 6000 itself the one machine on PCIe is another maker's, with another library: what NCCL costs and which share of a link it
+// reaches is that of B200 and GB200, whose SMs run at 1.856 and 2.062 GHz, its own at 2.431: the same cycles take 0.763 and 0.848 of the time.
+// Switches that add it has none.
+TEST_CASE("collectives are the maker's library's") {
+    const Cluster rtx = cluster_from_others("rtx-pro-6000-x8"), b200 = read_cluster("b200-x8"), gb200 = read_cluster("gb200-nvl72");
+    const auto middle = [&](const auto& of) { return (of(b200.intra) + of(gb200.intra)) / 2; };
+    CHECK(rtx.intra.ring_efficiency == Approx(middle([](const Link& l) { return l.ring_efficiency; })));
+    CHECK(rtx.intra.low_latency.efficiency == Approx(middle([](const Link& l) { return l.low_latency.efficiency; })));
+    CHECK(rtx.intra.low_latency.latency.si() == Approx(middle([](const Link& l) { return l.low_latency.latency.si(); })));
+    CHECK(rtx.intra.low_latency.launch.si() ==
+          Approx((0.763 + 0.848) / 2 * middle([](const Link& l) { return l.low_latency.launch.si(); })).epsilon(2e-3));
+    CHECK(rtx.intra.exchange_chunk == b200.intra.exchange_chunk);
+    CHECK(rtx.intra.nvls_efficiency == 0);
     CHECK(rtx.intra.socket_bandwidth.si() * rtx.intra.ring_efficiency == Approx(11.5 / 32 * 64e9));
-    CHECK(l40s.intra.low_latency.launch == read_cluster("rtx-pro-6000-x8").intra.low_latency.launch);
-}
-
-// Half the link's rate: a copy at the same bytes a second is half as long relative to sending. Over another fabric the share stays.
-TEST_CASE("copies of a rank's own piece go at bytes a second, not at a share of the link") {
-    const Cluster l40s = read_cluster("l40s-x8"), rtx = read_cluster("rtx-pro-6000-x8");
-    CHECK(l40s.intra.reduce_copy == Approx(rtx.intra.reduce_copy * 32 / 64));
-    CHECK(l40s.intra.gather_copy == Approx(rtx.intra.gather_copy * 32 / 64));
-    const Cluster from_nvlink = cluster_from_others("rtx-pro-6000-x8");
-    CHECK(from_nvlink.intra.reduce_copy == Approx((read_cluster("b200-x8").intra.reduce_copy + read_cluster("gb200-nvl72").intra.reduce_copy) / 2));
+    CHECK(read_cluster("l40s-x8").intra.low_latency.launch == read_cluster("rtx-pro-6000-x8").intra.low_latency.launch);
 }
 
 // An NVL72 rack's links are a rack's.

@@ -1,0 +1,78 @@
+#include "model/machine/transfer_links.h"
+
+#include "model/machine/generation.h"
+#include "model/machine/priors.h"
+#include "model/records/measurements.h"
+
+namespace stepcast {
+namespace {
+
+constexpr BytesPerSecond no_limit(0);
+
+void lay_sockets(Layers& layers, const Machines& linked) {
+    Link& intra = layers.experiment.cluster.intra;
+    std::vector<double> shares;
+    for (const Cluster& machine : linked) {
+        const Link& like = machine.intra;
+        if (like.socket_bandwidth > no_limit) shares.push_back(like.socket_bandwidth / like.bandwidth);
+    }
+    if (shares.empty() && layers.experiment.cluster.fabric != Fabric::pcie) return;
+    intra.socket_bandwidth =
+        intra.bandwidth * (shares.empty() ? rings_between_sockets() / intra.ring_efficiency : median(shares));
+    layers.said["cluster.link.intra.socket_bandwidth"] = {
+        Origin::prior, shares.empty() ? "share of recorded runs over PCIe" : "median share of " + names_of(linked)};
+}
+
+// In an efficiency the narrowest link is what joins the sockets, where a cluster says that it lets less through than
+// the others.
+double narrowest(const Link& link) {
+    return link.socket_bandwidth > no_limit ? link.socket_bandwidth / link.bandwidth : 1;
+}
+
+void lay_all_to_alls(Link& intra, const Machines& library) {
+    if (intra.socket_bandwidth == no_limit) return;
+    std::vector<double> shares;
+    for (const Cluster& c : library) shares.push_back(c.intra.all_to_all_efficiency * narrowest(c.intra));
+    intra.all_to_all_efficiency = median(shares) / narrowest(intra);
+}
+
+void lay_launches(Link& intra, const Machines& library, const Gpu& gpu) {
+    const double ratio = launch_ratio(library, gpu);
+    for (Seconds* launch : {&intra.launch, &intra.low_latency.launch, &intra.low_latency_128.launch, &intra.nvls_launch,
+                            &intra.exchange.launch, &intra.exchange_launch})
+        *launch = ratio * *launch;
+}
+
+// Source: NCCL 2.20 to 2.29, src/graph/search.cc (ncclTopoDupChannels) and connect.cc (ncclTopoPostset), by heart: a
+// ring over PCIe is doubled from 25 GB/s on, of links that count as 24 (PCIe 4 x16) and 48 GB/s (PCIe 5 x16), and then
+// all rings are. A ring of two RTX PRO 6000 sends as fast as four channels of its all-to-alls (54 and 13.4 GB/s).
+double channels(const Cluster& c) {
+    constexpr double counted = 0.75;
+    constexpr BytesPerSecond doubled(25e9);
+    if (c.fabric == Fabric::nvswitch) return 1;  // of them all
+    return counted * c.intra.bandwidth >= doubled ? 4 : 2;
+}
+
+void lay_copies(Cluster& cluster, const Machines& library) {
+    const bool nccl = generation(cluster.gpu) != Generation::other;
+    std::vector<double> slower;
+    for (const Cluster& c : library)
+        if (c.fabric == cluster.fabric)
+            slower.push_back(cluster.intra.bandwidth / c.intra.bandwidth *
+                             (nccl ? channels(c) / channels(cluster) : 1));
+    if (slower.empty()) return;
+    Link& intra = cluster.intra;
+    for (double* copy : {&intra.reduce_copy, &intra.gather_copy, &intra.exchange_copy}) *copy *= median(slower);
+}
+
+}  // namespace
+
+void lay_links(Layers& layers, const Sources& from) {
+    Cluster& cluster = layers.experiment.cluster;
+    lay_sockets(layers, from.linked);
+    lay_all_to_alls(cluster.intra, from.library);
+    lay_launches(cluster.intra, from.library, cluster.gpu);
+    lay_copies(cluster, from.library);
+}
+
+}  // namespace stepcast
