@@ -102,6 +102,13 @@ std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const Buildi
         parameters.push_back({"kernel.gemm_reload", "0.2", 1, "0.01", "2"});
         parameters.push_back({"kernel.gemm_reload_cache", "20 MB", 1, "1 MB", "1 GB"});
     }
+    if (start.gpu.memory_interleave > Bytes(0)) parameters.push_back({"kernel.gemm_camping", "0.5", 0.7, "0.05", "1"});
+    // Such a library has one tile and whole waves. What its splits along k cost stays the file's: with tiles that do not change it would
+    // decide for each shape whether there is one, and fits would end at different ones.
+    std::erase_if(parameters, [&](const FitParameter& p) {
+        return start.kernel.gemm_even_tiles && (p.key.starts_with("kernel.gemm_tile_") || p.key.starts_with("kernel.gemm_split") ||
+                                                p.key == "kernel.gemm_wave_loss");
+    });
     const bool one_reuse = start.kernel.gemm_tile_reuse > 0, power = start.power.limit > 0 && !start.power.in_rates;
     std::erase_if(parameters, [&](const FitParameter& p) {
         return (one_reuse ? p.key.starts_with("kernel.gemm_tile_") && p.key != "kernel.gemm_tile_reuse"

@@ -105,8 +105,10 @@ struct KernelCosts {
     KEY(double, gemm_tile_narrow, 0, "256x64 tile; 0 = never used", 0, upto::share);
     KEY(double, gemm_tile_reuse, 0, "in place of the rates of tiles: a smaller one's is 1 / (1 + reuse (1/m + 1/n - 3/256)) of the best's", 0, 1e4);
     KEY(bool, gemm_shared_operands, false, "with gemm_tile_reuse: tensor cores take operands from shared memory (Hopper, B200), so tiles have any width; else those of registers (A100, RTX)");
+    KEY(bool, gemm_even_tiles, false, "the library cuts results into tiles by their sizes alone, as few and alike as 256x256 allows, and fills no last wave (oneDNN)");
+    KEY(double, gemm_camping, 1, "share of the memory's rate where all rows of an operand begin at one channel, gpu.memory_interleave", 0.01, 1);
     KEY(double, gemm_reload, 0, "more time of tiles whose operands come from the memory again, as a share", 0, 10);
-    KEY(Bytes, gemm_reload_cache, {}, "up to this size the smaller operand of a GEMM comes once", 0, 1e12);
+    KEY(Bytes, gemm_reload_cache, {}, "up to this size, the geometric mean of both, the operands of a GEMM come once", 0, 1e12);
     KEY(double, gemm_wave_loss, 1, "share of the last wave's idle SMs that is lost", 0, 2);
     KEY(double, gemm_traffic_efficiency, 0.85, "share of the memory bandwidth that operands of a GEMM reach", atleast::share, upto::share);
     KEY(double, gemm_corner, 0, "0: the longer of arithmetic and traffic; 1: their sum", 0, 1);

@@ -7,48 +7,13 @@
 
 #include "model/machine/generation.h"
 #include "sim/costs/clock.h"
+#include "sim/costs/gemm_tiles.h"
 
 namespace stepcast {
 namespace {
 
 constexpr std::array splits{1L, 2L, 3L, 4L, 6L, 8L};
 constexpr double least_split_k = 64;
-
-struct Tile {
-    long m, n;
-    double KernelCosts::*rate = nullptr;  // none: what its operands leave, tile_rate
-};
-
-constexpr std::array<Tile, 11> rated_tiles{{{256, 128, &KernelCosts::gemm_tile_256},
-                                            {128, 256, &KernelCosts::gemm_tile_256},
-                                            {128, 128, &KernelCosts::gemm_tile_128},
-                                            {128, 64, &KernelCosts::gemm_tile_64},
-                                            {64, 128, &KernelCosts::gemm_tile_64},
-                                            {64, 64, &KernelCosts::gemm_tile_32},
-                                            {256, 256, &KernelCosts::gemm_tile_wide},
-                                            {192, 128, &KernelCosts::gemm_tile_192},
-                                            {128, 192, &KernelCosts::gemm_tile_192},
-                                            {256, 64, &KernelCosts::gemm_tile_narrow},
-                                            {64, 256, &KernelCosts::gemm_tile_narrow}}};
-// Operands in registers (Ampere, and RTX cards to this day): powers of two. From shared memory, 128 rows an instruction and as many
-// columns as one likes: libraries for Hopper and Blackwell's data-centre chips have every tile that is a multiple of 16.
-constexpr std::array<Tile, 6> register_tiles{{{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}}};
-constexpr auto shared_tiles = [] {
-    constexpr long step = 16, most = 256;
-    std::array<Tile, 2 * most / step - 1> tiles{{{128, 128}}};
-    std::size_t at = 1;
-    for (long n = step; n <= most; n += step)
-        if (n != 128) tiles[at++] = {128, n}, tiles[at++] = {n, 128};
-    return tiles;
-}();
-
-// Of kernels that add up scaled blocks of 128 x 128.
-constexpr auto block_tiles = [] {
-    constexpr long step = 16, most = 128;
-    std::array<Tile, most / step> tiles{};
-    for (std::size_t at = 0; at < tiles.size(); ++at) tiles[at] = {most, step * static_cast<long>(at + 1)};
-    return tiles;
-}();
 
 // What of the law's constants goes with the format of the operands.
 struct Format {
@@ -63,19 +28,6 @@ constexpr double written_apart = 1.8, hopper_remainder = 1.6;
 // 0.27 to 0.37 on seven of eight devices, 0.47 on A100.
 constexpr double held_by_l2 = 0.3;
 
-std::span<const Tile> tiles_of(const KernelCosts& costs, const Format& format) {
-    if (format.remainder > 0) return block_tiles;
-    if (costs.gemm_tile_reuse == 0) return rated_tiles;
-    return costs.gemm_shared_operands ? std::span<const Tile>(shared_tiles) : register_tiles;
-}
-
-long ceil_div(long a, long b) { return (a + b - 1) / b; }
-
-// One group of the kernel: `count` GEMMs [m,n,k].
-struct Shape {
-    long m, n, k, count;
-};
-
 struct Kernel {
     std::span<const Shape> shapes;
     Dtype dtype;
@@ -84,6 +36,7 @@ struct Kernel {
     GemmSetting setting;
     double in_step;  // of it, what a step loses
     bool scaled_blocks = false;
+    Gemm::Layout layout = Gemm::Layout::nt;
 };
 
 // What the memory carries: operands in and results out once, fp32 results that are added to in and out.
@@ -105,13 +58,30 @@ Traffic traffic_of(const Kernel& kernel) {
             kernel.accumulate ? 2 * fp32_results : results * size_of(between_products(kernel.dtype)), fp32_results};
 }
 
+// How much longer the memory takes for rows of so many elements, one behind the other: where all begin at the same channel, few of the
+// channels are busy at a time ("partition camping").
+double camping(double row, Bytes element, const Cluster& cluster) {
+    const Bytes period = cluster.gpu.memory_interleave;
+    if (period == Bytes(0) || std::fmod((row * element).si(), period.si()) != 0) return 1;
+    return 1 / cluster.kernel.gemm_camping;
+}
+
 // A benchmark reads the same activations in every repeat, and what the L2 still holds of them does not come from the memory. Weights
-// are taken from several copies in turn; in a step other kernels come between.
-Bytes not_held(const Kernel& kernel, const Traffic& traffic, const Format& format, const Cluster& cluster) {
-    const Bytes all = traffic.activations + traffic.weights + format.written * traffic.results;
-    if (kernel.setting == GemmSetting::step || is_narrow(kernel.dtype)) return all;
-    const double held = std::min(1.0, cluster.gpu.l2 / (traffic.activations + traffic.results));
-    return all - held_by_l2 * held * traffic.activations;
+// are taken from several copies in turn; in a step other kernels come between. Results that fit the L2 leave it in an order of its own.
+Bytes memory_bytes(const Kernel& kernel, const Traffic& traffic, const Format& format, const Cluster& cluster) {
+    if (kernel.shapes.empty()) return {};
+    const Bytes element = size_of(kernel.dtype), l2 = cluster.gpu.l2;
+    const auto& [m, n, k, count] = kernel.shapes.front();
+    const bool again = kernel.setting != GemmSetting::step && !is_narrow(kernel.dtype);
+    const double held = again ? held_by_l2 * std::min(1.0, l2 / (traffic.activations + traffic.results)) : 0;
+    const Bytes beyond = std::max(Bytes(0), traffic.results - l2);
+    const Bytes result_element = kernel.accumulate ? size_of(Dtype::fp32) : size_of(between_products(kernel.dtype));
+    const double inner = static_cast<double>(k), columns = static_cast<double>(n), rows = static_cast<double>(m);
+    const double a = camping(kernel.layout == Gemm::Layout::tn ? rows : inner, element, cluster);
+    const double b = camping(kernel.layout == Gemm::Layout::nt ? inner : columns, element, cluster);
+    const double c = camping(columns, result_element, cluster);
+    const Bytes all = a * traffic.activations + b * traffic.weights + format.written * (traffic.results + (c - 1) * beyond);
+    return all - held * a * traffic.activations;
 }
 
 // Rows beyond the last whole block of 128 take the k loop longer where they are fewer than 96. One such block of many costs little.
@@ -140,14 +110,14 @@ Tiling tiling_of(std::span<const Shape> shapes, const Tile& tile) {
     return {count, count > 0 ? k_sum / count : 0};
 }
 
-// Rows of tiles one after the other walk over the smaller operand again and again: what the L2 does not hold of it comes from the
-// memory each time. Libraries that visit tiles in blocks do not show it.
+// Tiles walk over both operands again and again: what does not stay near comes from the memory each time. It goes with the geometric mean
+// of the operands. Libraries that visit tiles in blocks do not show it.
 double reloaded(const Kernel& kernel, const KernelCosts& costs) {
     if (costs.gemm_reload == 0) return 1;
-    double smaller = 1;
+    double most = 1;
     for (const Shape& s : kernel.shapes)
-        smaller = std::max(smaller, static_cast<double>(std::min(s.m, s.n)) * static_cast<double>(s.k));
-    const Bytes operand = smaller * size_of(kernel.dtype);
+        most = std::max(most, std::sqrt(static_cast<double>(s.m) * static_cast<double>(s.n)) * static_cast<double>(s.k));
+    const Bytes operand = most * size_of(kernel.dtype);
     return 1 + costs.gemm_reload * std::max(0.0, 1 - costs.gemm_reload_cache / operand);
 }
 
@@ -165,8 +135,9 @@ Format format_of(const Kernel& kernel, const Cluster& cluster) {
             return {.efficiency = narrow.efficiency, .fill = narrow.k0, .tile_reuse = narrow.tile_reuse, .wave_loss = narrow.wave_loss,
                     .written = apart ? written_apart : 1, .remainder = apart && !is_blackwell(cluster.gpu) ? hopper_remainder : 0};
     }
-    return {costs.gemm_efficiency, fill_of(cluster.gpu, costs, kernel.dtype), costs.gemm_tile_reuse,
-            costs.gemm_wave_loss, true};
+    const bool even = costs.gemm_even_tiles;  // which no reuse makes slower and no split along k fits to the waves
+    return {costs.gemm_efficiency, fill_of(cluster.gpu, costs, kernel.dtype), even ? 0 : costs.gemm_tile_reuse,
+            even ? 1 : costs.gemm_wave_loss, true};
 }
 
 Flops work_of(const Kernel& kernel) {
@@ -189,14 +160,15 @@ Seconds at_clock(Seconds full, const Kernel& kernel, const Traffic& traffic, con
 Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
     const KernelCosts& costs = cluster.kernel;
     const Format format = format_of(kernel, cluster);
+    const Tile even = even_tile(kernel.shapes);
     const FlopsPerSecond per_sm = peak(cluster.gpu, kernel.dtype) / cluster.gpu.sms * format.efficiency *
                                   (kernel.rate * (kernel.accumulate ? costs.gemm_accumulate : 1.0) / reloaded(kernel, costs));
     const BytesPerSecond bandwidth = cluster.gpu.memory_bandwidth * costs.gemm_traffic_efficiency;
     const Traffic traffic = traffic_of(kernel);
-    const Bytes moved = not_held(kernel, traffic, format, cluster);
+    const Bytes moved = memory_bytes(kernel, traffic, format, cluster);
     const double loop = remainder_of(kernel, format.remainder);
     Seconds best(INFINITY);
-    for (const Tile& tile : tiles_of(costs, format)) {
+    for (const Tile& tile : costs.gemm_even_tiles ? std::span(&even, 1) : tiles_of(costs, format.remainder > 0)) {
         const double share = (tile.rate ? costs.*tile.rate : 1.0) * tile_rate(tile.m, tile.n, format.tile_reuse);
         if (share == 0) continue;
         const Tiling tiling = tiling_of(kernel.shapes, tile);
@@ -263,6 +235,7 @@ Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting settin
     Kernel kernel = kernel_of({&shape, 1}, op.dtype, op.accumulate, cluster, setting);
     kernel.rate *= rate_of(op, cluster.kernel);
     kernel.scaled_blocks = scaled_blocks;
+    kernel.layout = op.layout;
     return law_time(kernel, cluster);
 }
 

@@ -16,7 +16,9 @@ enum class GemmSetting : std::uint8_t { alone, sustained, step };
 //   waves      = x + (ceil(x) - x) wave_loss with x = tiles * s / SMs, at least 1
 //   traffic    = (operands + split_traffic * fp32 partial results) / (memory bandwidth * traffic_efficiency)
 // Tiles: those of rates (gemm_tile_*); with gemm_tile_reuse powers of two, or 128 by any multiple of 16 up to 256 (gemm_shared_operands).
-// Arithmetic takes 1 + gemm_reload (1 - gemm_reload_cache / smaller operand) times as long where that is more than 1.
+// With gemm_even_tiles one tile alone (gemm_tiles.h), as fast as the best, and whole waves: oneDNN does not search by waves.
+// Arithmetic takes 1 + gemm_reload (1 - gemm_reload_cache / geometric mean of both operands) times as long where that is more than 1.
+// Operands whose rows are multiples of gpu.memory_interleave long, and results beyond what the L2 takes, cross the memory at gemm_camping of its rate.
 // Operands: benchmarks read the same activations [m, k] again and again, so that 0.3 of what the L2 holds of them and of the results does not
 // count. In a step all do.
 // corner(a, b) = (a^(1/c) + b^(1/c))^c with c = gemm_corner; the longer of the two at c = 0. Tiles of factor 0 are left

@@ -135,6 +135,15 @@ TEST_CASE("what events and calls ahead add is fitted where the start has them") 
     found = priors();
     CHECK(found["kernel.gemm_reload"] == "0.2");
     CHECK(found["kernel.gemm_reload_cache"] == "20 MB");
+    CHECK_FALSE(found.contains("kernel.gemm_camping"));
+    CHECK(found.contains("kernel.gemm_wave_loss"));
+    start.gpu.memory_interleave = Bytes(6144);
+    start.kernel.gemm_even_tiles = true;  // neither waves that are filled nor tiles that are slower
+    found = priors();
+    CHECK(found["kernel.gemm_camping"] == "0.5");
+    CHECK_FALSE(found.contains("kernel.gemm_wave_loss"));
+    CHECK_FALSE(found.contains("kernel.gemm_tile_reuse"));
+    CHECK_FALSE(found.contains("kernel.gemm_tile_128"));
 }
 
 TEST_CASE("the constants of a made-up link are recovered from its collectives") {

@@ -115,16 +115,64 @@ TEST_CASE("kernels of scaled blocks write apart, and on Hopper take longer for f
     CHECK(time(12673, 128, 4096, true) <= time(12800, 128, 4096, true));
 }
 
-// The smaller operand has 1,280 x 4096 x 2 = 10,485,760 bytes. Where the cache holds half of it half of what a reload costs is paid.
-TEST_CASE("an operand larger than the cache comes from the memory again") {
+// 160 x 25,600 is 100 tiles of 160 x 256 on 100 SMs: one wave. A row more is 192 rows, the next multiple of 32, and 300 rows are two times 160.
+// 256 columns more are a second wave for one tile of a hundred, whatever kernel.gemm_wave_loss says; filling the loop forbids splits along k.
+TEST_CASE("a library that goes by sizes alone cuts results into few and alike tiles and fills no last wave") {
+    Cluster c = plain_cluster();
+    c.kernel.gemm_tile_reuse = 50;  // which makes no such tile slower
+    c.kernel.gemm_wave_loss = 0;
+    c.kernel.gemm_k0 = 1e6;
+    c.kernel.gemm_even_tiles = true;
+    const auto time = [&](long m, long n) { return gemm_law_time({m, n, 4096, 1, Dtype::fp16}, c).si(); };
+    CHECK(time(160, 25600) == Approx(2.0 * 160 * 256 * (4096 + 1e6) / 1e12));
+    CHECK(time(161, 25600) / time(160, 25600) == Approx(192.0 / 160));
+    CHECK(time(300, 25600) / time(160, 25600) == Approx(2));
+    CHECK(time(160, 25856) / time(160, 25600) == Approx(2));
+}
+
+// 16 x 102,400 x 3,072: weights of 629.1456 MB and activations of 98,304 bytes, both in rows of 6 KiB; results' rows are 204,800 bytes. Rows of 3,200
+// elements are no multiple of 6 KiB. An input gradient's weights lie in rows of n, a weight gradient's activations in rows of m, too.
+TEST_CASE("rows that all begin at one channel of the memory come at a part of its rate") {
+    Cluster c = plain_cluster();
+    c.kernel.gemm_traffic_efficiency = 1;
+    c.kernel.gemm_camping = 0.5;
+    const auto longer = [&](long k, Gemm::Layout layout) {
+        const Gemm product{16, 102400, k, 1, Dtype::fp16, false, false, layout};
+        Cluster camped = c;
+        camped.gpu.memory_interleave = Bytes(6144);
+        return gemm_law_time(product, camped).si() - gemm_law_time(product, c).si();
+    };
+    CHECK(longer(3072, Gemm::Layout::nt) == Approx(629.243904e-6));
+    CHECK(longer(3072, Gemm::Layout::nn) == Approx(0.098304e-6));
+    CHECK(longer(3072, Gemm::Layout::tn) == 0);
+    CHECK(longer(3200, Gemm::Layout::nt) == 0);
+}
+
+// 102,400 x 3,072 x 64: results of 629.1456 MB in rows of 6 KiB, of which an L2 of 129.1456 MB takes its part; operands' rows are 128 bytes. The memory
+// is the slower: 0.403 ms of arithmetic.
+TEST_CASE("results that the L2 takes leave it in another order than by rows") {
+    Cluster c = plain_cluster();
+    c.kernel.gemm_traffic_efficiency = 1;
+    c.gpu.l2 = Bytes(129.1456e6);
+    const Gemm product{102400, 3072, 64, 1, Dtype::fp16};
+    const Seconds spread = gemm_law_time(product, c, GemmSetting::step);
+    c.gpu.memory_interleave = Bytes(6144);
+    CHECK(gemm_law_time(product, c, GemmSetting::step) == spread);  // a camping of 1 takes no rate away
+    c.kernel.gemm_camping = 0.5;
+    CHECK(gemm_law_time(product, c, GemmSetting::step).si() - spread.si() == Approx(500e-6));
+}
+
+// Operands of 5,120 and 1,280 rows of 4096 elements are in the geometric mean 2,560 x 4096 x 2 = 20,971,520 bytes. Where the cache holds half of
+// that half of what a reload costs is paid.
+TEST_CASE("operands larger than the cache come from the memory again") {
     Cluster c = plain_cluster();
     c.kernel.gemm_k0 = 1e6;
-    const Gemm product{12800, 1280, 4096, 1, Dtype::fp16};
+    const Gemm product{5120, 1280, 4096, 1, Dtype::fp16};
     const Seconds once = gemm_law_time(product, c);
     c.kernel.gemm_reload = 0.3;
-    c.kernel.gemm_reload_cache = Bytes(10485760 / 2);
+    c.kernel.gemm_reload_cache = Bytes(20971520 / 2);
     CHECK(gemm_law_time(product, c) / once == Approx(1.15));
-    c.kernel.gemm_reload_cache = Bytes(10485760);
+    c.kernel.gemm_reload_cache = Bytes(20971520);
     CHECK(gemm_law_time(product, c) / once == Approx(1));
 }
 
