@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What own runs are worth: fits a framework to drawn rows of published tables and forecasts the rows left out.
 
-scripts/few-shot-draws.py [OUT.json]    # 20 minutes of one core; prints the tables of docs/frameworks.md and docs/intervals.md
+scripts/few-shot-draws.py [OUT.json]    # half an hour of one core; prints the tables of docs/frameworks.md and docs/intervals.md
 
 Of each set (rows of one device, begun at a base that is not their framework) three draws each of 5, 10 and 20 rows at random, of
 5 rows of one model and of 5 on one number of ranks; up to 30 others are forecast. A draw that determines nothing counts as its base.
@@ -129,6 +129,9 @@ def summary(results):
 
 
 def main():
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        print(__doc__)
+        return
     with tempfile.TemporaryDirectory() as temporary, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         folder, jobs = pathlib.Path(temporary), []
         for name, (_, _, _, bases) in SETS.items():
