@@ -174,10 +174,12 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
                        reasons(rows.refused);
     const HeldOutError own = summary_of(e.fit.posterior.rows.errors, "fitted");
     const std::string other_base = nearer_frameworks(request, rows.cases, own.median, stopped);
-    if (!any_determined(e.fit, true) && !any_determined(e.fit, false)) throw ConfigError(nothing_determined(request, e.fit, other_base));
+    if (!e.fit.base_stays && !any_determined(e.fit, true) && !any_determined(e.fit, false)) throw ConfigError(nothing_determined(request, e.fit, other_base));
     for (const LeftOut by : request.blocks) e.blocks.emplace_back(by, leave_out_blocks(e.fit, rows.cases, by, stopped));
     text += written(e, request, rows.cases);
     if (stopped()) text += "interrupted: the constants are those of the last pass\n";
+    if (e.fit.base_stays)
+        text += "costs stay the base's: fits to some of the rows came hardly nearer to the others; their errors widen the interval\n";
     text += constants_table(e.fit);
     text += fmt::format("  fitted: median {:.1f} %, mean {:.1f} %, bias {:+.1f} %, scatter {:.1f} %\n", 100 * own.median,
                         100 * own.mape, 100 * own.bias, 100 * e.fit.posterior.noise);

@@ -179,8 +179,8 @@ std::string constants_table(const StepFit& fit) {
                             100 * std::expm1(fit.posterior.sigma[j]), verdict);
     }
     for (const StepConstant& c : fit.left)
-        text += fmt::format("  {:<32} {:>12} {:>12} {:>8}  not determined: stays as the base has it\n", name_of(c),
-                            c.usual ? "0" : text_of(c, 0), text_of(c, 0), "");
+        text += fmt::format("  {:<32} {:>12} {:>12} {:>8}  {}stays as the base has it\n", name_of(c), c.usual ? "0" : text_of(c, 0),
+                            text_of(c, 0), "", fit.base_stays ? "" : "not determined: ");
     return text;
 }
 

@@ -50,6 +50,8 @@ public:
                 break;
             solve(fit_.posterior.x, false);
         }
+        if (!stopped() && request_.target == FitTarget::framework && any_determined(fit_, true) && !brings_nearer(rows_unseen(fit_, stated_)))
+            stay_at_base();
         return std::move(fit_);
     }
 
@@ -98,6 +100,14 @@ private:
         }
         fit_.constants = std::move(stay);
         fit_.posterior.x = std::move(x);
+    }
+
+    // The rows are forecast, left out and recorded as the base has it: how far off it is they tell all the same.
+    void stay_at_base() {
+        leave(std::vector<bool>(fit_.constants.size(), true));
+        fit_.base_stays = true;
+        do solve({}, false);
+        while (bends());
     }
 
     // Where a host falls behind only after many micro-batches, few of them do not tell how long the step is: such rows are

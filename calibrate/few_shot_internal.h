@@ -13,6 +13,7 @@ struct StepFit {
     RowModel model;
     Posterior posterior;
     std::vector<StepConstant> left = {};  // rows did not determine them: they stay what the base has, and no part of the fit
+    bool base_stays = false;              // the fit brought rows that it had not seen no nearer: all constants are left
 };
 std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants);
 
@@ -25,6 +26,14 @@ bool any_determined(const StepFit& fit, bool of_framework);
 
 // The rows whose flag is set by a fit to those without, in straight lines from the whole fit.
 std::pair<Posterior, RowErrors> foretold_by_the_rest(const StepFit& fit, const std::vector<bool>& rows);
+
+// Mean errors of the rows as the base forecasts them and as fits without them do.
+struct RowsUnseen {
+    double by_base, by_others;
+};
+RowsUnseen rows_unseen(const StepFit& fit, const std::vector<Case>& as_stated);
+// Whether that is worth leaving the base for.
+bool brings_nearer(const RowsUnseen& unseen);
 
 // Each block's rows at the constants that the others have in straight lines from the whole fit: no pass over the others.
 std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, LeftOut by,
