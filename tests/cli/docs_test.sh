@@ -58,12 +58,9 @@ done
 left_out='five folds by model and layout|left out by model'
 for cluster in dgx-a100 dgx-h100 b200-sxm-x8; do
     row=$(awk -v name=$cluster -v left_out="$left_out" '
-        /^\[\[/ { on = 0 }
-        $1 == "method" { on = $0 ~ left_out }
-        on && $1 == "samples" { n = $3 }
-        on && $1 == "median" { median = $3 }
-        on && $1 == "mape" { mean = $3 }
-        on && $1 == "worst" { worst = $3 }
+        # {kind = "step", method = "..", samples = 5, median = 0.1, mape = 0.1, bias = 0.1, worst = 0.2},
+        function field(key) { return match($0, key " = [-0-9.e]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) : 0 }
+        /kind = "step"/ && $0 ~ left_out { n = field("samples"); median = field("median"); mean = field("mape"); worst = field("worst") }
         END { printf "^[|] %s [|] %d [|] [^|]* [|] %.1f / %.1f [|] %.1f [|]$", name, n, 100 * mean, 100 * median, 100 * worst }' \
         "$sources/model/presets/clusters/$cluster.toml")
     grep -qE -- "$row" "$sources/docs/accuracy.md" || fail "docs/accuracy.md lacks the row of $cluster's file: $row"
