@@ -41,7 +41,7 @@ struct Gpu {
     KEY(Bytes, memory, {}, "device memory", 1, 1e15);
     KEY(BytesPerSecond, memory_bandwidth, {}, "memory bandwidth, datasheet", 1, upto::rate);
     KEY(Bytes, l2, {}, "cache that all SMs share, datasheet; 0 = not stated", 0, 1e12);
-    KEY(Bytes, memory_interleave, {}, "bytes after which addresses meet the same memory channel again; 0 = no matter", 0, 1e9);
+    KEY(Bytes, memory_interleave, {}, "bytes after which addresses meet the same memory channel again; 0 = no matter", 0, 1e12);
     KEY_NAMED(PerDtype<FlopsPerSecond>, peaks, {}, "peak.", "dense peak; 0 = none");
     KEY(std::vector<double>, rank_rates, {}, "rate of each rank's kernels relative to the laws; empty = all alike");
     friend bool operator==(const Gpu&, const Gpu&) = default;

@@ -110,18 +110,23 @@ void lay_narrow(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
         format.efficiency = std::min(most_of_rate, format.efficiency * efficiency_ratio(from.all, from.narrow, gpu, dtype));
     };
     move(kernel.narrow[Dtype::fp8], Dtype::fp8);
-    move(kernel.fp8_blocks, Dtype::fp8);
     move(kernel.narrow[Dtype::fp4], Dtype::fp4);
     kernel.cast = moved_casts(from.all, kernel.cast, gpu);
     kernel.cast.cache = l2_ratio(from.narrow, gpu) * kernel.cast.cache;
     for (Seconds* time : {&kernel.cast.launch, &kernel.cast.row, &kernel.narrow[Dtype::fp8].cast_launch, &kernel.fp8_blocks.cast_launch,
                           &kernel.narrow[Dtype::fp4].cast_launch, &kernel.narrow[Dtype::fp4].cast_row})
         *time = launch_ratio(from.narrow, gpu) * *time;
+    // Products with a scale a block reach the same share of the peak whatever the rate of an SM.
     // A row's cast is a kernel of a library, no trait of a chip: one machine's takes a hundred times the others' (docs/calibration.md).
-    std::vector<double> rows;
+    std::vector<double> rows, blocks;
     for (const Cluster& c : from.all)
-        if (c.kernel.fp8_blocks.efficiency > 0) rows.push_back(c.kernel.fp8_blocks.cast_row.si());
-    if (!rows.empty()) kernel.fp8_blocks.cast_row = Seconds(median(rows));
+        if (c.kernel.fp8_blocks.efficiency > 0) {
+            rows.push_back(c.kernel.fp8_blocks.cast_row.si());
+            blocks.push_back(c.kernel.fp8_blocks.efficiency);
+        }
+    if (rows.empty()) return;
+    kernel.fp8_blocks.cast_row = Seconds(median(rows));
+    kernel.fp8_blocks.efficiency = median(blocks);
 }
 
 // How tensor cores take their operands goes with the generation: there is no median of it.
