@@ -2,7 +2,7 @@
 #include <deque>
 #include <utility>
 
-#include "model/keys/fields.h"
+#include "model/keys/key_values.h"
 
 namespace stepcast {
 namespace {

@@ -122,7 +122,12 @@ void lay_override(Layers& layers, const Override& override) {
         throw ConfigError(at + ": " + unknown_key(override.key));
     }
     if (is_preset(*key)) return;
-    if (holds_rows(*key)) return lay_file(layers, parse_toml(override.key + " = " + override.value, at), "", Origin::set);
+    if (holds_rows(*key)) {
+        const TomlFile file = parse_toml(override.key + " = " + override.value, at);
+        const auto is_of_key = [&](const TomlEntry& entry) { return entry.path == key->path || key_of_row(entry.path) == key; };
+        if (!std::ranges::all_of(file.entries, is_of_key)) throw ConfigError(at + ": found several values; expected one");
+        return lay_file(layers, file, "", Origin::set);
+    }
     at_place(at, [&] { assign_text(*key, layers.experiment, override.value); });
     layers.said[override.key] = {Origin::set, at};
 }

@@ -112,6 +112,7 @@ TEST_CASE("kernels are rows of named fields") {
     Experiment e;
     set_key(e, {"cluster.kernel.attention_kernels", rows});
     CHECK(e.cluster.kernel.attention_kernels == expected);
+    CHECK_THROWS_WITH(set_key(e, {"cluster.kernel.attention_kernels", "[]\nrun.seed = 7"}), Catch::Contains("found several values; expected one"));
     const auto own = folder.write("own.toml", "preset = \"./base.toml\"\n[[kernel.attention_kernels]]\nkernel = \"c\"\n");
     CHECK(read_cluster(own).kernel.attention_kernels == std::vector<AttentionKernel>{{.name = "c"}});
     const auto told = [&](const char* row) {
