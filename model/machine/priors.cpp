@@ -93,6 +93,7 @@ void lay_rates(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
     const auto move = [](double& share, double ratio) { share = std::min(most_of_rate, share * ratio); };
     move(kernel.gemm_traffic_efficiency, traffic_ratio(from.all, from.near, gpu));
     move(kernel.gemm_efficiency, efficiency_ratio(from.all, from.near, gpu, Dtype::bf16));
+    kernel.gemm_tile_reuse *= reuse_ratio(from.near, gpu);
     kernel.launch = launch_ratio(from.near, gpu) * kernel.launch;
 }
 
@@ -111,6 +112,13 @@ void lay_narrow(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
     };
     move(kernel.narrow[Dtype::fp8], Dtype::fp8);
     move(kernel.narrow[Dtype::fp4], Dtype::fp4);
+    // A machine's tiles of fewer bits lose in the measure of its tiles of 16.
+    std::vector<double> sixteen;
+    for (const Cluster& c : from.narrow)
+        if (c.kernel.gemm_tile_reuse > 0) sixteen.push_back(c.kernel.gemm_tile_reuse);
+    if (!sixteen.empty())
+        for (NarrowGemm* format : {&kernel.narrow[Dtype::fp8], &kernel.narrow[Dtype::fp4], &kernel.fp8_blocks})
+            format->tile_reuse *= kernel.gemm_tile_reuse / median(sixteen);
     kernel.cast = moved_casts(from.all, kernel.cast, gpu);
     kernel.cast.cache = l2_ratio(from.narrow, gpu) * kernel.cast.cache;
     for (Seconds* time : {&kernel.cast.launch, &kernel.cast.row, &kernel.narrow[Dtype::fp8].cast_launch, &kernel.fp8_blocks.cast_launch,

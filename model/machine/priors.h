@@ -60,6 +60,10 @@ CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const G
 // of it can one ask for. One slope over all machines of the logarithms of both.
 double traffic_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to);
 
+// What a tile of 16 bits loses while it waits for operands, over what it loses on `near`. Operands come to an SM in bytes a cycle, as many on all; so where
+// registers feed the tensor cores, a tile loses in the measure of their operations a cycle. Where shared memory does, tiles have grown with them: 1.
+double reuse_ratio(const std::vector<Cluster>& near, const Gpu& to);
+
 // By what the share of the datasheet peak in products of a type differs from that of `near`: an operation takes as long as at the peak and, on
 // all machines and in 16, 8 and 4 bits alike, the same time more for what registers and shared memory feed. 1 / share is a line over the
 // rate of an SM: 0.93 / (1 + rate / 79 TFLOP/s) over all eight, 17 of 18 points within 10 %.

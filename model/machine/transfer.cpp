@@ -148,4 +148,11 @@ double traffic_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>
     return std::exp(line_through(points).second * (size(to) - of_near));
 }
 
+double reuse_ratio(const std::vector<Cluster>& near, const Gpu& to) {
+    std::vector<double> ratios;
+    for (const Cluster& c : near)
+        if (!c.kernel.gemm_shared_operands && states_sms(c.gpu)) ratios.push_back(operations_a_cycle(to) / operations_a_cycle(c.gpu));
+    return ratios.empty() || !states_sms(to) ? 1 : median(ratios);
+}
+
 }  // namespace stepcast

@@ -169,6 +169,28 @@ TEST_CASE("launches take cycles of an SM's clock") {
     CHECK(same_sms(read_cluster("dgx-h100").gpu, read_cluster("h100-pcie-x8").gpu));
 }
 
+// 1,024 operations of 2 GHz beside 2,048 of 1.4 GHz: operands come in as many cycles, so a tile loses half.
+TEST_CASE("a tile that registers feed loses in the measure of operations a cycle") {
+    const Gpu card = gpu(204.8, 1000, 100), server = gpu(286.72, 1000, 100);
+    Cluster registers, shared;
+    registers.gpu = shared.gpu = server;
+    shared.kernel.gemm_shared_operands = true;
+    CHECK(reuse_ratio({registers}, card) == Approx(0.5));
+    CHECK(reuse_ratio({registers}, gpu(300, 1000, 100)) == 1);  // SMs of a kind at another clock
+    CHECK(reuse_ratio({shared}, card) == 1);
+    CHECK(reuse_ratio({registers}, gpu(204.8, 1000, 1)) == 1);  // states no SMs
+    CHECK(reuse_ratio({}, card) == 1);
+}
+
+// RTX PRO 6000's 16-bit tiles from A100's, half the operations a cycle; its fp4 tiles in the measure of those over the 16-bit ones of B200 and GB200, which
+// alone have fp4 beside it and B300.
+TEST_CASE("tiles of fewer bits lose in the measure of a machine's tiles of sixteen") {
+    const Cluster card = cluster_from_others("rtx-pro-6000-x8"), a100 = read_cluster("dgx-a100"), b200 = read_cluster("b200-x8");
+    CHECK(card.kernel.gemm_tile_reuse == Approx(a100.kernel.gemm_tile_reuse / 2));
+    CHECK(card.kernel.narrow[Dtype::fp4].tile_reuse / card.kernel.gemm_tile_reuse ==
+          Approx(b200.kernel.narrow[Dtype::fp4].tile_reuse / b200.kernel.gemm_tile_reuse).epsilon(0.02));
+}
+
 TEST_CASE("spreads of machines without measurements are data") {
     const TestFolder folder;
     const TransferSpreads spreads{{{"products", 0.1}, {"casts", 0.25}}, {{"products", 0.4}}};
