@@ -166,30 +166,6 @@ std::vector<FitParameter> with_link_priors(std::vector<FitParameter> parameters,
 
 }  // namespace
 
-// Priors: host calls are orders of magnitude, of the framework's own (framework, exchange_setup) within 30 %; the fused
-// kernel's ramp follows from its jump between 108 and 110 thread blocks (1.10 to 1.81 ms: 2 * 1.10 - 1.81). The two
-// bandwidths were measured apart from the runs; step times alone cannot tell them (condition 276 to 1e8), so their
-// priors are tight and win unless the data know better than 3 %: 11 GB/s marginal peer reads, and ring collectives at
-// 7.2 GB/s, 0.655 of it.
-std::vector<FitParameter> moe_parameters() {
-    return {
-        {"host.module_forward", "0.5 ms", 0.7, "10 us", "10 ms"},
-        {"host.module_backward", "0.5 ms", 0.7, "10 us", "10 ms"},
-        {"host.exchange_setup", "50 us", 0.3, "1 us", "10 ms"},
-        {"host.schedule", "3 ms", 0.7, "50 us", "50 ms"},
-        {"host.assignment", "2 ms", 0.7, "50 us", "50 ms"},
-        {"host.framework", "50 us", 0.3, "1 us", "5 ms"},
-        {"kernel.fused_ramp", "0.39 ms", 0.1, "10 us", "5 ms"},
-        {"kernel.fused_efficiency", "0.52", 0.3, "0.05", "1"},
-        {"kernel.fused_tail", "1 ms", 0.7, "10 us", "10 ms"},
-        {"kernel.fused_scatter_exposed", "0.5", 0.7, "0.01", "1"},
-        {"kernel.wgrad_efficiency", "0.3", 0.5, "0.02", "1"},
-        {"kernel.transpose_efficiency", "0.3", 0.5, "0.02", "1"},
-        {"link.intra.bandwidth", "11 GB/s", 0.03, "1 GB/s", "50 GB/s"},
-        {"link.intra.ring_efficiency", "0.655", 0.03, "0.05", "1"},
-    };
-}
-
 std::vector<FitCase> moe_cases(const std::vector<Sample>& rows, const Cluster& cluster) {
     std::vector<FitCase> cases;
     for (const RecordedRun& run : runs_of(rows)) CaseMaker(run, cluster, cases).add_all();
@@ -197,7 +173,7 @@ std::vector<FitCase> moe_cases(const std::vector<Sample>& rows, const Cluster& c
 }
 
 FitResult fit_moe(const Cluster& start, const std::vector<Sample>& rows, const Progress& progress) {
-    return fit(start, with_link_priors(moe_parameters(), start), moe_cases(rows, start), progress);
+    return fit(start, with_link_priors(fit_priors({"moe_layers"}), start), moe_cases(rows, start), progress);
 }
 
 Seconds MoeRunTimes::kernel(const MoeKernel& key) const {

@@ -17,6 +17,9 @@ struct ScaledParameter {
     double sigma = 0, lower = 0, upper = 0;  // logarithms relative to the prior
 };
 
+// What a fit may move: the rows of these tables of model/presets/fit_priors.toml; "" is none.
+std::vector<FitParameter> fit_priors(const std::vector<std::string>& tables);
+
 ScaledParameter scale(const FitParameter& parameter);                // throws ConfigError
 double value_in_si(const std::string& key, const std::string& text);     // throws ConfigError
 std::string value_text(const ScaledParameter& parameter, double x);  // for a file: shortest with a fitting prefix

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "calibrate/fit_parameter.h"
 #include "calibrate/table_readers.h"
 #include "model/errors.h"
 #include "model/machine/generation.h"
@@ -207,7 +208,7 @@ public:
 
     void add_expert_kernels(const std::vector<MoeLayerRow>& all, HeldOutShare share) {
         const auto rows = worth_fitting(all, start_.kernel.expert_kernels, "expert kernels", kernel_of, expert_by_name,
-                                        [](const std::string&) { return expert_parameters().size(); });
+                                        [](const std::string&) { return fit_priors({"experts"}).size(); });
         std::map<std::string, ExpertKernel> largest;  // of each dtype
         NamedCases beside;
         for (std::size_t i = 0; i < sisters_.size(); ++i)
@@ -217,7 +218,7 @@ public:
             const Split split = split_of({{}, cases, beside[name], {"kernel.experts.efficiency"}}, share);
             if (split.fitted.empty()) continue;
             all_.cluster.kernel.experts = {};
-            auto parameters = expert_parameters();
+            auto parameters = fit_priors({"experts"});
             if (largest.contains(dtype)) {
                 all_.cluster.kernel.experts = largest.at(dtype);
                 parameters = with_priors_of(all_.cluster, parameters);
@@ -375,7 +376,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks, const P
                of_sisters(how.sisters, [](const Sister& s) { return product_cases(s.blocks, false); }), {"kernel.gemm_efficiency", "power.flop_pj"}, outliers},
               how.share, undetermined);
     parts.add_short(std::span(kernels).subspan(1));
-    parts.add({cast_parameters(), casts_of(blocks), of_sisters(how.sisters, [&](const Sister& s) { return casts_of(s.blocks); }),
+    parts.add({fit_priors({"casts"}), casts_of(blocks), of_sisters(how.sisters, [&](const Sister& s) { return casts_of(s.blocks); }),
                {"kernel.cast.launch"}}, how.share, undetermined);
     for (const std::string format : {"fp8", "fp8_blocks", "fp4"}) {
         const Dtype dtype = format == "fp4" ? Dtype::fp4 : Dtype::fp8;
@@ -384,7 +385,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks, const P
             const bool alike = format != "fp8_blocks" && alike_in(dtype, start.gpu, s.gpu);
             return alike ? of_kind(product_cases(s.blocks, true), "gemm_" + format) : std::vector<FitCase>{};
         });
-        parts.add({narrow_parameters(format), of_kind(narrow, "gemm_" + format), beside, {"kernel." + format + ".efficiency"}, outliers},
+        parts.add({fit_priors({format}), of_kind(narrow, "gemm_" + format), beside, {"kernel." + format + ".efficiency"}, outliers},
                   how.share, undetermined);
     }
     parts.add_attention_kernels(blocks.attentions, how.share);

@@ -103,12 +103,10 @@ FitCase kernel_case(const KernelRow& row);
 std::vector<FitPart> kernel_fits(const BuildingBlocks& blocks);
 
 // Casts, products of narrow operands, and the kernels that tables tell apart by name: attention and whole expert layers.
-std::vector<FitParameter> cast_parameters();
 std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows);
 std::vector<CastRow> casts_without(const std::vector<CastRow>& casts, const std::set<RowHash>& products);  // those timed beside them
 
-// `format`: "fp8", "fp8_blocks", "fp4"; the kind of a row's case is "gemm_" and that.
-std::vector<FitParameter> narrow_parameters(const std::string& format);
+// "gemm_fp8", "gemm_fp8_blocks", "gemm_fp4", of long runs "sustained_" before it.
 std::string narrow_kind(const GemmRow& row);
 Seconds narrow_time(const GemmRow& row, const Cluster& cluster);  // with the cast where the row has it
 
@@ -126,7 +124,6 @@ std::string stand_in(const MoeLayerRow& row, const Cluster& cluster);
 // Sliding windows of the nameless kernel's rows take far longer than their keys would: it walks over all and masks them.
 bool masks_windows(const Cluster& fitted, const std::string& name, const std::vector<AttentionRow>& rows, HeldOutShare share);
 std::vector<FitParameter> attention_parameters(const std::string& name, const std::vector<AttentionRow>& rows);  // of one kernel
-std::vector<FitParameter> expert_parameters();
 
 template <typename Kernel>
 void put_by_name(std::vector<Kernel>& kernels, const Kernel& kernel) {

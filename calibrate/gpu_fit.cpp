@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "calibrate/fit_parameter.h"
 #include "calibrate/gpu_fit.h"
 #include "model/errors.h"
 #include "model/records/measurements.h"
@@ -167,8 +168,8 @@ FitCase case_of(const OpPoint& point, std::size_t number) {
             }};
 }
 
-FitPart part_of(const GpuPoints& points, std::string_view kind, std::vector<FitParameter> parameters) {
-    FitPart part{std::move(parameters), {}};
+FitPart part_of(const GpuPoints& points, std::string_view kind, const std::string& priors = "") {
+    FitPart part{fit_priors({priors}), {}};
     for (const OpPoint& point : points.ops)
         if (point.kind == kind) part.cases.push_back(case_of(point, part.cases.size()));
     return part;
@@ -266,12 +267,9 @@ TablesFit fit_gpu(const Start& start, const GpuPoints& points, const Progress& p
     if (points.blocks.gemms.empty()) throw ConfigError("calibrate: nothing measured; expected GPU sweeps");
     TablesHow how{HeldOutShare::fifth, true, start.fitted_before};
     // Small passes tell best what a kernel costs at least; GEMMs are fitted after that.
-    how.before = {part_of(points, "memory_pass",
-                          {{"kernel.launch", "2.4 us", 0.5, "0.3 us", "20 us"}, {"kernel.memory_efficiency", "0.85", 0.3, "0.2", "1.2"}})};
-    how.after = {part_of(points, "transpose", {{"kernel.transpose_efficiency", "0.5", 0.7, "0.05", "1.2"}}),
-                 part_of(points, "optimizer", {{"kernel.optimizer_efficiency", "0.8", 0.3, "0.1", "1.2"}}),
-                 part_of(points, "sustained_gemm", {{"kernel.training_gemm", "0.9", 0.3, "0.4", "1.2"}}),
-                 part_of(points, "attention", {}), part_of(points, "send_recv", {})};
+    how.before = {part_of(points, "memory_pass", "sweep_passes")};
+    how.after = {part_of(points, "transpose", "sweep_transposes"), part_of(points, "optimizer", "sweep_optimizers"),
+                 part_of(points, "sustained_gemm", "sweep_sustained"), part_of(points, "attention"), part_of(points, "send_recv")};
     TablesFit fit = fit_tables(start.cluster, points.blocks, progress, how);
     Fitted& fitted = *fit.cluster.fitted;
     fitted.date = points.date;
