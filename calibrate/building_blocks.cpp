@@ -189,9 +189,7 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
     if (kind == TableKind::samples || kind == TableKind::cases)
         throw ConfigError(path + ":1: steps of a job; expected a table of kernels or collectives");
     TableRow row(reader);
-    const std::vector<SourceRow> tuned = kind == TableKind::moe_layers ? Shelf().sources("tuned") : std::vector<SourceRow>{};
-    const std::vector<SourceRow> layouts = kind == TableKind::gemms ? Shelf().sources("scale_layout") : std::vector<SourceRow>{};
-    const std::vector<SourceRow> releases = kind == TableKind::collectives ? Shelf().sources("release") : std::vector<SourceRow>{};
+    Shelf shelf;
     while (row.next()) {
         if (row.has("gpu") && !names_device(row.text("gpu"), gpu)) {
             ++blocks.other_device_rows;
@@ -203,11 +201,11 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
             add_traced_row(kind, row, gpu, blocks);
             continue;
         }
-        if (kind == TableKind::gemms) add_gemm(row, gpu, blocks, layouts);
-        if (kind == TableKind::collectives) add_collective(row, releases, blocks);
-        if (kind == TableKind::attentions) add_attention(row, gpu, blocks);
+        if (kind == TableKind::gemms) add_gemm(row, gpu, blocks, shelf.sources("scale_layout"));
+        if (kind == TableKind::collectives) add_collective(row, shelf.sources("release"), blocks);
+        if (kind == TableKind::attentions) add_attention(row, gpu, blocks, shelf.sources("compiler"));
         if (kind == TableKind::casts) add_cast(row, blocks);
-        if (kind == TableKind::moe_layers) add_moe_layer(row, gpu, blocks, tuned);
+        if (kind == TableKind::moe_layers) add_moe_layer(row, gpu, blocks, shelf.sources("tuned"));
         if (kind == TableKind::exchanges) add_exchange(row, blocks);
         add_script_row(kind, row, gpu, blocks);
     }

@@ -109,12 +109,11 @@ const ExpertKernel& kernel_for(const MoeLayerRow& row, const Cluster& c) {
     return by_name(c.kernel.expert_kernels, kernel_of(row), c.kernel.experts, least_of_experts);
 }
 
-// A kernel priced as another. Where there is no mask there is no cache to write either (encoders). What Triton compiles for a device is slower than its
+// A kernel priced as another. Where there is no mask there is no cache to write either (encoders). What a compiler makes for a device is slower than its
 // library's best, as steps of one show, and walks over all keys of a window.
 AttentionKernel standing_in(AttentionKernel kernel, const AttentionRow& row, const KernelCosts& costs) {
     if (!row.shape.op.causal) kernel.cache = 0, kernel.token = Seconds(0);
-    const auto compiled = [](const std::string& name) { return words_of_name(name).contains("Triton"); };
-    if (!compiled(row.kernel) || compiled(kernel.name)) return kernel;
+    if (row.compiler.empty() || words_of_name(kernel.name).contains(row.compiler)) return kernel;
     kernel.slides = false;
     if (costs.attention_triton > 0)
         for (double* share : {&kernel.efficiency, &kernel.fp8_efficiency}) *share *= costs.attention_triton;

@@ -47,13 +47,14 @@ struct FitPart {
     std::vector<FitCase> cases, beside = {};
     std::vector<std::string> own = {};
     Outliers outliers = Outliers::few;
+    HeldOutShare share = HeldOutShare::fifth;  // of tables that are short
 };
 
 struct TablesHow {
     HeldOutShare share = HeldOutShare::tenth;
     bool keep_launch = false;        // small memory passes told it before, and better than GEMMs do
     bool priors_from_start = false;  // of GEMMs: `start` was fitted to other measurements of the same device
-    std::vector<FitPart> before = {}, after = {};  // of what no table holds: a fifth is held out
+    std::vector<FitPart> before = {}, after = {};  // of what no table holds
     std::vector<Sister> sisters = {};
 };
 
@@ -117,6 +118,7 @@ using NamedCases = std::map<std::string, std::vector<FitCase>>;
 NamedCases attention_cases(const std::vector<AttentionRow>& rows);
 NamedCases expert_cases(const std::vector<MoeLayerRow>& rows);
 std::string kernel_of(const MoeLayerRow& row);
+inline std::string kernel_of(const AttentionRow& row) { return row.kernel; }
 FitCase attention_by_name(const AttentionRow& row);
 FitCase expert_by_name(const MoeLayerRow& row);
 std::string stand_in(const AttentionRow& row, const Cluster& cluster);

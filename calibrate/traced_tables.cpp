@@ -164,6 +164,7 @@ std::vector<FitPart> traced_fits(const Cluster& start, const BuildingBlocks& blo
         FitPart fit{{{one.key, text_at(start, one.key), one.sigma, one.lower, one.upper}}, {}};
         for (const TracedRow& row : blocks.traced)
             if (row.kind == one.kind && (row.ranks == 0 || row.ranks <= rank_count(start))) fit.cases.push_back(case_of(row, heaviest, start));
+        if (fit.cases.size() < 10) fit.share = HeldOutShare::none;
         if (!fit.cases.empty()) fits.push_back(std::move(fit));
     }
     return fits;

@@ -60,8 +60,10 @@ TEST_CASE("a row of attention is a shape, a form and a kernel") {
     CHECK(blocks.attentions[3].kernel == "latent, absorbed: flash");
     CHECK(first.row != blocks.attentions[1].row);
     const BuildingBlocks narrow = blocks_of(folder, "op,batch,heads,kv_heads,seq_q,seq_k,head_dim,causal,kernel,dtype,time_us\n"
-                                                    "attention,1,1,1,2,2,8,1,flash,bf16,70\n");
+                                                    "attention,1,1,1,2,2,8,1,flash,bf16,70\nattention,1,1,1,2,2,8,1,Triton extend attention,bf16,70\n");
     CHECK(narrow.attentions.at(0).shape.op.value_dim == 0);
+    CHECK(narrow.attentions.at(0).compiler.empty());
+    CHECK(narrow.attentions.at(1).compiler == "Triton");
     CHECK(attention_by_name(first).name == "flash 2 of 1024 keys, 12 heads over 3, width 96, window 0 bf16");
 }
 
@@ -248,6 +250,7 @@ TEST_CASE("attention without constants is priced as the kernel named most alike,
     const auto as = [&](const AttentionKernel& kernel) { return attention_law_time(row.shape, kernel, c, GemmSetting::alone).si(); };
     const auto priced = [&](const char* name) {
         row.kernel = name;
+        row.compiler = std::string_view(name).starts_with("Triton") ? "Triton" : "";
         return attention_by_name(row).predict(c).si();
     };
     CHECK(priced("FlashAttention-2 (vLLM)") == as(flash));
