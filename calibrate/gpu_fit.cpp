@@ -94,18 +94,6 @@ void add_row(GpuPoints& points, const std::string& name, const Op& op, int ranks
     }
 }
 
-// Start to start of neighbours among the empty kernels of rank 0.
-void add_intervals(const TaskGraph& graph, const Measurement& measurement, std::vector<double>& intervals) {
-    for (const Trace& trace : measurement.traces) {
-        const Span* before = nullptr;
-        for (const Span& span : trace.spans) {
-            if (span.place.rank() != 0 || graph.name(span.task) != "empty") continue;
-            if (before != nullptr) intervals.push_back((span.start - before->start).si());
-            before = &span;
-        }
-    }
-}
-
 // Of rank 0: products that lie wholly inside the time of the collectives, and collectives that lie inside the products'.
 void add_overlapped(const TaskGraph& graph, const Measurement& measurement, Collected& collected) {
     struct Reach {
@@ -194,17 +182,14 @@ GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
             points.samples += static_cast<int>(by_task[task].size());
             if (name == "apart")
                 collected.apart[is_collective(graph.op(task)) ? "collective" : "gemm"].push_back(median(by_task[task]));
-            if (name == "head" || name == "align" || name == "empty" || name == "between" || name == "beside" ||
-                name == "apart")
-                continue;
+            constexpr std::array unmeasured{"head", "align", "empty", "between", "beside", "apart"};
+            if (std::ranges::find(unmeasured, name) != unmeasured.end()) continue;
             rows.add(name, graph.op(task), static_cast<int>(graph.places(task).size()), median(by_task[task]));
             collected.op_spreads.push_back(log_spread(by_task[task]));
         }
-        add_intervals(graph, measurement, intervals);
+        add_empty_intervals(graph, traces, intervals);
         add_overlapped(graph, measurement, collected);
-        std::vector<double> steps;
-        for (const Trace& trace : measurement.traces) steps.push_back(step_end(trace).si());
-        collected.step_spreads.push_back(log_spread(steps));
+        collected.step_spreads.push_back(step_spread(traces));
     }
     rows.each([&](const std::string& name, const Op& op, int ranks, Seconds time) {
         add_row(points, name, op, ranks, time);

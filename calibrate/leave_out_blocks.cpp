@@ -25,14 +25,9 @@ struct Halves {
 
 // Rows of one kind, to either half.
 template <typename Row, typename Inside>
-Halves& divide(Halves& h, const BuildingBlocks& all, std::vector<Row> BuildingBlocks::*kind, Inside is_inside) {
+Halves halved(const BuildingBlocks& all, std::vector<Row> BuildingBlocks::*kind, Inside is_inside, Halves h = {}) {
     for (const Row& row : all.*kind) ((is_inside(row) ? h.left_out : h.fitted).*kind).push_back(row);
     return h;
-}
-template <typename Row, typename Inside>
-Halves halved(const BuildingBlocks& all, std::vector<Row> BuildingBlocks::*kind, Inside is_inside) {
-    Halves h;
-    return divide(h, all, kind, is_inside);
 }
 
 // Casts belong to the products that they precede.
@@ -52,14 +47,12 @@ Halves by_tenth(BuildingBlocks all, int tenth, const Cluster& cluster) {
     all.casts = std::move(h.fitted.casts);
     h.fitted.casts.clear();
     leave_out_between_nodes(all, cluster);
-    divide(h, all, &BuildingBlocks::casts,
-           [&](const CastRow& row) { return !row.of_product && inside(cast_cases({row}).front()); });
-    divide(h, all, &BuildingBlocks::attentions,
-           [&](const AttentionRow& row) { return inside(attention_by_name(row)); });
-    divide(h, all, &BuildingBlocks::moe_layers, [&](const MoeLayerRow& row) { return inside(expert_by_name(row)); });
-    divide(h, all, &BuildingBlocks::collectives,
-           [&](const CollectiveRow& row) { return inside(collective_case(row, cluster)); });
-    divide(h, all, &BuildingBlocks::exchanges, [&](const ExchangeRow& row) { return inside(exchange_case(row)); });
+    const auto divide = [&](auto kind, auto is_inside) { h = halved(all, kind, is_inside, std::move(h)); };
+    divide(&BuildingBlocks::casts, [&](const CastRow& row) { return !row.of_product && inside(cast_cases({row}).front()); });
+    divide(&BuildingBlocks::attentions, [&](const AttentionRow& row) { return inside(attention_by_name(row)); });
+    divide(&BuildingBlocks::moe_layers, [&](const MoeLayerRow& row) { return inside(expert_by_name(row)); });
+    divide(&BuildingBlocks::collectives, [&](const CollectiveRow& row) { return inside(collective_case(row, cluster)); });
+    divide(&BuildingBlocks::exchanges, [&](const ExchangeRow& row) { return inside(exchange_case(row)); });
     return h;
 }
 

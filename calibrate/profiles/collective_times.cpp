@@ -14,8 +14,6 @@
 namespace stepcast {
 namespace {
 
-Seconds duration(const DeviceSpan& span) { return seconds(span.finish - span.start); }
-
 const CollectiveCall& call_of(const Profile& p, const DeviceSpan& span) {
     return p.collectives[static_cast<std::size_t>(span.collective)];
 }

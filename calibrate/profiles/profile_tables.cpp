@@ -202,9 +202,8 @@ std::vector<Sample> profile_samples(const Profile& p, const Sample& like) {
     for (const DeviceSpan& span : p.spans) longest = std::max(longest, span.finish - span.start);
     for (std::size_t i = 0; i < p.steps.size(); ++i) {
         const ProfiledStep& step = p.steps[i];
-        const bool last = i + 1 == p.steps.size();
-        const Seconds length = last ? step.duration : p.steps[i + 1].start - step.start;
-        const int number = static_cast<int>(i) + step.skipped;
+        const Seconds length = length_of_step(p, i);
+        const int number = static_cast<int>(number_of_step(p, i));
         add("step", number, length.si(), "s");
         add_parts(between(p, step.start, step.start + length, longest), number, length);
     }

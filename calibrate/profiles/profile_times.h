@@ -20,6 +20,13 @@ struct DeviceTimes {
 };
 DeviceTimes device_times(const Profile& profile);
 
+inline Seconds duration(const DeviceSpan& span) { return seconds(span.finish - span.start); }
+// From the start of a marked step to that of the next; of the last its own. Which of the job's marked steps it is.
+inline Seconds length_of_step(const Profile& p, std::size_t i) {
+    return i + 1 < p.steps.size() ? p.steps[i + 1].start - p.steps[i].start : p.steps[i].duration;
+}
+inline std::size_t number_of_step(const Profile& p, std::size_t i) { return i + static_cast<std::size_t>(p.steps[i].skipped); }
+
 // Whether anything tells which kernels are the backward's; where nothing does, all count as the forward's.
 bool tells_phases(const Profile& profile);
 

@@ -83,7 +83,7 @@ public:
     explicit Tables(const std::vector<Profile>& ranks) {
         for (const Profile& p : ranks)
             for (const DeviceSpan& s : p.spans)
-                if (!is_exchange(s)) kernels_[key(p, s)].push_back(seconds(s.finish - s.start).si());
+                if (!is_exchange(s)) kernels_[key(p, s)].push_back(duration(s).si());
         for (auto& [kernel, times] : kernels_) {
             const bool sized = std::get<1>(kernel) >= 0 || std::get<2>(kernel) > 0;
             times = {sized ? median(times) : std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size())};
@@ -245,7 +245,7 @@ private:
                 if (std::ranges::find(after, t) == after.end()) after.push_back(t);
             }
             places.emplace_back(static_cast<int>(r), lane);
-            shortest = std::min(shortest, seconds(span.finish - span.start));
+            shortest = std::min(shortest, duration(span));
         }
         const Seconds by_table = call ? tables_.collective(*call) : tables_.kernel(first, shown);
         std::ranges::sort(after);
