@@ -98,7 +98,7 @@ std::string written(const Evaluated& e, const FewShotRequest& request, const std
 
 constexpr double far_off = 0.05;       // a fit whose median row is nearer than this has no need of another base
 constexpr double much_nearer = 0.7;    // of the fit's median error: what is worth a word
-constexpr std::size_t most_rows = 12;  // evenly over all: a hint needs no more
+constexpr std::size_t most_rows = 12;  // a hint needs no more
 constexpr std::size_t most_named = 3;
 
 struct Candidate {
@@ -107,39 +107,24 @@ struct Candidate {
     double median = 0;  // of |log(predicted / measured)|, nothing fitted
 };
 
-std::set<std::string> some_of(const std::vector<Case>& cases) {
-    const std::size_t step = (cases.size() + most_rows - 1) / most_rows;
+// Shipped frameworks that can run some of these rows, evenly over all.
+std::vector<Candidate> candidates(const FewShotRequest& request, const std::vector<Case>& all) {
     std::set<std::string> ids;
-    for (std::size_t i = 0; i < cases.size(); i += step) ids.insert(cases[i].case_id);
-    return ids;
-}
-
-// Shipped frameworks that can run all of these rows.
-std::vector<Candidate> candidates(const FewShotRequest& request, const std::set<std::string>& ids) {
+    for (std::size_t i = 0; i < all.size(); i += (all.size() + most_rows - 1) / most_rows) ids.insert(all[i].case_id);
     std::vector<Candidate> found;
     for (const std::string& name : preset_names(PresetKind::framework)) {
+        if (name == request.framework) continue;
         Candidate c{name, {}};
-        bool can = name != request.framework;
-        for (const std::string& path : request.measurements) {
-            if (!can) break;
-            for (Comparison& row : read_comparisons(path, request.cluster, name)) {
-                if (!ids.contains(row.what.case_id)) continue;
-                can = can && row.refused_because.empty();
+        const bool can = std::ranges::all_of(request.measurements, [&](const std::string& path) {
+            return std::ranges::all_of(read_comparisons(path, request.cluster, name), [&](Comparison& row) {
+                if (!ids.contains(row.what.case_id)) return true;
                 c.cases.push_back(std::move(row.what));
-            }
-        }
+                return row.refused_because.empty();
+            });
+        });
         if (can && !c.cases.empty()) found.push_back(std::move(c));
     }
     return found;
-}
-
-void predict(std::vector<Candidate>& all, const std::function<bool()>& enough) {
-    each_on_threads(0, all.size(), [&](std::size_t i) {
-        if (enough()) return;
-        std::vector<double> errors;
-        for (const Case& c : all[i].cases) errors.push_back(std::log(step_with_slopes(c, {}, {}).step / c.measured_step));
-        all[i].median = summary_of(errors, "").median;
-    });
 }
 
 // Which shipped frameworks forecast the rows much better, with nothing fitted, than the fit that began at request.framework: a
@@ -147,8 +132,13 @@ void predict(std::vector<Candidate>& all, const std::function<bool()>& enough) {
 std::string nearer_frameworks(const FewShotRequest& request, const std::vector<Case>& cases, double fitted_median,
                               const std::function<bool()>& enough) {
     if (request.target == FitTarget::hardware || request.framework.empty() || fitted_median < far_off) return "";
-    std::vector<Candidate> all = candidates(request, some_of(cases));
-    predict(all, enough);
+    std::vector<Candidate> all = candidates(request, cases);
+    each_on_threads(0, all.size(), [&](std::size_t i) {
+        if (enough()) return;
+        std::vector<double> errors;
+        for (const Case& c : all[i].cases) errors.push_back(std::log(step_with_slopes(c, {}, {}).step / c.measured_step));
+        all[i].median = summary_of(errors, "").median;
+    });
     if (enough()) return "";
     std::erase_if(all, [&](const Candidate& c) { return c.median > much_nearer * fitted_median; });
     if (all.empty()) return "";

@@ -85,15 +85,14 @@ void keep_fitted(Fitted& fitted, const Fitted& before, FitTarget target) {
     fitted.rows = joined(std::move(fitted.rows), before.rows);
     for (const HeldOutError& error : before.errors)
         if (error.kind != "step") fitted.errors.push_back(error);
-    for (const std::string& source : before.sources)
-        if (std::ranges::find(fitted.sources, source) == fitted.sources.end()) fitted.sources.push_back(source);
+    for (const std::string& source : before.sources) put(fitted.sources, source);
     if (target != FitTarget::cluster) return;
     fitted.samples += before.samples;
     for (const HeldOutError& error : before.errors)
         if (error.kind == "step" && error.method == "fitted") fitted.samples -= error.samples;  // steps count once
     fitted.condition = before.condition;
     fitted.measured = before.measured;
-    if (!fitted.measured.empty() && std::ranges::find(fitted.measured, "step") == fitted.measured.end()) fitted.measured.emplace_back("step");
+    if (!fitted.measured.empty()) put(fitted.measured, std::string("step"));
 }
 
 // Without what an earlier fit said of itself.

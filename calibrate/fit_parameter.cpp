@@ -79,10 +79,7 @@ std::vector<FitParameter> fit_priors(const std::vector<std::string>& tables) {
         if (!table.empty() && !file.tables.contains(table)) throw ConfigError(file.path + ": expected a table [" + table + "]");
         for (const TomlEntry& entry : file.entries) {
             if (table.empty() || !entry.path.starts_with(table + ".")) continue;
-            FitParameter parameter = prior_in(entry, entry.path.substr(table.size() + 1));
-            const auto earlier = std::ranges::find(found, parameter.key, &FitParameter::key);
-            if (earlier == found.end()) found.push_back(std::move(parameter));
-            else *earlier = std::move(parameter);
+            put(found, prior_in(entry, entry.path.substr(table.size() + 1)), &FitParameter::key);
         }
     }
     return found;
@@ -94,6 +91,7 @@ ScaledParameter scale(const FitParameter& parameter) {
     };
     ScaledParameter scaled;
     scaled.key = parameter.key;
+    scaled.machine = parameter.machine;
     const auto prior = read_any(parameter.prior);
     if (!prior || !(prior->second > 0))
         refuse(fmt::format("prior \"{}\" is not a positive number with a unit", parameter.prior));

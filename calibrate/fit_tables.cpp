@@ -250,7 +250,7 @@ private:
         begin(start);
         all_.cluster.kernel.*of.nameless = start;
         if (largest != largest_.end()) part.parameters = with_priors_of(all_.cluster, part.parameters);
-        put_by_name(all_.cluster.kernel.*of.by_name, best_from(start, part).cluster.kernel.*of.nameless);
+        put(all_.cluster.kernel.*of.by_name, best_from(start, part).cluster.kernel.*of.nameless, &Kernel::name);
         largest_.emplace(of.kind + form, name);
     }
 

@@ -127,11 +127,4 @@ std::string stand_in(const MoeLayerRow& row, const Cluster& cluster);
 bool masks_windows(const Cluster& fitted, const std::string& name, const std::vector<AttentionRow>& rows, HeldOutShare share);
 std::vector<FitParameter> attention_parameters(const std::string& name, const std::vector<AttentionRow>& rows);  // of one kernel
 
-template <typename Kernel>
-void put_by_name(std::vector<Kernel>& kernels, const Kernel& kernel) {
-    for (Kernel& known : kernels)
-        if (known.name == kernel.name) return void(known = kernel);
-    kernels.push_back(kernel);
-}
-
 }  // namespace stepcast

@@ -97,13 +97,6 @@ std::vector<std::string> import_benchmarks(const ProfileImport& request) {
     return report;
 }
 
-std::string beginning(const std::string& path) {
-    ByteStream stream(path);
-    std::string text(4096, '\0');
-    text.resize(stream.read(text.data(), text.size()));
-    return text;
-}
-
 }  // namespace
 
 bool are_profiles(const std::vector<std::string>& paths) {
@@ -161,11 +154,11 @@ bool is_communication(std::string_view kernel) {
     return false;
 }
 
-bool is_nsight(const std::string& path) { return beginning(path).starts_with(std::string("SQLite format 3\0", 16)); }
+bool is_nsight(const std::string& path) { return beginning_of(path, 4096).starts_with(std::string("SQLite format 3\0", 16)); }
 
 // A JSON object with the profiler's keys, or an array of events.
 bool is_kineto(const std::string& path) {
-    std::string text = beginning(path);
+    std::string text = beginning_of(path, 4096);
     if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     if (first == std::string::npos) return false;

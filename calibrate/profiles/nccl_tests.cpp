@@ -250,10 +250,7 @@ void add_table(const std::string& path, const Table& t, const NcclTestsContext& 
 }  // namespace
 
 bool is_nccl_tests(const std::string& path) {
-    ByteStream stream(path);
-    std::string text(std::size_t{1} << 16, '\0');
-    text.resize(stream.read(text.data(), text.size()));
-    text = plain_utf8(text);
+    const std::string text = plain_utf8(beginning_of(path, std::size_t{1} << 16));
     const bool table = text.find("algbw") != std::string::npos && text.find("busbw") != std::string::npos;
     const bool json = text.find("\"out_of_place\"") != std::string::npos && text.find("\"results\"") != std::string::npos;
     return table || json || text.find("# nThread") != std::string::npos || text.find("nccl-tests version") != std::string::npos;

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -65,6 +66,9 @@ struct CollectiveTimes {
 };
 // Of one rank, or of several of one job.
 std::vector<CollectiveTimes> collective_times(const std::vector<Profile>& ranks);
+
+// What makes calls of a collective alike: group, operation, type, ranks and sizes.
+inline auto alike(const CollectiveCall& c) { return std::tuple(c.group, c.op, c.dtype, c.ranks, c.in_elements, c.out_elements); }
 
 // The field's name of a recorded collective ("allreduce" -> "all_reduce"), "" when it moves no data or is not known, and its
 // payload as nccl-tests counts it: the whole buffer, of an all-gather the result, of a reduce-scatter the input.

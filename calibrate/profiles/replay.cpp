@@ -89,18 +89,16 @@ public:
             times = {sized ? median(times) : std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size())};
         }
         for (const CollectiveTimes& t : collective_times(ranks))
-            collectives_[key(t.call)] = t.ranks_seen > 1 ? t.transfer : t.total / t.calls;
+            collectives_[alike(t.call)] = t.ranks_seen > 1 ? t.transfer : t.total / t.calls;
     }
     [[nodiscard]] Seconds kernel(const Profile& p, const DeviceSpan& s) const { return Seconds(kernels_.at(key(p, s)).front()); }
-    [[nodiscard]] Seconds collective(const CollectiveCall& c) const { return collectives_.at(key(c)); }
+    [[nodiscard]] Seconds collective(const CollectiveCall& c) const { return collectives_.at(alike(c)); }
 
 private:
     using Kernel = std::tuple<std::string, int, double>;
-    using Collective = std::tuple<std::string, std::string, std::string, int, double, double>;
     static Kernel key(const Profile& p, const DeviceSpan& s) { return {p.names[s.name], s.sized, static_cast<double>(s.bytes)}; }
-    static Collective key(const CollectiveCall& c) { return {c.group, c.op, c.dtype, c.ranks, c.in_elements, c.out_elements}; }
     std::map<Kernel, std::vector<double>> kernels_;
-    std::map<Collective, Seconds> collectives_;
+    std::map<decltype(alike(CollectiveCall())), Seconds> collectives_;
 };
 
 class Builder {
