@@ -61,10 +61,7 @@ void add_exchange(const TableRow& row, BuildingBlocks& blocks) {
     found.kernels = kernels_of(found.op);
     found.even = found.op.starts_with("nvlink");  // whose trays are one NVLink domain
     found.nodes = found.even ? 1 : row.integer("nodes", 1);
-    if (found.kernels.empty() || found.nodes > 1) {
-        ++blocks.other_op_rows;
-        return;
-    }
+    if (found.kernels.empty() || found.nodes > 1) return void(++blocks.other_op_rows);
     found.ranks = row.integer("ranks");
     found.tokens = row.integer("tokens_per_rank");
     found.top_k = row.integer("topk");

@@ -77,22 +77,22 @@ std::string nothing_determined(const FewShotRequest& request, const StepFit& fit
                        stated.size(), fit.constants.size() + fit.left.size(), ratios[ratios.size() / 2], constants_table(fit), other_base);
 }
 
-std::string blocks_text(const Evaluated& e) {
+std::string blocks_text(const StepFit& fit) {
     std::string text;
-    for (const auto& [by, blocks] : e.blocks)
+    for (const auto& [by, blocks] : fit.blocks)
         if (!blocks.empty()) text += block_table(blocks, by);
     return text;
 }
 
 // What is written is what the rows determined, and what they moved with it.
-std::string written(const Evaluated& e, const FewShotRequest& request, const std::vector<Case>& cases) {
+std::string written(const StepFit& fit, const FewShotRequest& request, const std::vector<Case>& cases) {
     std::string text;
-    const bool software = any_determined(e.fit, true);
+    const bool software = any_determined(fit, true);
     if (request.target == FitTarget::framework || (request.target == FitTarget::both && software))
-        text += "framework written to " + write_framework_file(e, request, cases) + "\n";
+        text += "framework written to " + write_framework_file(fit, request, cases) + "\n";
     if (request.target == FitTarget::both && !software)
         text += "no framework is written: the rows determine none of its costs, and the cluster is fitted with the base's\n";
-    if (request.target != FitTarget::framework) text += "cluster written to " + write_cluster_file(e, request, cases) + "\n";
+    if (request.target != FitTarget::framework) text += "cluster written to " + write_cluster_file(fit, request, cases) + "\n";
     return text;
 }
 
@@ -157,23 +157,23 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
     const auto stopped = [&] { return request.enough && request.enough(); };
     Rows rows = read_rows(request);
     require_one_framework(request, rows.cases);
-    Evaluated e{fitted_to(rows.cases, request, progress), {}};
-    if (e.fit.posterior.at_start) return "interrupted before the first pass: nothing is written\n";
+    StepFit fit = fitted_to(rows.cases, request, progress);
+    if (fit.posterior.at_start) return "interrupted before the first pass: nothing is written\n";
     std::string text = fmt::format("{} measured steps; passed over: {} of other devices, {} that cannot be predicted\n",
                                    rows.cases.size(), rows.other_devices, rows.refused.size()) +
                        reasons(rows.refused);
-    const HeldOutError own = summary_of(e.fit.posterior.rows.errors, "fitted");
+    const HeldOutError own = summary_of(fit.posterior.rows.errors, "fitted");
     const std::string other_base = nearer_frameworks(request, rows.cases, own.median, stopped);
-    if (!e.fit.base_stays && !any_determined(e.fit, true) && !any_determined(e.fit, false)) throw ConfigError(nothing_determined(request, e.fit, other_base));
-    for (const LeftOut by : request.blocks) e.blocks.emplace_back(by, leave_out_blocks(e.fit, rows.cases, by, stopped));
-    text += written(e, request, rows.cases);
+    if (!fit.base_stays && !any_determined(fit, true) && !any_determined(fit, false)) throw ConfigError(nothing_determined(request, fit, other_base));
+    for (const LeftOut by : request.blocks) fit.blocks.emplace_back(by, leave_out_blocks(fit, rows.cases, by, stopped));
+    text += written(fit, request, rows.cases);
     if (stopped()) text += "interrupted: the constants are those of the last pass\n";
-    if (e.fit.base_stays)
+    if (fit.base_stays)
         text += "costs stay the base's: fits to some of the rows came hardly nearer to the others; their errors widen the interval\n";
-    text += constants_table(e.fit);
+    text += constants_table(fit);
     text += fmt::format("  fitted: median {:.1f} %, mean {:.1f} %, bias {:+.1f} %, scatter {:.1f} %\n", 100 * own.median,
-                        100 * own.mape, 100 * own.bias, 100 * e.fit.posterior.noise);
-    text += blocks_text(e) + contradictions(rows.cases, e.fit.posterior) + other_base;
+                        100 * own.mape, 100 * own.bias, 100 * fit.posterior.noise);
+    text += blocks_text(fit) + contradictions(rows.cases, fit.posterior) + other_base;
     if (request.target == FitTarget::cluster && read_cluster(request.cluster).fitted) return text;
     return text + "calibrated: steps; GEMM, attention, memory passes and collectives by themselves: not measured\n";
 }

@@ -93,8 +93,7 @@ FitCase kernel_case(const KernelRow& row) {
 }
 
 std::vector<FitPart> kernel_fits(const BuildingBlocks& blocks) {
-    const bool launch_known = std::any_of(blocks.launches.begin(), blocks.launches.end(),
-                                          [](const LaunchRow& row) { return row.kind == "graph replay wall"; });
+    const bool launch_known = std::ranges::any_of(blocks.launches, [](const LaunchRow& row) { return row.kind == "graph replay wall"; });
     const auto cases = [rows = above_floor(blocks.kernels)](const std::vector<std::string_view>& kinds) {
         std::vector<FitCase> of_kinds;
         for (const KernelRow& row : rows)

@@ -107,9 +107,8 @@ std::vector<FitParameter> with_link_priors(std::vector<FitParameter> parameters,
             parameter.upper = "100 TB/s";
         }
         if (!start.fitted) continue;
-        for (const FittedParameter& earlier : start.fitted->parameters) {
+        for (const FittedParameter& earlier : start.fitted->parameters)
             if (earlier.key == parameter.key) parameter.prior = earlier.prior;
-        }
     }
     return parameters;
 }

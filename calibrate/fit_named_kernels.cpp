@@ -186,9 +186,9 @@ std::vector<FitParameter> attention_parameters(const std::string& name, const st
     std::vector<Attention> ops;
     for (const AttentionRow& row : all)
         if (row.kernel == name) ops.push_back(row.shape.op);
-    const auto any = [&](auto holds) { return std::any_of(ops.begin(), ops.end(), holds); };
+    const auto any = [&](auto holds) { return std::ranges::any_of(ops, holds); };
     return fit_priors({"attention", name.starts_with("unmasked") ? "" : "attention_cache",  // those are timed by themselves
-                       any(odd_width) && !std::all_of(ops.begin(), ops.end(), odd_width) ? "attention_odd" : "",
+                       any(odd_width) && !std::ranges::all_of(ops, odd_width) ? "attention_odd" : "",
                        any([](const Attention& op) { return op.dtype == Dtype::fp8; }) ? "attention_fp8" : ""});
 }
 

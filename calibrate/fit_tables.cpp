@@ -23,7 +23,7 @@ constexpr double clearly = 0.9;   // of the noise of another form of a kernel
 
 // Long runs of real numbers where there are any, and none of kernels so short that their power is the one before's.
 std::vector<GemmRow> telling(const std::vector<GemmRow>& rows) {
-    const bool real = std::any_of(rows.begin(), rows.end(), [](const GemmRow& row) {
+    const bool real = std::ranges::any_of(rows, [](const GemmRow& row) {
         return row.sustained && !row.uninitialised && !is_narrow(row.gemm.dtype);
     });
     std::vector<GemmRow> kept;

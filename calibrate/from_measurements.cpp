@@ -73,8 +73,7 @@ std::string written(Cluster cluster, const Cluster& start, const CalibrationRequ
 
 // Recorded whole models tell the noise; a layer's runs its kernels and links.
 bool of_whole_models(const std::vector<Sample>& samples) {
-    return std::none_of(samples.begin(), samples.end(),
-                        [](const Sample& s) { return s.model.starts_with("moe_layer"); });
+    return std::ranges::none_of(samples, [](const Sample& s) { return s.model.starts_with("moe_layer"); });
 }
 
 // Steps that are far from their forecast want --fit; their spread tells nothing of that.

@@ -14,7 +14,7 @@ namespace {
 
 // Adds `value` to the range `what`.
 void widen(std::vector<FittedRange>& ranges, const std::string& what, double value) {
-    const auto at = std::find_if(ranges.begin(), ranges.end(), [&](const FittedRange& r) { return r.what == what; });
+    const auto at = std::ranges::find(ranges, what, &FittedRange::what);
     if (at == ranges.end()) return ranges.push_back({what, value, value});
     at->least = std::min(at->least, value);
     at->most = std::max(at->most, value);
@@ -106,10 +106,8 @@ std::vector<FittedConstants> other_constants(const Cluster& cluster, const Clust
         const std::string table = table_of(name);
         if (table.empty() || !is_number(key) || is_unset(key, now)) continue;
         const auto& stated = cluster.fitted->parameters;
-        if (std::any_of(stated.begin(), stated.end(), [&](const FittedParameter& p) { return p.key == name; }))
-            continue;
-        const auto at =
-            std::find_if(priors.begin(), priors.end(), [&](const FittedConstants& c) { return c.what == table; });
+        if (std::ranges::find(stated, name, &FittedParameter::key) != stated.end()) continue;
+        const auto at = std::ranges::find(priors, table, &FittedConstants::what);
         if (at == priors.end())
             priors.push_back({table, 1, prior});
         else

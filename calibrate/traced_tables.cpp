@@ -33,12 +33,6 @@ Gemm gemm_of(const TableRow& row) {
     return gemm;
 }
 
-MemoryPass pass_of(const TableRow& row) {
-    const std::string kind = row.text("kind");
-    const bool rows = kind == "softmax" || kind == "layernorm";
-    return {Bytes(row.positive("bytes")), Bytes(0), rows ? Access::rows : Access::stream};
-}
-
 void add_collective(const TableRow& row, BuildingBlocks& blocks) {
     const std::string op = row.text("op");
     const int ranks = row.integer("ranks"), nodes = row.integer("nodes", 1);
@@ -98,16 +92,11 @@ constexpr std::array<Call, 5> calls{{{"copy", "memory_pass", Access::stream, 1},
 // `bytes` counts everything that is read and written.
 void add_pass(const TableRow& row, BuildingBlocks& blocks) {
     const std::string name = row.text("kind");
-    for (const Call& call : calls) {
-        if (call.name != name) continue;
-        const Bytes bytes(row.positive("bytes"));
-        const Bytes read = bytes * (call.read / (call.read + 1));
-        blocks.kernels.push_back({std::string(call.kind), name,
-                                  MemoryPass{read, bytes - read, call.access}, row.time(Flops(0)), row.hash(),
-                                  row.text("timer") != "kernel"});
-        return;
-    }
-    row.fail("kind", "found \"" + name + "\"; expected copy, add, gelu, softmax or layernorm");
+    const auto* const call = std::ranges::find(calls, name, &Call::name);
+    if (call == calls.end()) row.fail("kind", "found \"" + name + "\"; expected copy, add, gelu, softmax or layernorm");
+    const Bytes bytes(row.positive("bytes")), read = bytes * (call->read / (call->read + 1));
+    blocks.kernels.push_back({std::string(call->kind), name, MemoryPass{read, bytes - read, call->access}, row.time(Flops(0)), row.hash(),
+                              row.text("timer") != "kernel"});
 }
 
 // A row of attention states heads of all sequences as the batch, both lengths and the width of a head.
@@ -140,7 +129,8 @@ bool is_traced(TableKind kind, const TableRow& row) {
 void add_traced_row(TableKind kind, const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
     if (kind == TableKind::collectives) return add_collective(row, blocks);
     if (kind == TableKind::passes) {
-        const MemoryPass pass = pass_of(row);
+        const auto* const call = std::ranges::find(calls, row.text("kind"), &Call::name);
+        const MemoryPass pass{Bytes(row.positive("bytes")), Bytes(0), call == calls.end() ? Access::stream : call->access};
         return blocks.traced.push_back(common(row, pass.access == Access::rows ? "rows" : "pass", pass, row.time(Flops(0))));
     }
     if (kind == TableKind::attentions) {

@@ -84,7 +84,7 @@ private:
             return LineUse::unknown;
         }
         const auto has = [&](std::string_view name) {
-            return std::any_of(values_.begin(), values_.end(), [&](const auto& v) { return v.first == name; });
+            return std::ranges::any_of(values_, [&](const auto& v) { return v.first == name; });
         };
         const int rank = rank_of(line.text);
         if (rank > most_ranks)
@@ -123,8 +123,7 @@ private:
     void add_step(const LogLine& line, int rank) {
         Clock& clock = clocks_[static_cast<std::size_t>(rank)];
         const int as = rank == 0 ? -1 : rank;
-        const bool apart = std::any_of(values_.begin(), values_.end(),
-                                       [](const auto& v) { return v.first == "backward_inner" || v.first == "bwd_inner"; });
+        const bool apart = std::ranges::any_of(values_, [](const auto& v) { return v.first == "backward_inner" || v.first == "bwd_inner"; });
         for (const Timer& timer : timers)
             for (const auto& [name, value] : values_)
                 if (name == timer.theirs && !(apart && timer.ours == "backward_and_sync"))

@@ -33,9 +33,7 @@ std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs, con
         if (!run.routing) continue;
         const std::string name = fmt::format("{}_{}", run.system, run.experts);
         std::vector<const ImportedRun*>& before = taken[name];
-        if (std::any_of(before.begin(), before.end(),
-                        [&](const ImportedRun* other) { return other->routing == run.routing; }))
-            continue;
+        if (std::ranges::any_of(before, [&](const ImportedRun* other) { return other->routing == run.routing; })) continue;
         before.push_back(&run);
         const std::string numbered = before.size() == 1 ? name + ".csv" : fmt::format("{}-{}.csv", name, before.size());
         if (before.size() > 1)
@@ -149,8 +147,7 @@ private:
     }
 
     [[nodiscard]] bool is_input(const std::string& phase) const {
-        return std::any_of(request_.inputs.begin(), request_.inputs.end(),
-                           [&](const std::string& input) { return input.starts_with(phase + "="); });
+        return std::ranges::any_of(request_.inputs, [&](const std::string& input) { return input.starts_with(phase + "="); });
     }
 
     // Samples of a step: all, or with medians_only those of the phases named, and inputs.

@@ -101,7 +101,7 @@ std::vector<std::string> import_benchmarks(const ProfileImport& request) {
 
 bool are_profiles(const std::vector<std::string>& paths) {
     std::error_code ignored;
-    return !paths.empty() && std::all_of(paths.begin(), paths.end(), [&](const std::string& path) {
+    return !paths.empty() && std::ranges::all_of(paths, [&](const std::string& path) {
         if (fs::is_directory(path, ignored)) return !files_of(path).empty();
         return fs::is_regular_file(path, ignored) && (is_profile(path) || is_nccl_tests(path));
     });
@@ -138,7 +138,7 @@ std::vector<std::string> import_profiles(const ProfileImport& request) {
         if (fs::equivalent(path, request.out, none))
             throw ConfigError(request.out + ": is an input itself; expected another file for --out");
     }
-    const auto traces = std::count_if(paths.begin(), paths.end(), is_profile);
+    const auto traces = std::ranges::count_if(paths, is_profile);
     if (traces == 0) return import_benchmarks(request);
     if (traces != static_cast<long>(paths.size()))
         throw ConfigError("import: profiles and nccl-tests output together; expected one kind a call");

@@ -147,7 +147,7 @@ void add_launches(const Profile& p, Table& launches) {
     if (!each.empty()) launches.add(fmt::format("{},{},{:.6g},{}", launch_kind, each.size(), call, p.rank));
     if (p.layer.calls > 0) {
         launches.add(fmt::format("host time of a layer ({}),{},{:.6g},{}", csv_field(p.layer.name), p.layer.calls, us(p.layer.host), p.rank));
-        const auto forward = std::count_if(p.spans.begin(), p.spans.end(), [](const DeviceSpan& s) {
+        const auto forward = std::ranges::count_if(p.spans, [](const DeviceSpan& s) {
             return s.phase == ProfilePhase::forward && s.launched != not_launched;
         });
         const double own = us(p.layer.host) - call * static_cast<double>(forward) / static_cast<double>(p.layer.calls);
