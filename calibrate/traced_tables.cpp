@@ -18,8 +18,6 @@ namespace {
 
 using Access = MemoryPass::Access;
 
-constexpr const char* one_group = "traced";
-
 TracedRow common(const TableRow& row, const char* kind, Op op, Seconds time) {
     const double calls = row.text("calls").empty() ? 1 : row.positive("calls");
     return {.kind = kind, .op = std::move(op), .time = time, .calls = calls, .row = row.hash()};
@@ -48,20 +46,14 @@ void add_collective(const TableRow& row, BuildingBlocks& blocks) {
 
 // A step's kernel of a kind as a case; heavy ones scatter little about what counts.
 FitCase case_of(const TracedRow& row, double heaviest, const Cluster& start) {
-    FitCase c;
-    c.kind = (row.kind == "rows" ? "row pass" : std::string(kind_name(row.op))) + " in steps";
-    c.group = one_group;
-    c.measured = row.time;
-    c.name = fmt::format("{} {}", c.kind, row.row);  // by content: what is held out does not hang on where the file lies
-    c.row = row.row;
-    c.spread = std::clamp(std::sqrt(heaviest / (row.time.si() * row.calls)), 1.0, 5.0);
-    if (row.ranks > 0) {
-        const RingPath path = ring_path(Group{row.ranks}, start);
-        c.predict = [op = row.op, path](const Cluster& cluster) { return time_in_step(op, path, cluster); };
-    } else {
-        c.predict = [op = row.op](const Cluster& cluster) { return op_time(op, Phase::forward, {}, cluster); };
-    }
-    return c;
+    const std::string kind = (row.kind == "rows" ? "row pass" : std::string(kind_name(row.op))) + " in steps";
+    std::function<Seconds(const Cluster&)> predict = [op = row.op](const Cluster& c) { return op_time(op, Phase::forward, {}, c); };
+    if (row.ranks > 0)
+        predict = [op = row.op, path = ring_path(Group{row.ranks}, start)](const Cluster& c) { return time_in_step(op, path, c); };
+    // By content: what is held out does not hang on where the file lies.
+    FitCase found = table_case(fmt::format("{} {}", kind, row.row), kind, row, std::move(predict));
+    found.spread = std::clamp(std::sqrt(heaviest / (row.time.si() * row.calls)), 1.0, 5.0);
+    return found;
 }
 
 struct Class {
