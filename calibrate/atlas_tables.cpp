@@ -61,10 +61,12 @@ AttentionRow attention_row(const TableRow& row) {
     return found;
 }
 
-void add_attention(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
+void add_attention(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const std::vector<SourceRow>& compilers) {
     const std::string op = row.text("op");
     if (op != "attention" && op != "encoder_attention" && op != "mla_attention") return void(++blocks.other_op_rows);
-    const AttentionRow found = attention_row(row);
+    AttentionRow found = attention_row(row);
+    for (const SourceRow& compiler : compilers)
+        if (found.kernel.find(compiler.at("word")) != std::string::npos) found.compiler = compiler.at("word");
     has_rate(gpu, found.shape.op.dtype) ? blocks.attentions.push_back(found) : void(++blocks.other_op_rows);
 }
 

@@ -38,19 +38,15 @@ std::vector<BlockTotals> assign_step(const StepTrace& step, int ranks) {
 
 std::vector<std::vector<BlockTotals>> assign_blocks(const std::vector<StepTrace>& steps, int ranks) {
     std::vector<std::vector<BlockTotals>> by_step;
-    std::map<StepKey, std::vector<BlockTotals>> known;
-    std::map<StepKey, bool> disputed;
+    std::map<StepKey, std::vector<BlockTotals>> known;  // empty where two steps with these blocks tell different ranks
     for (const StepTrace& step : steps) {
         by_step.push_back(assign_step(step, ranks));
         if (by_step.back().empty()) continue;
         const auto [at, fresh] = known.emplace(key_of(step.blocks), by_step.back());
-        if (!fresh && at->second != by_step.back()) disputed[at->first] = true;
+        if (!fresh && at->second != by_step.back()) at->second.clear();
     }
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-        const StepKey key = key_of(steps[i].blocks);
-        const auto at = known.find(key);
-        if (at != known.end() && !disputed[key]) by_step[i] = at->second;
-    }
+    for (std::size_t i = 0; i < steps.size(); ++i)
+        if (const auto at = known.find(key_of(steps[i].blocks)); at != known.end() && !at->second.empty()) by_step[i] = at->second;
     return by_step;
 }
 
@@ -61,8 +57,7 @@ std::optional<SteadyBlocks> steady_blocks(const std::vector<std::vector<BlockTot
          i < by_step.size(); ++i) {
         ++steps;
         if (by_step[i].empty()) continue;
-        const auto at =
-            std::find_if(found.begin(), found.end(), [&](const SteadyBlocks& f) { return f.totals == by_step[i]; });
+        const auto at = std::ranges::find(found, by_step[i], &SteadyBlocks::totals);
         if (at != found.end())
             ++at->agreeing;
         else

@@ -59,10 +59,7 @@ bool has_odd_rows(const Gemm& g) {
 void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const std::vector<SourceRow>& layouts) {
     const std::string op = row.has("op") ? row.text("op") : "gemm";
     const bool long_run = op == "sustained_gemm" || op == "sustained_cast_gemm";
-    if (op != "gemm" && op != "cast_gemm" && !long_run) {
-        ++blocks.other_op_rows;
-        return;
-    }
+    if (op != "gemm" && op != "cast_gemm" && !long_run) return void(++blocks.other_op_rows);
     GemmRow found;
     found.sustained = long_run;
     found.uninitialised = long_run && row.text("implementation").starts_with("vLLM");
@@ -122,14 +119,8 @@ std::optional<Bytes> small_message(const TableRow& row, const std::vector<Source
 }
 
 void add_collective(const TableRow& row, const std::vector<SourceRow>& releases, BuildingBlocks& blocks) {
-    if (!collective_op(row.text("op"), Bytes(0), 1)) {
-        ++blocks.other_op_rows;
-        return;
-    }
-    if (row.text("bytes").empty() || (row.has("time_us") && row.text("time_us").empty())) {
-        ++blocks.unstated_rows;
-        return;
-    }
+    if (!collective_op(row.text("op"), Bytes(0), 1)) return void(++blocks.other_op_rows);
+    if (row.text("bytes").empty() || (row.has("time_us") && row.text("time_us").empty())) return void(++blocks.unstated_rows);
     CollectiveRow found{row.text("op"), row.integer("ranks"), row.integer("nodes", 1), {}, {}};
     found.in_switch = row.text("dtype") != "int8";
     found.small = small_message(row, releases);
@@ -189,25 +180,22 @@ void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlock
     if (kind == TableKind::samples || kind == TableKind::cases)
         throw ConfigError(path + ":1: steps of a job; expected a table of kernels or collectives");
     TableRow row(reader);
-    const std::vector<SourceRow> tuned = kind == TableKind::moe_layers ? Shelf().sources("tuned") : std::vector<SourceRow>{};
-    const std::vector<SourceRow> layouts = kind == TableKind::gemms ? Shelf().sources("scale_layout") : std::vector<SourceRow>{};
-    const std::vector<SourceRow> releases = kind == TableKind::collectives ? Shelf().sources("release") : std::vector<SourceRow>{};
+    Shelf shelf;
     while (row.next()) {
         if (row.has("gpu") && !names_device(row.text("gpu"), gpu)) {
             ++blocks.other_device_rows;
-            if (std::find(blocks.devices.begin(), blocks.devices.end(), row.text("gpu")) == blocks.devices.end())
-                blocks.devices.push_back(row.text("gpu"));
+            put(blocks.devices, row.text("gpu"));
             continue;
         }
         if (traced == TracedRows::in_steps && is_traced(kind, row)) {
             add_traced_row(kind, row, gpu, blocks);
             continue;
         }
-        if (kind == TableKind::gemms) add_gemm(row, gpu, blocks, layouts);
-        if (kind == TableKind::collectives) add_collective(row, releases, blocks);
-        if (kind == TableKind::attentions) add_attention(row, gpu, blocks);
+        if (kind == TableKind::gemms) add_gemm(row, gpu, blocks, shelf.sources("scale_layout"));
+        if (kind == TableKind::collectives) add_collective(row, shelf.sources("release"), blocks);
+        if (kind == TableKind::attentions) add_attention(row, gpu, blocks, shelf.sources("compiler"));
         if (kind == TableKind::casts) add_cast(row, blocks);
-        if (kind == TableKind::moe_layers) add_moe_layer(row, gpu, blocks, tuned);
+        if (kind == TableKind::moe_layers) add_moe_layer(row, gpu, blocks, shelf.sources("tuned"));
         if (kind == TableKind::exchanges) add_exchange(row, blocks);
         add_script_row(kind, row, gpu, blocks);
     }

@@ -95,6 +95,7 @@ struct AttentionRow {
     AttentionShape shape;
     Seconds time;
     RowHash row = 0;
+    std::string compiler = {};  // the word that says so, of a kernel that a compiler made for the device (model/presets/sources.toml)
     friend bool operator==(const AttentionRow&, const AttentionRow&) = default;
 };
 

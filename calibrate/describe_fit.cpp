@@ -74,10 +74,14 @@ std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, cons
     return errors;
 }
 
-std::vector<HeldOutError> errors_on(const std::vector<FitCase>& cases, const Cluster& cluster, const std::string& method) {
+std::vector<double> log_errors_on(const std::vector<FitCase>& cases, const Cluster& cluster) {
     std::vector<double> log_errors;
     for (const FitCase& c : cases) log_errors.push_back(std::log(c.predict(cluster) / c.measured));
-    return errors_by_kind(cases, log_errors, method);
+    return log_errors;
+}
+
+std::vector<HeldOutError> errors_on(const std::vector<FitCase>& cases, const Cluster& cluster, const std::string& method) {
+    return errors_by_kind(cases, log_errors_on(cases, cluster), method);
 }
 
 std::string describe(const FitResult& result) {

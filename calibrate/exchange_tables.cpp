@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "calibrate/fit_parameter.h"
 #include "sim/costs/dispatch_law.h"
 
 namespace stepcast {
@@ -51,24 +52,6 @@ Seconds low_latency_time(const ExchangeRow& row, DispatchLoad load, bool back, c
     return dispatch_law_time(load, c.intra.dispatch_low_latency, c.intra.bandwidth, back ? 0 : sms);
 }
 
-std::vector<FitParameter> parameters_of(const std::string& name) {
-    const std::string key = "link.intra." + name + ".";
-    std::vector<FitParameter> parameters{{key + "launch", "30 us", 0.7, "2 us", "300 us"},
-                                         {key + "efficiency", "0.8", 0.5, "0.1", "2"}};
-    if (name == "dispatch_low_latency") {  // a handful of rows, of few sizes
-        parameters.push_back({key + "per_sm", "3 GB/s", 0.7, "0.2 GB/s", "100 GB/s"});
-        parameters.push_back({key + "wave", "3 us", 0.7, "0.1 us", "30 us"});
-        return parameters;
-    }
-    parameters.push_back({key + "row", "1.5 kB", 1, "0.01 kB", "50 kB"});
-    parameters.push_back({key + "own", "1.5", 1, "0.01", "10"});
-    if (name == "dispatch")
-        parameters.push_back({key + "per_sm", "30 GB/s", 0.7, "2 GB/s", "300 GB/s"});
-    else
-        parameters.push_back({key + "token", "20 ns", 1, "0.1 ns", "1 us"});
-    return parameters;
-}
-
 }  // namespace
 
 void add_exchange(const TableRow& row, BuildingBlocks& blocks) {
@@ -78,10 +61,7 @@ void add_exchange(const TableRow& row, BuildingBlocks& blocks) {
     found.kernels = kernels_of(found.op);
     found.even = found.op.starts_with("nvlink");  // whose trays are one NVLink domain
     found.nodes = found.even ? 1 : row.integer("nodes", 1);
-    if (found.kernels.empty() || found.nodes > 1) {
-        ++blocks.other_op_rows;
-        return;
-    }
+    if (found.kernels.empty() || found.nodes > 1) return void(++blocks.other_op_rows);
     found.ranks = row.integer("ranks");
     found.tokens = row.integer("tokens_per_rank");
     found.top_k = row.integer("topk");
@@ -117,7 +97,7 @@ FitCase exchange_case(const ExchangeRow& row) {
 std::vector<FitPart> exchange_fits(const BuildingBlocks& blocks) {
     std::vector<FitPart> fits;
     for (const Kernels& kernels : all_kernels) {
-        FitPart part{parameters_of(kernels.name), {}};
+        FitPart part{fit_priors({kernels.name}), {}};
         for (const ExchangeRow& row : blocks.exchanges)
             if (row.kernels == kernels.name) part.cases.push_back(exchange_case(row));
         if (!part.cases.empty()) fits.push_back(std::move(part));

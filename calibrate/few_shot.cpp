@@ -77,28 +77,28 @@ std::string nothing_determined(const FewShotRequest& request, const StepFit& fit
                        stated.size(), fit.constants.size() + fit.left.size(), ratios[ratios.size() / 2], constants_table(fit), other_base);
 }
 
-std::string blocks_text(const Evaluated& e) {
+std::string blocks_text(const StepFit& fit) {
     std::string text;
-    for (const auto& [by, blocks] : e.blocks)
+    for (const auto& [by, blocks] : fit.blocks)
         if (!blocks.empty()) text += block_table(blocks, by);
     return text;
 }
 
 // What is written is what the rows determined, and what they moved with it.
-std::string written(const Evaluated& e, const FewShotRequest& request, const std::vector<Case>& cases) {
+std::string written(const StepFit& fit, const FewShotRequest& request, const std::vector<Case>& cases) {
     std::string text;
-    const bool software = any_determined(e.fit, true);
+    const bool software = any_determined(fit, true);
     if (request.target == FitTarget::framework || (request.target == FitTarget::both && software))
-        text += "framework written to " + write_framework_file(e, request, cases) + "\n";
+        text += "framework written to " + write_framework_file(fit, request, cases) + "\n";
     if (request.target == FitTarget::both && !software)
         text += "no framework is written: the rows determine none of its costs, and the cluster is fitted with the base's\n";
-    if (request.target != FitTarget::framework) text += "cluster written to " + write_cluster_file(e, request, cases) + "\n";
+    if (request.target != FitTarget::framework) text += "cluster written to " + write_cluster_file(fit, request, cases) + "\n";
     return text;
 }
 
 constexpr double far_off = 0.05;       // a fit whose median row is nearer than this has no need of another base
 constexpr double much_nearer = 0.7;    // of the fit's median error: what is worth a word
-constexpr std::size_t most_rows = 12;  // evenly over all: a hint needs no more
+constexpr std::size_t most_rows = 12;  // a hint needs no more
 constexpr std::size_t most_named = 3;
 
 struct Candidate {
@@ -107,39 +107,24 @@ struct Candidate {
     double median = 0;  // of |log(predicted / measured)|, nothing fitted
 };
 
-std::set<std::string> some_of(const std::vector<Case>& cases) {
-    const std::size_t step = (cases.size() + most_rows - 1) / most_rows;
+// Shipped frameworks that can run some of these rows, evenly over all.
+std::vector<Candidate> candidates(const FewShotRequest& request, const std::vector<Case>& all) {
     std::set<std::string> ids;
-    for (std::size_t i = 0; i < cases.size(); i += step) ids.insert(cases[i].case_id);
-    return ids;
-}
-
-// Shipped frameworks that can run all of these rows.
-std::vector<Candidate> candidates(const FewShotRequest& request, const std::set<std::string>& ids) {
+    for (std::size_t i = 0; i < all.size(); i += (all.size() + most_rows - 1) / most_rows) ids.insert(all[i].case_id);
     std::vector<Candidate> found;
     for (const std::string& name : preset_names(PresetKind::framework)) {
+        if (name == request.framework) continue;
         Candidate c{name, {}};
-        bool can = name != request.framework;
-        for (const std::string& path : request.measurements) {
-            if (!can) break;
-            for (Comparison& row : read_comparisons(path, request.cluster, name)) {
-                if (!ids.contains(row.what.case_id)) continue;
-                can = can && row.refused_because.empty();
+        const bool can = std::ranges::all_of(request.measurements, [&](const std::string& path) {
+            return std::ranges::all_of(read_comparisons(path, request.cluster, name), [&](Comparison& row) {
+                if (!ids.contains(row.what.case_id)) return true;
                 c.cases.push_back(std::move(row.what));
-            }
-        }
+                return row.refused_because.empty();
+            });
+        });
         if (can && !c.cases.empty()) found.push_back(std::move(c));
     }
     return found;
-}
-
-void predict(std::vector<Candidate>& all, const std::function<bool()>& enough) {
-    each_on_threads(0, all.size(), [&](std::size_t i) {
-        if (enough()) return;
-        std::vector<double> errors;
-        for (const Case& c : all[i].cases) errors.push_back(std::log(step_with_slopes(c, {}, {}).step / c.measured_step));
-        all[i].median = summary_of(errors, "").median;
-    });
 }
 
 // Which shipped frameworks forecast the rows much better, with nothing fitted, than the fit that began at request.framework: a
@@ -147,8 +132,13 @@ void predict(std::vector<Candidate>& all, const std::function<bool()>& enough) {
 std::string nearer_frameworks(const FewShotRequest& request, const std::vector<Case>& cases, double fitted_median,
                               const std::function<bool()>& enough) {
     if (request.target == FitTarget::hardware || request.framework.empty() || fitted_median < far_off) return "";
-    std::vector<Candidate> all = candidates(request, some_of(cases));
-    predict(all, enough);
+    std::vector<Candidate> all = candidates(request, cases);
+    each_on_threads(0, all.size(), [&](std::size_t i) {
+        if (enough()) return;
+        std::vector<double> errors;
+        for (const Case& c : all[i].cases) errors.push_back(std::log(step_with_slopes(c, {}, {}).step / c.measured_step));
+        all[i].median = summary_of(errors, "").median;
+    });
     if (enough()) return "";
     std::erase_if(all, [&](const Candidate& c) { return c.median > much_nearer * fitted_median; });
     if (all.empty()) return "";
@@ -167,23 +157,23 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
     const auto stopped = [&] { return request.enough && request.enough(); };
     Rows rows = read_rows(request);
     require_one_framework(request, rows.cases);
-    Evaluated e{fitted_to(rows.cases, request, progress), {}};
-    if (e.fit.posterior.at_start) return "interrupted before the first pass: nothing is written\n";
+    StepFit fit = fitted_to(rows.cases, request, progress);
+    if (fit.posterior.at_start) return "interrupted before the first pass: nothing is written\n";
     std::string text = fmt::format("{} measured steps; passed over: {} of other devices, {} that cannot be predicted\n",
                                    rows.cases.size(), rows.other_devices, rows.refused.size()) +
                        reasons(rows.refused);
-    const HeldOutError own = summary_of(e.fit.posterior.rows.errors, "fitted");
+    const HeldOutError own = summary_of(fit.posterior.rows.errors, "fitted");
     const std::string other_base = nearer_frameworks(request, rows.cases, own.median, stopped);
-    if (!e.fit.base_stays && !any_determined(e.fit, true) && !any_determined(e.fit, false)) throw ConfigError(nothing_determined(request, e.fit, other_base));
-    for (const LeftOut by : request.blocks) e.blocks.emplace_back(by, leave_out_blocks(e.fit, rows.cases, by, stopped));
-    text += written(e, request, rows.cases);
+    if (!fit.base_stays && !any_determined(fit, true) && !any_determined(fit, false)) throw ConfigError(nothing_determined(request, fit, other_base));
+    for (const LeftOut by : request.blocks) fit.blocks.emplace_back(by, leave_out_blocks(fit, rows.cases, by, stopped));
+    text += written(fit, request, rows.cases);
     if (stopped()) text += "interrupted: the constants are those of the last pass\n";
-    if (e.fit.base_stays)
+    if (fit.base_stays)
         text += "costs stay the base's: fits to some of the rows came hardly nearer to the others; their errors widen the interval\n";
-    text += constants_table(e.fit);
+    text += constants_table(fit);
     text += fmt::format("  fitted: median {:.1f} %, mean {:.1f} %, bias {:+.1f} %, scatter {:.1f} %\n", 100 * own.median,
-                        100 * own.mape, 100 * own.bias, 100 * e.fit.posterior.noise);
-    text += blocks_text(e) + contradictions(rows.cases, e.fit.posterior) + other_base;
+                        100 * own.mape, 100 * own.bias, 100 * fit.posterior.noise);
+    text += blocks_text(fit) + contradictions(rows.cases, fit.posterior) + other_base;
     if (request.target == FitTarget::cluster && read_cluster(request.cluster).fitted) return text;
     return text + "calibrated: steps; GEMM, attention, memory passes and collectives by themselves: not measured\n";
 }

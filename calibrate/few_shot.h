@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "calibrate/posterior.h"
@@ -68,6 +69,11 @@ struct BlockErrors {
     std::vector<double> errors;  // log(predicted / measured) of its rows by a fit without them
     int inside = 0;              // of them within the p10..p90 that the other rows imply
 };
+// Of a row that was left out: log(predicted / measured), and whether it lies within p10..p90.
+using Foretell = std::function<std::pair<double, bool>(std::size_t row)>;
+// The rows of each name in their turn, foretold by what the rows without the flag told; stops early where the caller has enough.
+std::vector<BlockErrors> leave_out_in_turn(const std::vector<std::string>& names, const std::function<Foretell(const std::vector<bool>&)>& without,
+                                           const std::function<bool()>& enough = {});
 
 struct FewShotRequest {
     std::vector<std::string> measurements;

@@ -53,26 +53,37 @@ std::pair<Posterior, RowErrors> foretold_by_the_rest(const StepFit& fit, const s
     return {std::move(without), std::move(there)};
 }
 
-std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, LeftOut by,
-                                          const std::function<bool()>& enough) {
-    std::set<std::string> names;
-    for (const Case& c : cases) names.insert(block_of(c, by));
+std::vector<BlockErrors> leave_out_in_turn(const std::vector<std::string>& names, const std::function<Foretell(const std::vector<bool>&)>& without,
+                                           const std::function<bool()>& enough) {
     std::vector<BlockErrors> found;
-    if (names.size() < 2) return found;
-    for (const std::string& name : names) {
+    for (const std::string& name : std::set(names.begin(), names.end())) {
         if (enough && enough()) break;
         std::vector<bool> of_block;
-        for (const Case& c : cases) of_block.push_back(block_of(c, by) == name);
-        const auto [without, there] = foretold_by_the_rest(fit, of_block);
-        BlockErrors block{name, {}, 0};
-        for (std::size_t i = 0; i < cases.size(); ++i) {
+        for (const std::string& other : names) of_block.push_back(other == name);
+        const Foretell foretell = without(of_block);
+        BlockErrors& block = found.emplace_back(BlockErrors{name, {}, 0});
+        for (std::size_t i = 0; i < names.size(); ++i) {
             if (!of_block[i]) continue;
-            block.errors.push_back(there.errors[i]);
-            block.inside += std::abs(there.errors[i]) <= p90_of_normal * predictive_sigma(without, there.slopes, i) ? 1 : 0;
+            const auto [error, inside] = foretell(i);
+            block.errors.push_back(error);
+            block.inside += inside ? 1 : 0;
         }
-        found.push_back(std::move(block));
     }
     return found;
+}
+
+std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<Case>& cases, LeftOut by,
+                                          const std::function<bool()>& enough) {
+    std::vector<std::string> names;
+    for (const Case& c : cases) names.push_back(block_of(c, by));
+    if (std::ranges::all_of(names, [&](const std::string& name) { return name == names.front(); })) return {};
+    const auto without = [&](const std::vector<bool>& of_block) -> Foretell {
+        return [rest = foretold_by_the_rest(fit, of_block)](std::size_t i) {
+            const auto& [posterior, there] = rest;
+            return std::pair(there.errors[i], std::abs(there.errors[i]) <= p90_of_normal * predictive_sigma(posterior, there.slopes, i));
+        };
+    };
+    return leave_out_in_turn(names, without, enough);
 }
 
 std::string block_table(const std::vector<BlockErrors>& blocks, LeftOut by) {

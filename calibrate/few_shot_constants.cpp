@@ -28,39 +28,52 @@ bool partial(const Case& c) {
     return p.tp > 1 && inner > 1 && p.dp > inner && p.zero < 3;
 }
 
-// Bounds hold whatever the rows say; `usual` begins where the start has no value, `least_sigma` where shipped ones agree.
-struct Candidate {
-    const char *key, *framework;
-    Exercises used;
-    const char *usual, *lower, *upper;
-    double least_sigma;
-};
-constexpr Candidate candidates[] = {
-    {"host.layer", "host.layer", always, "300 us", "1 us", "50 ms", 1.0},
-    {"host.micro_batch", "host.micro_batch", always, "1 ms", "1 us", "500 ms", 1.0},
-    {"host.exchange", "host.exchange", tensor, "30 us", "1 us", "5 ms", 0.7},
-    {eager_traffic_key, "eager_traffic", eager, "2", "0.7", "6", 0.3},
-    {"kernel.training_gemm", "", always, "1", "0.3", "1.5", 0.1},
-    {"kernel.training_fp8", "", narrow, "1", "0.3", "1.5", 0.15},
-    {"kernel.memory_efficiency", "", always, "0.85", "0.1", "1", 0.15},
-    {"kernel.attention_efficiency", "", flash, "0.5", "0.05", "0.95", 0.2},
-    {"interference.compute_slowdown", "", overlap, "0.2", "0.001", "3", 0.5},
-    {"host.exchange_setup", "host.exchange_setup", experts, "500 us", "10 us", "20 ms", 0.7},
-    {"network.partial_ring", "", partial, "0.6", "0.1", "1", 0.4},
-    {"link.intra.training", "", inside, "1", "0.2", "2", 0.15},
-    {"link.inter.training", "", between, "1", "0.02", "2", 0.3},
-};
+// Keys of [steps] in model/presets/fit_priors.toml.
+constexpr std::pair<std::string_view, Exercises> exercised_by[] = {{"host.layer", always},
+                                                                   {"host.micro_batch", always},
+                                                                   {"host.exchange", tensor},
+                                                                   {eager_traffic_key, eager},
+                                                                   {"kernel.training_gemm", always},
+                                                                   {"kernel.training_fp8", narrow},
+                                                                   {"kernel.memory_efficiency", always},
+                                                                   {"kernel.attention_efficiency", flash},
+                                                                   {"interference.compute_slowdown", overlap},
+                                                                   {"host.exchange_setup", experts},
+                                                                   {"network.partial_ring", partial},
+                                                                   {"link.intra.training", inside},
+                                                                   {"link.inter.training", between}};
 
-std::string value_in(const Experiment& e, const char* key) {
-    return key == std::string(eager_traffic_key) ? get_key(e, key) : get_key(e, std::string("cluster.") + key);
+// A constant that may move: its bounds hold whatever the rows say, its prior is where it begins where the start has no value, its sigma the
+// least where shipped ones agree.
+struct Movable {
+    FitParameter belief;
+    Exercises used;
+};
+std::vector<Movable> movable_constants() {
+    std::vector<Movable> all;
+    for (FitParameter& belief : fit_priors({"steps"})) {
+        const auto* const found = std::ranges::find(exercised_by, belief.key, &std::pair<std::string_view, Exercises>::first);
+        if (found == std::end(exercised_by)) throw ConfigError("fit_priors.toml: [steps]: " + belief.key + ": nothing says which rows tell it");
+        all.push_back({std::move(belief), found->second});
+    }
+    return all;
+}
+
+// Its key below "framework." where it is a framework's.
+std::string key_of_framework(const std::string& key) {
+    return key.starts_with("host.") ? key : key == eager_traffic_key ? "eager_traffic" : "";
+}
+
+std::string value_in(const Experiment& e, const std::string& key) {
+    return get_key(e, key == eager_traffic_key ? key : "cluster." + key);
 }
 
 // The values of shipped clusters and, of what is a framework's, of shipped frameworks; each once.
-std::vector<double> shipped_values(const Candidate& c, const std::vector<Experiment>& shipped) {
+std::vector<double> shipped_values(const std::string& key, const std::vector<Experiment>& shipped) {
     std::set<double> values;
     for (const Experiment& e : shipped) {
-        const std::string text = value_in(e, c.key);
-        const double value = text.starts_with("0 ") || text == "0" ? 0 : value_in_si(c.key, text);
+        const std::string text = value_in(e, key);
+        const double value = text.starts_with("0 ") || text == "0" ? 0 : value_in_si(key, text);
         if (value > 0) values.insert(value);
     }
     return {values.begin(), values.end()};
@@ -90,12 +103,12 @@ std::vector<Experiment> shipped_settings() {
 }
 
 // Expert exchanges are set up by a framework that says what that takes, else by the machine's libraries.
-bool is_the_clusters(const Candidate& c, const std::vector<Case>& cases) {
+bool is_the_clusters(const Movable& c, const std::vector<Case>& cases) {
     return c.used == experts &&
            std::ranges::none_of(cases, [](const Case& row) { return row.experiment.framework.host.exchange_setup.has_value(); });
 }
 // Attention kernels that were measured alone say more than steps, of which attention is a part.
-bool is_known(const Candidate& c, const std::vector<Case>& cases) {
+bool is_known(const Movable& c, const std::vector<Case>& cases) {
     return c.used == flash && cases.front().experiment.cluster.kernel.attention.tile > 0;
 }
 
@@ -112,18 +125,19 @@ std::vector<StepConstant> step_constants(FitTarget target, const std::vector<Cas
     const std::vector<Experiment> shipped = shipped_settings();
     constexpr double widest = 1.5;
     std::vector<StepConstant> constants;
-    for (const Candidate& c : candidates) {
-        const bool software = *c.framework != '\0' && !(target == FitTarget::cluster && is_the_clusters(c, cases));
+    for (const Movable& c : movable_constants()) {
+        const std::string &key = c.belief.key, framework = key_of_framework(key);
+        const bool software = !framework.empty() && !(target == FitTarget::cluster && is_the_clusters(c, cases));
         if (std::ranges::none_of(cases, c.used) || (target == FitTarget::cluster && is_known(c, cases))) continue;
         if (target == FitTarget::framework ? !software : target != FitTarget::both && software) continue;
-        const std::vector<double> values = shipped_values(c, shipped);
-        const std::string text = value_in(cases.front().experiment, c.key);
+        const std::vector<double> values = shipped_values(key, shipped);
+        const std::string text = value_in(cases.front().experiment, key);
         const bool has_value = text != "0" && !text.starts_with("0 ");
-        const double usual = values.empty() ? value_in_si(c.key, c.usual) : values[values.size() / 2];
-        StepConstant constant{c.key, software ? c.framework : "", has_value ? value_in_si(c.key, text) : usual, {}, !has_value};
-        constant.prior.sigma = std::clamp(spread(values), c.least_sigma, std::max(widest, c.least_sigma));
-        constant.prior.lower = std::min(0.0, std::log(value_in_si(c.key, c.lower) / constant.start));
-        constant.prior.upper = std::max(0.0, std::log(value_in_si(c.key, c.upper) / constant.start));
+        const double usual = values.empty() ? value_in_si(key, c.belief.prior) : values[values.size() / 2];
+        StepConstant constant{key, software ? framework : "", has_value ? value_in_si(key, text) : usual, {}, !has_value};
+        constant.prior.sigma = std::clamp(spread(values), c.belief.prior_sigma, std::max(widest, c.belief.prior_sigma));
+        constant.prior.lower = std::min(0.0, std::log(value_in_si(key, c.belief.lower) / constant.start));
+        constant.prior.upper = std::max(0.0, std::log(value_in_si(key, c.belief.upper) / constant.start));
         constants.push_back(constant);
     }
     return constants;

@@ -30,7 +30,7 @@ std::vector<double> correlations(const StepFit& fit, const std::vector<std::size
 }
 
 // Of the constants of the framework (`software`) or of the cluster.
-Fitted fitted_of(const Evaluated& e, bool software, const FewShotRequest& request, const std::vector<Case>& cases) {
+Fitted fitted_of(const StepFit& fit, bool software, const FewShotRequest& request, const std::vector<Case>& cases) {
     Fitted fitted;
     std::vector<std::size_t> chosen;
     fitted.date = request.date;
@@ -43,21 +43,21 @@ Fitted fitted_of(const Evaluated& e, bool software, const FewShotRequest& reques
         for (const Case& c : cases) ranks.insert(rank_count(c.experiment.cluster));
         fitted.ranges = {{ranks_range, static_cast<double>(*ranks.begin()), static_cast<double>(*ranks.rbegin())}};
     }
-    for (std::size_t j = 0; j < e.fit.constants.size(); ++j) {
-        const StepConstant& c = e.fit.constants[j];
+    for (std::size_t j = 0; j < fit.constants.size(); ++j) {
+        const StepConstant& c = fit.constants[j];
         if (c.framework.empty() == software) continue;
         chosen.push_back(j);
-        fitted.parameters.push_back({software ? c.framework : c.key, text_of(c, e.fit.posterior.x[j]), text_of(c, 0),
-                                     e.fit.posterior.sigma[j], determined(e.fit, j)});
+        fitted.parameters.push_back({software ? c.framework : c.key, text_of(c, fit.posterior.x[j]), text_of(c, 0),
+                                     fit.posterior.sigma[j], determined(fit, j)});
     }
-    fitted.correlation = correlations(e.fit, chosen);
+    fitted.correlation = correlations(fit, chosen);
     fitted.measured = {"step"};
-    for (const auto& [by, blocks] : e.blocks) {
+    for (const auto& [by, blocks] : fit.blocks) {
         std::vector<double> errors;
         for (const BlockErrors& block : blocks) errors.insert(errors.end(), block.errors.begin(), block.errors.end());
         if (!errors.empty()) fitted.errors.push_back(summary_of(errors, left_out_by(to_string(by), blocks.size())));
     }
-    fitted.errors.push_back(summary_of(e.fit.posterior.rows.errors, "fitted"));
+    fitted.errors.push_back(summary_of(fit.posterior.rows.errors, "fitted"));
     return fitted;
 }
 
@@ -85,15 +85,14 @@ void keep_fitted(Fitted& fitted, const Fitted& before, FitTarget target) {
     fitted.rows = joined(std::move(fitted.rows), before.rows);
     for (const HeldOutError& error : before.errors)
         if (error.kind != "step") fitted.errors.push_back(error);
-    for (const std::string& source : before.sources)
-        if (std::ranges::find(fitted.sources, source) == fitted.sources.end()) fitted.sources.push_back(source);
+    for (const std::string& source : before.sources) put(fitted.sources, source);
     if (target != FitTarget::cluster) return;
     fitted.samples += before.samples;
     for (const HeldOutError& error : before.errors)
         if (error.kind == "step" && error.method == "fitted") fitted.samples -= error.samples;  // steps count once
     fitted.condition = before.condition;
     fitted.measured = before.measured;
-    if (!fitted.measured.empty() && std::ranges::find(fitted.measured, "step") == fitted.measured.end()) fitted.measured.emplace_back("step");
+    if (!fitted.measured.empty()) put(fitted.measured, std::string("step"));
 }
 
 // Without what an earlier fit said of itself.
@@ -101,11 +100,11 @@ std::string begun_at(const std::string& about) { return about.substr(0, about.fi
 
 }  // namespace
 
-std::string write_framework_file(const Evaluated& e, const FewShotRequest& request, const std::vector<Case>& cases) {
+std::string write_framework_file(const StepFit& fit, const FewShotRequest& request, const std::vector<Case>& cases) {
     const Framework& base = cases.front().experiment.framework;
     Experiment holder;
     holder.framework = base;
-    holder.framework.fitted = fitted_of(e, true, request, cases);
+    holder.framework.fitted = fitted_of(fit, true, request, cases);
     const std::string path = framework_path(request);
     holder.framework.name = std::filesystem::path(path).stem().string();
     if (holder.framework.name.ends_with(".framework"))
@@ -119,14 +118,14 @@ std::string write_framework_file(const Evaluated& e, const FewShotRequest& reque
     return path;
 }
 
-std::string write_cluster_file(const Evaluated& e, const FewShotRequest& request, const std::vector<Case>& cases) {
+std::string write_cluster_file(const StepFit& fit, const FewShotRequest& request, const std::vector<Case>& cases) {
     Experiment holder;
     holder.cluster = read_cluster(request.cluster);
-    Fitted fitted = fitted_of(e, false, request, cases);
+    Fitted fitted = fitted_of(fit, false, request, cases);
     for (const FittedParameter& p : fitted.parameters) set_key(holder, {"cluster." + p.key, p.value});
     const auto& first = fitted.errors.front();
     constexpr double normal = 0.6745;  // median of the absolute of a normal variable
-    holder.cluster.noise.step = std::max(e.fit.posterior.noise, first.median / normal);
+    holder.cluster.noise.step = std::max(fit.posterior.noise, first.median / normal);
     if (holder.cluster.fitted) keep_fitted(fitted, *holder.cluster.fitted, request.target);
     holder.cluster.fitted = std::move(fitted);
     write_whole({{request.out, write_cluster(holder.cluster)}});

@@ -14,6 +14,7 @@ struct StepFit {
     Posterior posterior;
     std::vector<StepConstant> left = {};  // rows did not determine them: they stay what the base has, and no part of the fit
     bool base_stays = false;              // the fit brought rows that it had not seen no nearer: all constants are left
+    std::vector<std::pair<LeftOut, std::vector<BlockErrors>>> blocks = {};  // left out in turn, where that was asked for
 };
 std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants);
 
@@ -40,13 +41,9 @@ std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<
                                           const std::function<bool()>& enough);
 std::string block_table(const std::vector<BlockErrors>& blocks, LeftOut by);
 
-struct Evaluated {
-    StepFit fit;
-    std::vector<std::pair<LeftOut, std::vector<BlockErrors>>> blocks;
-};
 // Return the path written.
-std::string write_framework_file(const Evaluated& e, const FewShotRequest& request, const std::vector<Case>& cases);
-std::string write_cluster_file(const Evaluated& e, const FewShotRequest& request, const std::vector<Case>& cases);
+std::string write_framework_file(const StepFit& fit, const FewShotRequest& request, const std::vector<Case>& cases);
+std::string write_cluster_file(const StepFit& fit, const FewShotRequest& request, const std::vector<Case>& cases);
 
 std::string text_of(const StepConstant& c, double x);  // its value at x = log(value / start), with unit
 std::string constants_table(const StepFit& fit);

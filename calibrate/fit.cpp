@@ -30,7 +30,6 @@ constexpr Loss few_outliers{2, 1}, many_outliers{0.5, 0.185};
 struct Problem {
     std::vector<Cluster> starts;  // and its sisters, without what they were fitted to: copied for every evaluation
     const std::vector<ScaledParameter>& parameters;
-    const std::vector<FitParameter>& stated;  // the same
     const std::vector<FitCase>& cases;
     std::vector<bool> in_data;  // per case: false = held out
     std::vector<bool> free;     // per parameter
@@ -41,15 +40,14 @@ struct Problem {
 
 std::vector<std::size_t> chosen(const std::vector<bool>& flags) {
     std::vector<std::size_t> ids;
-    for (std::size_t i = 0; i < flags.size(); ++i) {
+    for (std::size_t i = 0; i < flags.size(); ++i)
         if (flags[i]) ids.push_back(i);
-    }
     return ids;
 }
 
 using Machines = std::vector<Cluster>;
 
-bool is_of(const FitParameter& parameter, std::size_t machine) {
+bool is_of(const ScaledParameter& parameter, std::size_t machine) {
     return parameter.machine < 0 || static_cast<std::size_t>(parameter.machine) == machine;
 }
 
@@ -59,7 +57,7 @@ Machines machines_at(const Problem& p, const Vector& x) {
         std::vector<ScaledParameter> own;
         Vector at;
         for (std::size_t j = 0; j < x.size(); ++j) {
-            if (!is_of(p.stated[j], machines.size())) continue;
+            if (!is_of(p.parameters[j], machines.size())) continue;
             own.push_back(p.parameters[j]);
             at.push_back(x[j]);
         }
@@ -70,9 +68,8 @@ Machines machines_at(const Problem& p, const Vector& x) {
 
 double log_ratio(const FitCase& c, const Machines& machines) {
     const Seconds predicted = c.predict(machines.at(c.machine));
-    if (!(predicted.si() > 0) || !std::isfinite(predicted.si())) {
+    if (!(predicted.si() > 0) || !std::isfinite(predicted.si()))
         throw std::logic_error(fmt::format("fit: case {} predicts {} s", c.name, predicted.si()));
-    }
     return std::log(predicted / c.measured);
 }
 
@@ -147,9 +144,8 @@ DenseMatrix sensitivities(const Problem& p, const Vector& x) {
 
 DenseMatrix columns_of(const DenseMatrix& m, const std::vector<std::size_t>& ids) {
     DenseMatrix part{m.rows, ids.size(), Vector(m.rows * ids.size())};
-    for (std::size_t r = 0; r < m.rows; ++r) {
+    for (std::size_t r = 0; r < m.rows; ++r)
         for (std::size_t k = 0; k < ids.size(); ++k) part.at(r, k) = m.at(r, ids[k]);
-    }
     return part;
 }
 
@@ -161,18 +157,13 @@ bool is_determined(double data_error, const ScaledParameter& parameter) {
 // any as badly determined as it (a collinear pair goes together: nothing says which of the two the data mean).
 std::vector<std::size_t> least_determined(const Problem& p, const Vector& data_errors) {
     std::vector<std::size_t> unknown;
-    for (const std::size_t j : chosen(p.free)) {
+    for (const std::size_t j : chosen(p.free))
         if (!is_determined(data_errors[j], p.parameters[j])) unknown.push_back(j);
-    }
-    const auto keep = [&](const auto& condition) {
-        unknown.erase(std::remove_if(unknown.begin(), unknown.end(), [&](std::size_t j) { return !condition(j); }),
-                      unknown.end());
-    };
     double tightest = std::numeric_limits<double>::infinity(), worst = 0;
     for (const std::size_t j : unknown) tightest = std::min(tightest, p.parameters[j].sigma);
-    keep([&](std::size_t j) { return p.parameters[j].sigma <= 1.5 * tightest; });
+    std::erase_if(unknown, [&](std::size_t j) { return p.parameters[j].sigma > 1.5 * tightest; });
     for (const std::size_t j : unknown) worst = std::max(worst, data_errors[j]);
-    keep([&](std::size_t j) { return std::isinf(worst) ? std::isinf(data_errors[j]) : data_errors[j] >= 0.8 * worst; });
+    std::erase_if(unknown, [&](std::size_t j) { return std::isinf(worst) ? !std::isinf(data_errors[j]) : data_errors[j] < 0.8 * worst; });
     return unknown;
 }
 
@@ -209,9 +200,8 @@ Vector leave_one_out(Problem p, const Vector& x, const Progress& progress) {
         if (progress) progress(fmt::format("leave out {}", group));
         for (std::size_t i = 0; i < p.cases.size(); ++i) p.in_data[i] = p.cases[i].group != group;
         const Machines without = machines_at(p, solve(p, x, reweightings_without_a_group));
-        for (std::size_t i = 0; i < p.cases.size(); ++i) {
+        for (std::size_t i = 0; i < p.cases.size(); ++i)
             if (!p.in_data[i]) errors[i] = log_ratio(p.cases[i], without);
-        }
     }
     return errors;
 }
@@ -219,14 +209,12 @@ Vector leave_one_out(Problem p, const Vector& x, const Progress& progress) {
 void check(const std::vector<FitParameter>& parameters, const std::vector<FitCase>& cases) {
     if (cases.empty()) throw ConfigError("fit: no measured case; expected at least one");
     std::set<std::string> keys;
-    for (const FitParameter& parameter : parameters) {
+    for (const FitParameter& parameter : parameters)
         if (!keys.insert(fmt::format("{} {}", parameter.machine, parameter.key)).second)
             throw ConfigError(fmt::format("fit: {} is listed twice", parameter.key));
-    }
     for (const FitCase& c : cases) {
-        if (!(c.measured.si() > 0) || !std::isfinite(c.measured.si())) {
+        if (!(c.measured.si() > 0) || !std::isfinite(c.measured.si()))
             throw ConfigError(fmt::format("fit: {}: measured {} s; expected a time above 0", c.name, c.measured.si()));
-        }
         if (!(c.spread > 0)) throw std::logic_error(fmt::format("fit: {}: spread {}", c.name, c.spread));
     }
 }
@@ -258,7 +246,7 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
     check(parameters, cases);
     std::vector<ScaledParameter> scaled;
     for (const FitParameter& parameter : parameters) scaled.push_back(scale(parameter));
-    Problem p{{start}, scaled, parameters, cases, std::vector<bool>(cases.size(), true), std::vector<bool>(parameters.size(), true),
+    Problem p{{start}, scaled, cases, std::vector<bool>(cases.size(), true), std::vector<bool>(parameters.size(), true),
               outliers == Outliers::many ? many_outliers : few_outliers, first_noise, {}};
     p.starts.insert(p.starts.end(), sisters.begin(), sisters.end());
     for (Cluster& machine : p.starts) machine.fitted.reset();
@@ -273,7 +261,7 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
     result.condition = scaled_condition(columns_of(all, chosen(p.free)));
     result.noise = p.noise;
     for (std::size_t j = 0; j < scaled.size(); ++j) {
-        if (!is_of(parameters[j], 0)) continue;
+        if (!is_of(scaled[j], 0)) continue;
         const bool used = p.free[j], determined = used && is_determined(data_errors[j], scaled[j]);
         const bool at_bound = used && (x[j] - scaled[j].lower < 1e-6 || scaled[j].upper - x[j] < 1e-6);
         result.parameters.push_back({{scaled[j].key, used ? value_text(scaled[j], x[j]) : parameters[j].prior,

@@ -2,6 +2,7 @@
 // what the data could not tell. Knows nothing of models or logs: a case is a measured time and how to predict it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -75,6 +76,14 @@ FitResult fit(const Cluster& start, const std::vector<FitParameter>& parameters,
               const Progress& progress = {}, Undetermined undetermined = Undetermined::give_back,
               const std::vector<Cluster>& sisters = {}, Outliers outliers = Outliers::few);
 
+// In the place of the row with the same key, else behind all.
+template <typename Row, typename Key = std::identity>
+void put(std::vector<Row>& rows, const Row& row, Key key = {}) {
+    const auto same = std::ranges::find(rows, std::invoke(key, row), key);
+    if (same == rows.end()) rows.push_back(row);
+    else *same = row;
+}
+
 // Errors of exp(log_errors), all of one kind.
 HeldOutError summary_of(const std::vector<double>& log_errors, const std::string& method, const std::string& kind = "step");
 
@@ -82,7 +91,8 @@ HeldOutError summary_of(const std::vector<double>& log_errors, const std::string
 std::vector<HeldOutError> errors_by_kind(const std::vector<FitCase>& cases, const std::vector<double>& log_errors,
                                          const std::string& method);
 
-// The same of what the cluster predicts of them.
+// log(predicted / measured) of each, as the cluster predicts it; and the same errors of those.
+std::vector<double> log_errors_on(const std::vector<FitCase>& cases, const Cluster& cluster);
 std::vector<HeldOutError> errors_on(const std::vector<FitCase>& cases, const Cluster& cluster, const std::string& method);
 
 // The table for people: value, prior, error, determined or not, conditions, fitted next to held-out errors.

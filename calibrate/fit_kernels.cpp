@@ -93,27 +93,16 @@ FitCase kernel_case(const KernelRow& row) {
 }
 
 std::vector<FitPart> kernel_fits(const BuildingBlocks& blocks) {
-    const bool launch_known = std::any_of(blocks.launches.begin(), blocks.launches.end(),
-                                          [](const LaunchRow& row) { return row.kind == "graph replay wall"; });
-    const FitParameter start = launch_known ? FitParameter{"kernel.event", "2 us", 0.7, "0.05 us", "50 us"}
-                                            : FitParameter{"kernel.launch", "2.4 us", 0.5, "0.3 us", "20 us"};
+    const bool launch_known = std::ranges::any_of(blocks.launches, [](const LaunchRow& row) { return row.kind == "graph replay wall"; });
     const auto cases = [rows = above_floor(blocks.kernels)](const std::vector<std::string_view>& kinds) {
         std::vector<FitCase> of_kinds;
         for (const KernelRow& row : rows)
             if (std::ranges::find(kinds, row.kind) != kinds.end()) of_kinds.push_back(kernel_case(row));
         return of_kinds;
     };
-    return {{{start,
-              {"kernel.memory_efficiency", "0.88", 0.2, "0.2", "1.1"},
-              {"kernel.row_efficiency", "0.8", 0.3, "0.1", "1.1"},
-              {"kernel.cache", "40 MB", 0.5, "4 MB", "400 MB"},
-              {"kernel.cache_gain", "1.5", 0.4, "1.01", "8"}},
-             cases({"memory_pass", "rows"})},
-            {{{"kernel.batched_gemm", "0.9", 0.3, "0.1", "1.5"}}, cases({"batched_gemm"})},
-            {{{"kernel.attention_efficiency", "0.7", 0.4, "0.1", "1"},
-              {"kernel.attention_ramp", "600", 0.7, "10", "10000"},
-              {"kernel.attention_width", "40", 0.7, "0.5", "500"}},
-             cases({"attention"})}};
+    return {{fit_priors({launch_known ? "script_event" : "script_launch", "script_passes"}), cases({"memory_pass", "rows"})},
+            {fit_priors({"script_batches"}), cases({"batched_gemm"})},
+            {fit_priors({"script_attention"}), cases({"attention"})}};
 }
 
 }  // namespace stepcast

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 
@@ -25,36 +27,17 @@ constexpr double spread_known = 1, spread_scatter = 4, spread_wait = 10;
 
 double step_spread(double routing_scatter) { return std::hypot(spread_known, routing_scatter / run_noise); }
 
-struct RecordedRun {
-    std::string id;
-    std::vector<Sample> rows;
-};
-
-std::vector<RecordedRun> runs_of(const std::vector<Sample>& rows) {
-    std::vector<RecordedRun> runs;
-    std::map<std::string, std::size_t> index;
-    for (const Sample& row : rows) {
-        const auto [at, fresh] = index.emplace(row.run_id, runs.size());
-        if (fresh) runs.push_back({row.run_id, {}});
-        runs[at->second].rows.push_back(row);
-    }
-    return runs;
-}
-
-std::vector<Sample> medians_of(const RecordedRun& run) {
+std::vector<Sample> medians_of(const std::vector<Sample>& run) {
     std::vector<Sample> medians;
-    for (const Sample& row : run.rows) {
-        if (row.step == -1) medians.push_back(row);
-    }
+    std::ranges::copy_if(run, std::back_inserter(medians), [](const Sample& row) { return row.step == -1; });
     if (!medians.empty()) return medians;
-    Summaries computed = summaries(run.rows);
+    Summaries computed = summaries(run);
     if (!computed.refused.empty()) throw ConfigError(computed.refused.front());
     return std::move(computed.rows);
 }
 
-Experiment experiment_of(const RecordedRun& run, const Cluster& cluster) {
-    const Sample& row = run.rows.front();
-    const auto refuse = [&](const std::string& what) { throw ConfigError(fmt::format("{}: {}", run.id, what)); };
+Experiment experiment_of(const Sample& row, const Cluster& cluster) {
+    const auto refuse = [&](const std::string& what) { throw ConfigError(fmt::format("{}: {}", row.run_id, what)); };
     const std::optional<LayerShape> shape = parse_model_name(row.model);
     if (!shape)
         refuse(fmt::format(
@@ -64,7 +47,7 @@ Experiment experiment_of(const RecordedRun& run, const Cluster& cluster) {
         refuse(
             fmt::format("measured on {} ranks, but cluster {} has {}", row.ranks, cluster.name, rank_count(cluster)));
     Experiment e;
-    e.name = run.id;
+    e.name = row.run_id;
     e.cluster = cluster;
     e.workload.name = "moe_layer";
     e.workload.hidden = shape->hidden;
@@ -82,68 +65,35 @@ Experiment experiment_of(const RecordedRun& run, const Cluster& cluster) {
     return e;
 }
 
-// Turns rows of one run into cases that share one model of it.
-class CaseMaker {
-public:
-    CaseMaker(const RecordedRun& run, const Cluster& cluster, std::vector<FitCase>& cases)
-        : run_(run),
-          medians_(medians_of(run)),
-          routing_(recorded_routing(medians_)),
-          model_(std::make_shared<MoeRunModel>(experiment_of(run, cluster), routing_)),
-          before_(model_->times(cluster)),
-          cases_(cases) {}
-
-    void add_all() {
-        for (const Sample& row : medians_) {
-            if (row.unit != "s") continue;
-            add_step_time(row);
-            if (routing_) add_phase(row);
-        }
-    }
-
-private:
-    void add(const Sample& row, const std::string& kind, double spread,
-             std::function<Seconds(const MoeRunTimes&, const Cluster&)> part) {
+// Cases of the rows of one run, which share one model of it.
+void add_cases(const std::vector<Sample>& run, const Cluster& cluster, std::vector<FitCase>& cases) {
+    const std::vector<Sample> medians = medians_of(run);
+    const std::optional<Routing> routing = recorded_routing(medians);
+    const auto model = std::make_shared<MoeRunModel>(experiment_of(run.front(), cluster), routing);
+    const MoeRunTimes before = model->times(cluster);  // with the cluster that the fit starts from
+    const auto add = [&](const Sample& row, const std::string& kind, double spread, auto part) {
         const std::string who = row.rank < 0 ? row.phase : fmt::format("{} rank {}", row.phase, row.rank);
-        cases_.push_back(
-            {fmt::format("{} {}", run_.id, who), kind, run_.id, Seconds(row.value),
-             [model = model_, part = std::move(part)](const Cluster& c) { return part(model->times(c), c); }, spread});
-    }
-    void add_step_time(const Sample& row) {
-        for (const auto& [phase, part] : {std::pair("step", &MoeRunTimes::step),
-                                          {"forward", &MoeRunTimes::forward},
-                                          {"backward", &MoeRunTimes::backward}})
+        cases.push_back({fmt::format("{} {}", row.run_id, who), kind, row.run_id, Seconds(row.value),
+                         [model, part](const Cluster& c) { return part(model->times(c), c); }, spread});
+    };
+    for (const Sample& row : medians) {
+        if (row.unit != "s") continue;
+        for (const auto& [phase, part] :
+             {std::pair("step", &MoeRunTimes::step), {"forward", &MoeRunTimes::forward}, {"backward", &MoeRunTimes::backward}})
             if (row.phase == phase)
-                add(row, phase, step_spread((before_.*part).scatter),
-                    [part = part](const MoeRunTimes& t, const Cluster&) { return (t.*part).time; });
-    }
-    void add_phase(const Sample& row) {
-        for (const auto& [kernel, spread] : {std::pair("AG", spread_known), std::pair("GA", spread_scatter)}) {
-            for (const auto& [name, phase] :
-                 {std::pair("forward", Phase::forward), std::pair("backward", Phase::backward)}) {
-                if (row.rank < 0 || row.phase != fmt::format("{}.{}", kernel, name)) continue;
-                add(row, kernel, spread,
-                    [key = MoeKernel{kernel, phase, row.rank}](const MoeRunTimes& t, const Cluster&) {
-                        return t.kernel(key);
-                    });
-            }
-        }
+                add(row, phase, step_spread((before.*part).scatter), [part = part](const MoeRunTimes& t, const Cluster&) { return (t.*part).time; });
+        if (!routing) continue;
+        for (const auto& [kernel, spread] : {std::pair("AG", spread_known), std::pair("GA", spread_scatter)})
+            for (const Phase phase : {Phase::forward, Phase::backward})
+                if (row.rank >= 0 && row.phase == fmt::format("{}.{}", kernel, to_string(phase)))
+                    add(row, kernel, spread, [key = MoeKernel{kernel, phase, row.rank}](const MoeRunTimes& t, const Cluster&) { return t.kernel(key); });
         if (row.phase == "wait_time")
             add(row, "assignment", spread_wait, [](const MoeRunTimes&, const Cluster& c) { return c.host.assignment; });
-        if (row.phase == "weight_grad.median") {
-            add(row, "weight_grad", spread_known, [ranks = row.ranks](const MoeRunTimes& t, const Cluster&) {
-                return t.median_kernel("wgrad1", Phase::backward, ranks);
-            });
-        }
+        if (row.phase == "weight_grad.median")
+            add(row, "weight_grad", spread_known,
+                [ranks = row.ranks](const MoeRunTimes& t, const Cluster&) { return t.median_kernel("wgrad1", Phase::backward, ranks); });
     }
-
-    const RecordedRun& run_;
-    std::vector<Sample> medians_;
-    std::optional<Routing> routing_;
-    std::shared_ptr<MoeRunModel> model_;
-    MoeRunTimes before_;  // with the cluster that the fit starts from
-    std::vector<FitCase>& cases_;
-};
+}
 
 // Links are measured apart from the runs, and the start cluster states that measurement (before an earlier fit, if it
 // had one): their priors come from there.
@@ -157,47 +107,22 @@ std::vector<FitParameter> with_link_priors(std::vector<FitParameter> parameters,
             parameter.upper = "100 TB/s";
         }
         if (!start.fitted) continue;
-        for (const FittedParameter& earlier : start.fitted->parameters) {
+        for (const FittedParameter& earlier : start.fitted->parameters)
             if (earlier.key == parameter.key) parameter.prior = earlier.prior;
-        }
     }
     return parameters;
 }
 
 }  // namespace
 
-// Priors: host calls are orders of magnitude, of the framework's own (framework, exchange_setup) within 30 %; the fused
-// kernel's ramp follows from its jump between 108 and 110 thread blocks (1.10 to 1.81 ms: 2 * 1.10 - 1.81). The two
-// bandwidths were measured apart from the runs; step times alone cannot tell them (condition 276 to 1e8), so their
-// priors are tight and win unless the data know better than 3 %: 11 GB/s marginal peer reads, and ring collectives at
-// 7.2 GB/s, 0.655 of it.
-std::vector<FitParameter> moe_parameters() {
-    return {
-        {"host.module_forward", "0.5 ms", 0.7, "10 us", "10 ms"},
-        {"host.module_backward", "0.5 ms", 0.7, "10 us", "10 ms"},
-        {"host.exchange_setup", "50 us", 0.3, "1 us", "10 ms"},
-        {"host.schedule", "3 ms", 0.7, "50 us", "50 ms"},
-        {"host.assignment", "2 ms", 0.7, "50 us", "50 ms"},
-        {"host.framework", "50 us", 0.3, "1 us", "5 ms"},
-        {"kernel.fused_ramp", "0.39 ms", 0.1, "10 us", "5 ms"},
-        {"kernel.fused_efficiency", "0.52", 0.3, "0.05", "1"},
-        {"kernel.fused_tail", "1 ms", 0.7, "10 us", "10 ms"},
-        {"kernel.fused_scatter_exposed", "0.5", 0.7, "0.01", "1"},
-        {"kernel.wgrad_efficiency", "0.3", 0.5, "0.02", "1"},
-        {"kernel.transpose_efficiency", "0.3", 0.5, "0.02", "1"},
-        {"link.intra.bandwidth", "11 GB/s", 0.03, "1 GB/s", "50 GB/s"},
-        {"link.intra.ring_efficiency", "0.655", 0.03, "0.05", "1"},
-    };
-}
-
 std::vector<FitCase> moe_cases(const std::vector<Sample>& rows, const Cluster& cluster) {
     std::vector<FitCase> cases;
-    for (const RecordedRun& run : runs_of(rows)) CaseMaker(run, cluster, cases).add_all();
+    for (const std::vector<Sample>& run : runs_of(rows)) add_cases(run, cluster, cases);
     return cases;
 }
 
 FitResult fit_moe(const Cluster& start, const std::vector<Sample>& rows, const Progress& progress) {
-    return fit(start, with_link_priors(moe_parameters(), start), moe_cases(rows, start), progress);
+    return fit(start, with_link_priors(fit_priors({"moe_layers"}), start), moe_cases(rows, start), progress);
 }
 
 Seconds MoeRunTimes::kernel(const MoeKernel& key) const {

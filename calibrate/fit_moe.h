@@ -49,10 +49,6 @@ private:
     MoeRunTimes times_;
 };
 
-// The free parameters with their priors and bounds; fit_moe() takes the priors of links from the
-// start cluster instead.
-std::vector<FitParameter> moe_parameters();
-
 // The cases that the rows offer, per run: step, forward and backward; with recorded block totals also the fused kernels
 // per rank, the weight gradient and the wait for the host's assignment. A run without recorded routing is predicted by the median over random-gate draws, the same draws in every
 // evaluation. Rows with step = -1 are used; runs that have none are summarised first. Throws ConfigError naming the run.

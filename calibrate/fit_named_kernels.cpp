@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "calibrate/fit_parameter.h"
 #include "model/records/measurements.h"
 #include "model/routing.h"
 #include "sim/costs/expert_layer_law.h"
@@ -108,12 +109,11 @@ const ExpertKernel& kernel_for(const MoeLayerRow& row, const Cluster& c) {
     return by_name(c.kernel.expert_kernels, kernel_of(row), c.kernel.experts, least_of_experts);
 }
 
-// A kernel priced as another. Where there is no mask there is no cache to write either (encoders). What Triton compiles for a device is slower than its
+// A kernel priced as another. Where there is no mask there is no cache to write either (encoders). What a compiler makes for a device is slower than its
 // library's best, as steps of one show, and walks over all keys of a window.
 AttentionKernel standing_in(AttentionKernel kernel, const AttentionRow& row, const KernelCosts& costs) {
     if (!row.shape.op.causal) kernel.cache = 0, kernel.token = Seconds(0);
-    const auto compiled = [](const std::string& name) { return words_of_name(name).contains("Triton"); };
-    if (!compiled(row.kernel) || compiled(kernel.name)) return kernel;
+    if (row.compiler.empty() || words_of_name(kernel.name).contains(row.compiler)) return kernel;
     kernel.slides = false;
     if (costs.attention_triton > 0)
         for (double* share : {&kernel.efficiency, &kernel.fp8_efficiency}) *share *= costs.attention_triton;
@@ -128,17 +128,6 @@ std::string other_name(const Kernel& kernel, const std::string& name) {
 
 }  // namespace
 
-std::vector<FitParameter> cast_parameters() {
-    return {{"kernel.cast.launch", "2 us", 0.5, "0.5 us", "10 us"},
-            {"kernel.cast.efficiency", "0.85", 0.2, "0.3", "1.2"},
-            {"kernel.cast.cache", "40 MB", 0.5, "4 MB", "400 MB"},
-            {"kernel.cast.cache_gain", "1.5", 0.4, "1.01", "8"},
-            {"kernel.cast.row", "0.2 us", 0.7, "0.01 us", "5 us"},
-            {"kernel.cast.tensor_efficiency", "0.8", 0.4, "0.2", "2"},
-            {"kernel.cast.tensor_gain", "1.5", 0.4, "1.01", "8"},
-            {"kernel.cast.tensor_written", "1", 1, "0.01", "10"}};
-}
-
 std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows) {
     std::vector<FitCase> cases;
     for (const CastRow& row : rows)
@@ -152,20 +141,6 @@ std::vector<CastRow> casts_without(const std::vector<CastRow>& casts, const std:
     std::ranges::copy_if(casts, std::back_inserter(kept),
                          [&](const CastRow& row) { return !row.of_product || !products.contains(row.row); });
     return kept;
-}
-
-std::vector<FitParameter> narrow_parameters(const std::string& format) {
-    const std::string key = "kernel." + format + ".";
-    const bool of_tensor = format == "fp8";
-    std::vector<FitParameter> parameters{{key + "efficiency", "0.7", 0.5, "0.1", "1"},
-                                         {key + "k0", format == "fp4" ? "600" : "350", 0.7, "5", "3000"},
-                                         {key + "tile_reuse", "40", 0.8, "0.1", "400"},
-                                         {key + "wave_loss", "0.3", 1, "0.02", "1"},
-                                         {key + "cast_launch", of_tensor ? "1 us" : "4 us", 0.7, "0.05 us", "30 us"}};
-    if (of_tensor) return parameters;
-    parameters.push_back({key + "cast_bytes", "3", 0.7, "0.2", "30"});
-    parameters.push_back({key + "cast_row", "0.1 us", 1.5, "1 ns", "50 us"});
-    return parameters;
 }
 
 std::string narrow_kind(const GemmRow& row) {
@@ -211,25 +186,10 @@ std::vector<FitParameter> attention_parameters(const std::string& name, const st
     std::vector<Attention> ops;
     for (const AttentionRow& row : all)
         if (row.kernel == name) ops.push_back(row.shape.op);
-    const auto any = [&](auto holds) { return std::any_of(ops.begin(), ops.end(), holds); };
-    std::vector<FitParameter> parameters{{"kernel.attention_launch", "8 us", 0.7, "0.5 us", "80 us"},
-                                         {"kernel.attention_efficiency", "0.7", 0.4, "0.1", "1.2"},
-                                         {"kernel.attention_width", "30", 0.7, "0.1", "400"},
-                                         {"kernel.attention_fill", "128", 0.7, "1", "3000"},
-                                         {"kernel.attention_corner", "0.5", 0.7, "0.02", "3"},
-                                         {"kernel.attention_traffic", "1", 0.7, "0.02", "20"}};
-    if (!name.starts_with("unmasked")) {  // those are timed by themselves
-        parameters.push_back({"kernel.attention_cache", "1", 0.7, "0.02", "40"});
-        parameters.push_back({"kernel.attention_token", "1 ns", 1.5, "0.001 ns", "100 ns"});
-    }
-    if (any(odd_width) && !std::all_of(ops.begin(), ops.end(), odd_width))
-        parameters.push_back({"kernel.attention_odd", "1", 0.5, "0.05", "2"});
-    if (any([](const Attention& op) { return op.dtype == Dtype::fp8; })) {
-        parameters.push_back({"kernel.attention_fp8", "0.5", 0.5, "0.05", "1.5"});
-        parameters.push_back({"kernel.attention_fp8_launch", "4 us", 0.7, "0.1 us", "60 us"});
-        parameters.push_back({"kernel.attention_fp8_traffic", "1", 0.7, "0.05", "20"});
-    }
-    return parameters;
+    const auto any = [&](auto holds) { return std::ranges::any_of(ops, holds); };
+    return fit_priors({"attention", name.starts_with("unmasked") ? "" : "attention_cache",  // those are timed by themselves
+                       any(odd_width) && !std::ranges::all_of(ops, odd_width) ? "attention_odd" : "",
+                       any([](const Attention& op) { return op.dtype == Dtype::fp8; }) ? "attention_fp8" : ""});
 }
 
 std::string kernel_of(const MoeLayerRow& row) { return row.implementation + (row.tuned ? ", tuned" : ""); }
@@ -251,14 +211,5 @@ FitCase expert_by_name(const MoeLayerRow& row) {
 
 std::string stand_in(const AttentionRow& row, const Cluster& cluster) { return other_name(kernel_for(row, cluster), row.kernel); }
 std::string stand_in(const MoeLayerRow& row, const Cluster& cluster) { return other_name(kernel_for(row, cluster), kernel_of(row)); }
-
-std::vector<FitParameter> expert_parameters() {
-    return {{"kernel.experts.launch", "20 us", 0.7, "1 us", "300 us"},
-            {"kernel.experts.efficiency", "0.6", 0.5, "0.05", "1"},
-            {"kernel.experts.k0", "300", 0.7, "5", "3000"},
-            {"kernel.experts.tile_reuse", "25", 0.7, "0.1", "300"},
-            {"kernel.experts.traffic", "0.8", 0.4, "0.1", "1.3"},
-            {"kernel.experts.passes", "1", 0.7, "0.05", "20"}};
-}
 
 }  // namespace stepcast

@@ -16,22 +16,16 @@ namespace {
 constexpr double quartile_spread = 0.6745;  // from median to quartile, in standard deviations of a normal
 constexpr int fewest_events = 10;           // of a process, to call its rate determined
 
-std::vector<double> logs_of(const std::vector<double>& values) {
+// Of the logarithms, from what lies between two quantiles, which are so many quartiles apart.
+double spread_between(double low, double high, int quartiles, const std::vector<double>& values) {
     std::vector<double> logs;
     for (const double value : values)
         if (value > 0) logs.push_back(std::log(value));
-    return logs;
+    return logs.empty() ? 0 : (quantile(logs, high) - quantile(logs, low)) / (quartiles * quartile_spread);
 }
-
 // Bursts and stragglers only add, so the spread of the rest is read from the lower half.
-double lower_spread(const std::vector<double>& values) {
-    const std::vector<double> logs = logs_of(values);
-    return logs.empty() ? 0 : (median(logs) - quantile(logs, 0.25)) / quartile_spread;
-}
-double both_spread(const std::vector<double>& values) {
-    const std::vector<double> logs = logs_of(values);
-    return logs.empty() ? 0 : (quantile(logs, 0.75) - quantile(logs, 0.25)) / (2 * quartile_spread);
-}
+double lower_spread(const std::vector<double>& values) { return spread_between(0.25, 0.5, 1, values); }
+double both_spread(const std::vector<double>& values) { return spread_between(0.25, 0.75, 2, values); }
 // The log-normal with the mean and the variance of the values: the tail decides the mean step, so it must not be a guess
 // from the middle.
 struct LogNormal {

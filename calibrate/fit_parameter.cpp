@@ -11,6 +11,9 @@
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/files/plain_text.h"
+#include "model/keys/key_values.h"
+#include "model/keys/toml_reader.h"
+#include "model/presets.h"
 
 namespace stepcast {
 namespace {
@@ -53,7 +56,34 @@ std::optional<std::pair<Unit, double>> read_any(const std::string& text) {
     return std::nullopt;
 }
 
+FitParameter prior_in(const TomlEntry& entry, std::string key) {
+    FitParameter parameter;
+    parameter.key = std::move(key);
+    at_place(entry.value_at + ": " + entry.path, [&] {
+        const std::vector<ConfigValue>& row = list_in(entry.value, "a prior, its sigma and two bounds");
+        if (row.size() != 4) throw ConfigError("expected [PRIOR, SIGMA, LOWER, UPPER]");
+        read_value(row[0], parameter.prior);
+        read_value(row[1], parameter.prior_sigma);
+        read_value(row[2], parameter.lower);
+        read_value(row[3], parameter.upper);
+    });
+    return parameter;
+}
+
 }  // namespace
+
+std::vector<FitParameter> fit_priors(const std::vector<std::string>& tables) {
+    const TomlFile file = read_toml(home_folder() + "/model/presets/fit_priors.toml");
+    std::vector<FitParameter> found;
+    for (const std::string& table : tables) {
+        if (!table.empty() && !file.tables.contains(table)) throw ConfigError(file.path + ": expected a table [" + table + "]");
+        for (const TomlEntry& entry : file.entries) {
+            if (table.empty() || !entry.path.starts_with(table + ".")) continue;
+            put(found, prior_in(entry, entry.path.substr(table.size() + 1)), &FitParameter::key);
+        }
+    }
+    return found;
+}
 
 ScaledParameter scale(const FitParameter& parameter) {
     const auto refuse = [&](const std::string& what) {
@@ -61,6 +91,7 @@ ScaledParameter scale(const FitParameter& parameter) {
     };
     ScaledParameter scaled;
     scaled.key = parameter.key;
+    scaled.machine = parameter.machine;
     const auto prior = read_any(parameter.prior);
     if (!prior || !(prior->second > 0))
         refuse(fmt::format("prior \"{}\" is not a positive number with a unit", parameter.prior));

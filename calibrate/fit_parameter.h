@@ -15,7 +15,11 @@ struct ScaledParameter {
     Unit unit = Unit::none;
     double prior = 0;                        // SI
     double sigma = 0, lower = 0, upper = 0;  // logarithms relative to the prior
+    int machine = -1;                        // as FitParameter has it
 };
+
+// What a fit may move: the rows of these tables of model/presets/fit_priors.toml; "" is none.
+std::vector<FitParameter> fit_priors(const std::vector<std::string>& tables);
 
 ScaledParameter scale(const FitParameter& parameter);                // throws ConfigError
 double value_in_si(const std::string& key, const std::string& text);     // throws ConfigError

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "calibrate/fit_parameter.h"
 #include "calibrate/table_readers.h"
 #include "model/errors.h"
 #include "model/machine/generation.h"
@@ -18,11 +19,11 @@ namespace {
 
 const Seconds shortest_sustained(20e-6);
 constexpr int most_threads = 512;  // of vLLM's kernel that writes a token's keys and values to its cache, one an element
-constexpr double clearly = 0.9;  // of the noise of another form of a kernel
+constexpr double clearly = 0.9;   // of the noise of another form of a kernel
 
 // Long runs of real numbers where there are any, and none of kernels so short that their power is the one before's.
 std::vector<GemmRow> telling(const std::vector<GemmRow>& rows) {
-    const bool real = std::any_of(rows.begin(), rows.end(), [](const GemmRow& row) {
+    const bool real = std::ranges::any_of(rows, [](const GemmRow& row) {
         return row.sustained && !row.uninitialised && !is_narrow(row.gemm.dtype);
     });
     std::vector<GemmRow> kept;
@@ -54,43 +55,30 @@ std::vector<FitCase> of_kind(const std::vector<FitCase>& cases, const std::strin
     return some;
 }
 
-struct Split {
-    std::vector<FitCase> fitted, held_out, beside = {};  // of sisters: fitted, too
-    std::vector<std::string> own = {};
-    Outliers outliers = Outliers::few;
-};
-
-Split split_of(const FitPart& part, HeldOutShare share) {
-    Split split;
-    for (const FitCase& c : part.cases) (is_held_out(c, share) ? split.held_out : split.fitted).push_back(c);
-    for (const FitCase& c : part.beside)
-        if (!is_held_out(c, share)) split.beside.push_back(c);
-    split.own = part.own;
-    split.outliers = part.outliers;
-    return split;
+// Of these, those that are held out, or those that are fitted.
+std::vector<FitCase> chosen(const std::vector<FitCase>& cases, HeldOutShare share, bool held_out) {
+    std::vector<FitCase> some;
+    std::ranges::copy_if(cases, std::back_inserter(some), [&](const FitCase& c) { return is_held_out(c, share) == held_out; });
+    return some;
 }
 
-Split split_of(const std::vector<FitCase>& cases, HeldOutShare share) { return split_of(FitPart{{}, cases}, share); }
-
-FitResult fit_part(const Cluster& start, const std::vector<FitParameter>& parameters, const Split& split,
-                   const Progress& progress, Undetermined undetermined = Undetermined::give_back,
-                   const std::vector<Sister>& all = {}) {
-    if (progress) progress(fmt::format("fit {} {} cases", split.fitted.size(), split.fitted.front().kind));
-    if (split.beside.empty()) return fit(start, parameters, split.fitted, progress, undetermined, {}, split.outliers);
-    std::vector<FitCase> cases = split.fitted;
-    cases.insert(cases.end(), split.beside.begin(), split.beside.end());
+FitResult fit_part(const Cluster& start, const FitPart& part, const Progress& progress, Undetermined undetermined, const std::vector<Sister>& all) {
+    std::vector<FitCase> cases = chosen(part.cases, part.share, false), beside = chosen(part.beside, part.share, false);
+    if (progress) progress(fmt::format("fit {} {} cases", cases.size(), cases.front().kind));
+    if (beside.empty()) return fit(start, part.parameters, cases, progress, undetermined, {}, part.outliers);
+    std::ranges::move(beside, std::back_inserter(cases));
     std::vector<Cluster> sisters;
     for (const Sister& sister : all) sisters.push_back(seen_as(start, sister));
-    return fit(start, with_own(parameters, split.own, sisters.size()), cases, progress, undetermined, sisters, split.outliers);
+    return fit(start, with_own(part.parameters, part.own, sisters.size()), cases, progress, undetermined, sisters, part.outliers);
 }
 
-// Errors of the final cluster on both parts.
-void judge(FitResult& result, const Split& split, HeldOutShare share) {
-    result.fitted_errors = errors_on(split.fitted, result.cluster, "fitted");
+// Errors of the final cluster on the cases fitted and on those held out.
+void judge(FitResult& result, const std::vector<FitCase>& cases, HeldOutShare share) {
+    result.fitted_errors = errors_on(chosen(cases, share, false), result.cluster, "fitted");
     result.held_out_errors =
-        errors_on(split.held_out, result.cluster, share == HeldOutShare::fifth ? "held-out fifth" : "held-out tenth");
+        errors_on(chosen(cases, share, true), result.cluster, share == HeldOutShare::fifth ? "held-out fifth" : "held-out tenth");
     Fitted& fitted = *result.cluster.fitted;
-    fitted.samples = static_cast<int>(split.fitted.size() + split.held_out.size());
+    fitted.samples = static_cast<int>(cases.size());
     fitted.errors = result.held_out_errors;
     fitted.errors.insert(fitted.errors.end(), result.fitted_errors.begin(), result.fitted_errors.end());
 }
@@ -136,99 +124,87 @@ AttentionKernel kernel_of_steps(const std::vector<AttentionKernel>& fitted, cons
     return kernel;
 }
 
+// Where a cluster has the kernel of no name, which fits move, and those of the tables by their names.
+template <typename Row, typename Kernel>
+struct Named {
+    const char* kind;  // of model/machine/calibration.h
+    Kernel KernelCosts::*nameless;
+    std::vector<Kernel> KernelCosts::*by_name;
+    FitCase (*case_of)(const Row&);
+};
+constexpr Named<AttentionRow, AttentionKernel> attentions{"attention", &KernelCosts::attention, &KernelCosts::attention_kernels, attention_by_name};
+constexpr Named<MoeLayerRow, ExpertKernel> experts{"expert kernels", &KernelCosts::experts, &KernelCosts::expert_kernels, expert_by_name};
+
+// What the rows of each kernel tell, whatever the largest is like.
+void begin(AttentionKernel& kernel) {
+    kernel.odd = kernel.fp8_traffic = 1;
+    kernel.slides = true;
+    kernel.token_block = 0;
+}
+void begin(ExpertKernel& kernel) { kernel.tabled = kernel.reloads = false; }
+
 // One fit after the other, each from where the one before left the cluster.
 class Parts {
 public:
-    Parts(const Cluster& start, const std::vector<Sister>& sisters, const Progress& progress)
-        : start_(start),
-          sisters_(sisters),
-          all_{start, {}, {}},
-          fitted_(start.fitted.value_or(Fitted{})),
-          progress_(progress) {}
+    Parts(const Cluster& start, const TablesHow& how, const Progress& progress)
+        : start_(start), how_(how), all_{start, {}, {}}, fitted_(start.fitted.value_or(Fitted{})), progress_(progress) {}
 
     // A kind that the start was fitted of begins from what that found, and stays it where rows are few.
-    void add(FitPart part, HeldOutShare share, Undetermined undetermined = Undetermined::give_back) {
+    void add(FitPart part, Undetermined undetermined = Undetermined::give_back) {
         const bool known = knows(start_, part.parameters);
         const bool links = std::ranges::all_of(part.parameters, [](const FitParameter& p) { return p.key.starts_with("link."); });
         if (known && stays(kinds_of(part.cases), part.cases, felt(start_, part.cases, part.parameters), links)) return;
         if (known) part.parameters = with_priors_of(start_, part.parameters);
         // Constants of a link are felt together: given back one by one none would be left.
-        add_anyway(part, share, known && !links ? Undetermined::give_back : undetermined);
+        add_anyway(part, known && !links ? Undetermined::give_back : undetermined);
     }
 
     // However few rows: a step's own kernels, whose constants are relative to what the kind's tables say.
-    void add_anyway(const FitPart& part, HeldOutShare share, Undetermined undetermined = Undetermined::give_back) {
+    void add_anyway(const FitPart& part, Undetermined undetermined = Undetermined::give_back) {
         if (part.parameters.empty()) return judge_unfitted(part.cases);
-        const Split split = split_of(part, share);
-        if (split.fitted.empty()) return;
-        FitResult result = fit_part(all_.cluster, part.parameters, split, progress_, undetermined, sisters_);
+        if (chosen(part.cases, part.share, false).empty()) return;
+        FitResult result = fit_part(all_.cluster, part, progress_, undetermined, how_.sisters);
         if (start_.fitted) leave_undetermined(start_, result);
-        judge(result, split, share);
+        judge(result, part.cases, part.share);
         take(std::move(result));
+    }
+
+    void add(const std::vector<FitPart>& parts) {
+        for (const FitPart& part : parts) add(part);
     }
 
     void add_launches(const BuildingBlocks& blocks) {
         if (FitResult result = launch_fit(all_.cluster, blocks); !result.parameters.empty()) take(std::move(result));
     }
 
-    // Tables that are short: a fifth is held out.
-    void add_short(std::span<const FitPart> parts) {
-        for (const FitPart& part : parts) add(part, HeldOutShare::fifth);
-    }
-
-    // One kernel of the tables after the other, each fitted in the place of the nameless one and put next to it by name.
-    void add_attention_kernels(const std::vector<AttentionRow>& all, HeldOutShare share) {
-        const auto rows = worth_fitting(all, start_.kernel.attention_kernels, "attention", std::mem_fn(&AttentionRow::kernel), attention_by_name,
-                                        [&](const std::string& name) { return attention_parameters(name, all).size(); });
+    void add_attention_kernels(const std::vector<AttentionRow>& all) {
+        const auto rows = worth_fitting(all, attentions, [&](const std::string& name) { return attention_parameters(name, all).size(); });
         const AttentionKernel of_steps = all_.cluster.kernel.attention;
-        std::map<std::string, AttentionKernel> largest;  // of each form: what kernels of fewer rows are believed to be like
-        for (const auto& [name, cases] : by_size(attention_cases(rows))) {
-            const std::string form = name.substr(0, name.starts_with("unmasked") || name.starts_with("latent") ? 6 : 0);
-            const Split split = split_of(cases, share);
-            if (split.fitted.empty()) continue;
-            AttentionKernel start = largest.contains(form) ? largest.at(form) : AttentionKernel{};
-            start.name = name;
-            start.odd = 1;
-            start.slides = true;
-            start.token_block = 0;
-            start.fp8_traffic = 1;
-            auto parameters = attention_parameters(name, rows);
-            if (largest.contains(form)) {
-                all_.cluster.kernel.attention = start;
-                parameters = with_priors_of(all_.cluster, parameters);
-            }
-            const FitResult best = best_of_forms(start, parameters, split, rows, share);
-            put_by_name(all_.cluster.kernel.attention_kernels, best.cluster.kernel.attention);
-            largest.emplace(form, best.cluster.kernel.attention);
-        }
+        const auto form_of = [](const std::string& name) { return name.starts_with("unmasked") || name.starts_with("latent") ? name.substr(0, 6) : ""; };
+        for (auto& [name, cases] : by_size(attention_cases(rows)))
+            add_named(name, {.parameters = attention_parameters(name, rows), .cases = cases, .share = how_.share}, attentions, form_of(name),
+                      [&](const AttentionKernel& start, const FitPart& part) { return best_of_forms(start, part, rows); });
         all_.cluster.kernel.attention = kernel_of_steps(all_.cluster.kernel.attention_kernels, of_steps);
-        judge_named(rows, attention_by_name, share);
+        judge_named(rows, attentions);
     }
 
-    void add_expert_kernels(const std::vector<MoeLayerRow>& all, HeldOutShare share) {
-        const auto rows = worth_fitting(all, start_.kernel.expert_kernels, "expert kernels", kernel_of, expert_by_name,
-                                        [](const std::string&) { return expert_parameters().size(); });
-        std::map<std::string, ExpertKernel> largest;  // of each dtype
+    // With the fastest tile, or with Triton's default one or those of few rows where that fits clearly better.
+    void add_expert_kernels(const std::vector<MoeLayerRow>& all) {
+        const std::vector<FitParameter> parameters = fit_priors({"experts"});
+        const auto rows = worth_fitting(all, experts, [&](const std::string&) { return parameters.size(); });
         NamedCases beside;
-        for (std::size_t i = 0; i < sisters_.size(); ++i)
-            for (auto& [name, cases] : expert_cases(sisters_[i].blocks.moe_layers)) add_beside(beside[name], cases, i);
-        for (const auto& [name, cases] : by_size(expert_cases(rows))) {
-            const std::string dtype = name.substr(0, name.find(' '));
-            const Split split = split_of({{}, cases, beside[name], {"kernel.experts.efficiency"}}, share);
-            if (split.fitted.empty()) continue;
-            all_.cluster.kernel.experts = {};
-            auto parameters = expert_parameters();
-            if (largest.contains(dtype)) {
-                all_.cluster.kernel.experts = largest.at(dtype);
-                parameters = with_priors_of(all_.cluster, parameters);
-            }
-            ExpertKernel found = best_of_tables(parameters, split);
-            found.name = name;
-            put_by_name(all_.cluster.kernel.expert_kernels, found);
-            largest.emplace(dtype, found);
-        }
+        for (std::size_t i = 0; i < how_.sisters.size(); ++i)
+            for (auto& [name, cases] : expert_cases(how_.sisters[i].blocks.moe_layers)) add_beside(beside[name], cases, i);
+        for (auto& [name, cases] : by_size(expert_cases(rows)))
+            add_named(name, {parameters, cases, beside[name], {"kernel.experts.efficiency"}, Outliers::few, how_.share}, experts,
+                      name.substr(0, name.find(' ')), [&](const ExpertKernel& start, const FitPart& part) {
+                          std::vector<ExpertKernel> forms(is_blackwell(all_.cluster.gpu) ? 3 : 2, start);  // no other generation reloads
+                          forms[1].tabled = true;
+                          if (forms.size() > 2) forms[2].reloads = true;
+                          return best_of(forms, part, experts, clearly);
+                      });
         all_.cluster.kernel.experts = {};
-        judge_named(rows, expert_by_name, share);
+        judge_named(rows, experts);
     }
 
     TablesFit finish(std::vector<FittedRange> ranges) {
@@ -251,61 +227,67 @@ private:
     }
 
     // Rows of the kernels that the start's fit does not have, and of those of which there are enough.
-    template <typename Row, typename Kernel, typename Name, typename Case, typename Constants>
-    std::vector<Row> worth_fitting(std::vector<Row> rows, const std::vector<Kernel>& fitted, std::string_view kind, Name name_of,
-                                   Case case_of, Constants constants_of) {
+    template <typename Row, typename Kernel, typename Constants>
+    std::vector<Row> worth_fitting(std::vector<Row> rows, const Named<Row, Kernel>& of, Constants constants_of) {
+        const std::vector<Kernel>& fitted = start_.kernel.*of.by_name;
         NamedCases cases;
-        if (is_measured(start_, kind))
+        if (is_measured(start_, of.kind))
             for (const Row& row : rows)
-                if (std::ranges::find(fitted, name_of(row), &Kernel::name) != fitted.end()) cases[name_of(row)].push_back(case_of(row));
+                if (std::ranges::find(fitted, kernel_of(row), &Kernel::name) != fitted.end()) cases[kernel_of(row)].push_back(of.case_of(row));
         for (const auto& [name, few] : cases)
-            if (stays(name, few, constants_of(name))) std::erase_if(rows, [&](const Row& row) { return name_of(row) == name; });
+            if (stays(name, few, constants_of(name))) std::erase_if(rows, [&](const Row& row) { return kernel_of(row) == name; });
         return rows;
     }
 
+    // A kernel of the tables, fitted in the place of the nameless one and put next to it by name. It is believed to be like the kernel of
+    // its form that has most rows, which is fitted first.
+    template <typename Row, typename Kernel, typename Best>
+    void add_named(const std::string& name, FitPart part, const Named<Row, Kernel>& of, const std::string& form, Best best_from) {
+        if (chosen(part.cases, part.share, false).empty()) return;
+        const auto largest = largest_.find(of.kind + form);
+        Kernel start = largest == largest_.end() ? Kernel{} : *std::ranges::find(all_.cluster.kernel.*of.by_name, largest->second, &Kernel::name);
+        start.name = name;
+        begin(start);
+        all_.cluster.kernel.*of.nameless = start;
+        if (largest != largest_.end()) part.parameters = with_priors_of(all_.cluster, part.parameters);
+        put(all_.cluster.kernel.*of.by_name, best_from(start, part).cluster.kernel.*of.nameless, &Kernel::name);
+        largest_.emplace(of.kind + form, name);
+    }
+
+    // In the place of the nameless kernel the one that fits best, a later one only where its noise is below the share `nearer` of that.
+    template <typename Row, typename Kernel>
+    FitResult best_of(const std::vector<Kernel>& forms, const FitPart& part, const Named<Row, Kernel>& of, double nearer) {
+        std::optional<FitResult> best;
+        for (const Kernel& form : forms) {
+            all_.cluster.kernel.*of.nameless = form;
+            FitResult found = fit_part(all_.cluster, part, progress_, Undetermined::keep, how_.sisters);
+            if (!best || found.noise < nearer * best->noise) best = std::move(found);
+        }
+        return *std::move(best);
+    }
+
     // With the tile of queries that fits best; then whether a token's block is smaller for fewer keys, and what is done with windows.
-    FitResult best_of_forms(AttentionKernel start, const std::vector<FitParameter>& parameters, const Split& split,
-                            const std::vector<AttentionRow>& rows, HeldOutShare share) {
-        FitResult best = best_of_tiles(start, parameters, split);
+    FitResult best_of_forms(AttentionKernel start, const FitPart& part, const std::vector<AttentionRow>& rows) {
+        const auto with_tiles = [&](const std::vector<int>& tiles) {
+            std::vector<AttentionKernel> forms(tiles.size(), start);
+            for (std::size_t i = 0; i < tiles.size(); ++i) forms[i].tile = tiles[i];
+            return best_of(forms, part, attentions, 1);
+        };
+        const std::vector<int> tiles{16, 32, 64, 128, 192, 256};
+        FitResult best = with_tiles(tiles);
         const auto prefer = [&](FitResult other) {
             if (other.noise < best.noise) best = std::move(other);
         };
         if (!start.name.starts_with("unmasked")) {
             start.token_block = most_threads;
-            prefer(best_of_tiles(start, parameters, split, {best.cluster.kernel.attention.tile}));
+            prefer(with_tiles({best.cluster.kernel.attention.tile}));
             start.token_block = best.cluster.kernel.attention.token_block;
         }
-        if (masks_windows(best.cluster, start.name, rows, share)) {
+        if (masks_windows(best.cluster, start.name, rows, how_.share)) {
             start.slides = false;
-            prefer(best_of_tiles(start, parameters, split));
+            prefer(with_tiles(tiles));
         }
         return best;
-    }
-
-    FitResult best_of_tiles(AttentionKernel start, const std::vector<FitParameter>& parameters, const Split& split,
-                            const std::vector<int>& tiles = {16, 32, 64, 128, 192, 256}) {
-        std::optional<FitResult> best;
-        for (const int tile : tiles) {
-            start.tile = tile;
-            all_.cluster.kernel.attention = start;
-            FitResult found = fit_part(all_.cluster, parameters, split, progress_, Undetermined::keep);
-            if (!best || found.noise < best->noise) best = std::move(found);
-        }
-        return *std::move(best);
-    }
-
-    // With the fastest tile, or with Triton's default one or those of few rows where that fits clearly better.
-    ExpertKernel best_of_tables(const std::vector<FitParameter>& parameters, const Split& split) {
-        constexpr std::pair<bool, bool> forms[] = {{false, false}, {true, false}, {false, true}};  // of `tabled` and `reloads`
-        std::optional<FitResult> best;
-        for (const auto& [tabled, reloads] : forms) {
-            if (reloads && !is_blackwell(all_.cluster.gpu)) continue;  // no other generation has such kernels
-            all_.cluster.kernel.experts.tabled = tabled;
-            all_.cluster.kernel.experts.reloads = reloads;
-            FitResult found = fit_part(all_.cluster, parameters, split, progress_, Undetermined::keep, sisters_);
-            if (!best || found.noise < clearly * best->noise) best = std::move(found);
-        }
-        return best->cluster.kernel.experts;
     }
 
     // Errors of cases that no constant was fitted to.
@@ -318,18 +300,17 @@ private:
     }
 
     // Errors of cases whose kernels' constants stand in rows of their own.
-    template <typename Row>
-    void judge_named(const std::vector<Row>& rows, FitCase (*case_of)(const Row&), HeldOutShare share) {
+    template <typename Row, typename Kernel>
+    void judge_named(const std::vector<Row>& rows, const Named<Row, Kernel>& of) {
         if (rows.empty()) return;
         std::vector<FitCase> cases;
-        std::ranges::transform(rows, std::back_inserter(cases), case_of);
+        std::ranges::transform(rows, std::back_inserter(cases), of.case_of);
         FitResult result;
         result.cluster = all_.cluster;
         result.cluster.fitted = Fitted{};
-        const Split split = split_of(cases, share);
-        for (const FitCase& c : split.fitted) result.cluster.fitted->rows.push_back(c.row);
+        for (const FitCase& c : chosen(cases, how_.share, false)) result.cluster.fitted->rows.push_back(c.row);
         result.cluster.fitted->rows = joined(std::move(result.cluster.fitted->rows), {});
-        judge(result, split, share);
+        judge(result, cases, how_.share);
         take(std::move(result));
     }
 
@@ -340,9 +321,10 @@ private:
     }
 
     const Cluster& start_;
-    const std::vector<Sister>& sisters_;
+    const TablesHow& how_;
     TablesFit all_;
     Fitted fitted_;
+    std::map<std::string, std::string> largest_;  // by kind and form, the kernel of most rows
     std::set<std::string> kept_;  // kinds of cases
     const Progress& progress_;
 };
@@ -365,18 +347,19 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks, const P
     // Of published tables; a script's own are few shapes.
     const bool published = !how.keep_launch && blocks.launches.empty() && blocks.kernels.empty();
     const Outliers outliers = published ? Outliers::many : Outliers::few;
-    Parts parts(start, how.sisters, progress);
+    Parts parts(start, how, progress);
     const auto casts_of = [&](const BuildingBlocks& b) { return cast_cases(not_beside_held_out(b, how.share)); };
-    parts.add_short(how.before);
+    parts.add(how.before);
     parts.add_launches(blocks);
-    const std::vector<FitPart> kernels = kernel_fits(blocks);
-    parts.add_short(std::span(kernels).first(1));  // what events add and what a launch costs, which GEMMs cannot tell apart
+    std::vector<FitPart> kernels = kernel_fits(blocks);
+    parts.add(kernels.front());  // what events add and what a launch costs, which GEMMs cannot tell apart
+    kernels.erase(kernels.begin());
     parts.add({gemm_parameters_for(start, blocks, how), gemms,
-               of_sisters(how.sisters, [](const Sister& s) { return product_cases(s.blocks, false); }), {"kernel.gemm_efficiency", "power.flop_pj"}, outliers},
-              how.share, undetermined);
-    parts.add_short(std::span(kernels).subspan(1));
-    parts.add({cast_parameters(), casts_of(blocks), of_sisters(how.sisters, [&](const Sister& s) { return casts_of(s.blocks); }),
-               {"kernel.cast.launch"}}, how.share, undetermined);
+               of_sisters(how.sisters, [](const Sister& s) { return product_cases(s.blocks, false); }), {"kernel.gemm_efficiency", "power.flop_pj"},
+               outliers, how.share}, undetermined);
+    parts.add(kernels);
+    parts.add({fit_priors({"casts"}), casts_of(blocks), of_sisters(how.sisters, [&](const Sister& s) { return casts_of(s.blocks); }),
+               {"kernel.cast.launch"}, Outliers::few, how.share}, undetermined);
     for (const std::string format : {"fp8", "fp8_blocks", "fp4"}) {
         const Dtype dtype = format == "fp4" ? Dtype::fp4 : Dtype::fp8;
         const auto beside = of_sisters(how.sisters, [&](const Sister& s) {
@@ -384,15 +367,18 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks, const P
             const bool alike = format != "fp8_blocks" && alike_in(dtype, start.gpu, s.gpu);
             return alike ? of_kind(product_cases(s.blocks, true), "gemm_" + format) : std::vector<FitCase>{};
         });
-        parts.add({narrow_parameters(format), of_kind(narrow, "gemm_" + format), beside, {"kernel." + format + ".efficiency"}, outliers},
-                  how.share, undetermined);
+        parts.add({fit_priors({format}), of_kind(narrow, "gemm_" + format), beside, {"kernel." + format + ".efficiency"}, outliers, how.share},
+                  undetermined);
     }
-    parts.add_attention_kernels(blocks.attentions, how.share);
-    parts.add_expert_kernels(blocks.moe_layers, how.share);
-    parts.add({collective_parameters_for(start, blocks), collectives}, how.share, undetermined);
-    for (const FitPart& part : exchange_fits(blocks)) parts.add(part, how.share, undetermined);
-    for (const FitPart& part : traced_fits(start, blocks)) parts.add_anyway(part, part.cases.size() < 10 ? HeldOutShare::none : HeldOutShare::fifth);
-    parts.add_short(how.after);
+    parts.add_attention_kernels(blocks.attentions);
+    parts.add_expert_kernels(blocks.moe_layers);
+    parts.add({.parameters = collective_parameters_for(start, blocks), .cases = collectives, .share = how.share}, undetermined);
+    for (FitPart& part : exchange_fits(blocks)) {
+        part.share = how.share;
+        parts.add(part, undetermined);
+    }
+    for (const FitPart& part : traced_fits(start, blocks)) parts.add_anyway(part);
+    parts.add(how.after);
     return parts.finish(ranges_of(blocks));
 }
 

@@ -47,13 +47,14 @@ struct FitPart {
     std::vector<FitCase> cases, beside = {};
     std::vector<std::string> own = {};
     Outliers outliers = Outliers::few;
+    HeldOutShare share = HeldOutShare::fifth;  // of tables that are short
 };
 
 struct TablesHow {
     HeldOutShare share = HeldOutShare::tenth;
     bool keep_launch = false;        // small memory passes told it before, and better than GEMMs do
     bool priors_from_start = false;  // of GEMMs: `start` was fitted to other measurements of the same device
-    std::vector<FitPart> before = {}, after = {};  // of what no table holds: a fifth is held out
+    std::vector<FitPart> before = {}, after = {};  // of what no table holds
     std::vector<Sister> sisters = {};
 };
 
@@ -103,12 +104,10 @@ FitCase kernel_case(const KernelRow& row);
 std::vector<FitPart> kernel_fits(const BuildingBlocks& blocks);
 
 // Casts, products of narrow operands, and the kernels that tables tell apart by name: attention and whole expert layers.
-std::vector<FitParameter> cast_parameters();
 std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows);
 std::vector<CastRow> casts_without(const std::vector<CastRow>& casts, const std::set<RowHash>& products);  // those timed beside them
 
-// `format`: "fp8", "fp8_blocks", "fp4"; the kind of a row's case is "gemm_" and that.
-std::vector<FitParameter> narrow_parameters(const std::string& format);
+// "gemm_fp8", "gemm_fp8_blocks", "gemm_fp4", of long runs "sustained_" before it.
 std::string narrow_kind(const GemmRow& row);
 Seconds narrow_time(const GemmRow& row, const Cluster& cluster);  // with the cast where the row has it
 
@@ -119,6 +118,7 @@ using NamedCases = std::map<std::string, std::vector<FitCase>>;
 NamedCases attention_cases(const std::vector<AttentionRow>& rows);
 NamedCases expert_cases(const std::vector<MoeLayerRow>& rows);
 std::string kernel_of(const MoeLayerRow& row);
+inline std::string kernel_of(const AttentionRow& row) { return row.kernel; }
 FitCase attention_by_name(const AttentionRow& row);
 FitCase expert_by_name(const MoeLayerRow& row);
 std::string stand_in(const AttentionRow& row, const Cluster& cluster);
@@ -126,13 +126,5 @@ std::string stand_in(const MoeLayerRow& row, const Cluster& cluster);
 // Sliding windows of the nameless kernel's rows take far longer than their keys would: it walks over all and masks them.
 bool masks_windows(const Cluster& fitted, const std::string& name, const std::vector<AttentionRow>& rows, HeldOutShare share);
 std::vector<FitParameter> attention_parameters(const std::string& name, const std::vector<AttentionRow>& rows);  // of one kernel
-std::vector<FitParameter> expert_parameters();
-
-template <typename Kernel>
-void put_by_name(std::vector<Kernel>& kernels, const Kernel& kernel) {
-    for (Kernel& known : kernels)
-        if (known.name == kernel.name) return void(known = kernel);
-    kernels.push_back(kernel);
-}
 
 }  // namespace stepcast

@@ -65,9 +65,7 @@ std::string written(Cluster cluster, const Cluster& start, const CalibrationRequ
     Fitted& fitted = *cluster.fitted;
     fitted.date = request.date;
     if (start.fitted) fitted.rows = joined(std::move(fitted.rows), start.fitted->rows);
-    for (const std::string& name : file_names(request))
-        if (std::find(fitted.sources.begin(), fitted.sources.end(), name) == fitted.sources.end())
-            fitted.sources.push_back(name);
+    for (const std::string& name : file_names(request)) put(fitted.sources, name);
     fitted.constants = other_constants(cluster, start, fmt::format("{}", fmt::join(file_names(request), ", ")));
     write_whole({{request.out, write_cluster(cluster)}});
     return fmt::format("{}\nconstants that these and earlier data determined: {}", request.out, calibration_text(cluster));
@@ -75,8 +73,7 @@ std::string written(Cluster cluster, const Cluster& start, const CalibrationRequ
 
 // Recorded whole models tell the noise; a layer's runs its kernels and links.
 bool of_whole_models(const std::vector<Sample>& samples) {
-    return std::none_of(samples.begin(), samples.end(),
-                        [](const Sample& s) { return s.model.starts_with("moe_layer"); });
+    return std::ranges::none_of(samples, [](const Sample& s) { return s.model.starts_with("moe_layer"); });
 }
 
 // Steps that are far from their forecast want --fit; their spread tells nothing of that.
@@ -127,24 +124,21 @@ std::string text_of(const TablesFit& fit, const Cluster& start) {
     return text;
 }
 
-int rows_left_out(const BuildingBlocks& b) {
-    return b.other_device_rows + b.other_op_rows + b.upper_bound_rows + b.unstated_rows + b.between_nodes_rows;
-}
-
-std::size_t rows_kept(const BuildingBlocks& b) {
-    return b.gemms.size() + b.traced.size() + b.kernels.size() + b.launches.size() + b.collectives.size() + b.exchanges.size() +
-           b.moe_layers.size() + b.attentions.size() + b.casts.size();
-}
-
 // A file of which every row is left out is no source of the fit.
 BuildingBlocks read_used(std::vector<std::string>& paths, const Cluster& start) {
+    const auto left_out = [](const BuildingBlocks& b) {
+        return b.other_device_rows + b.other_op_rows + b.upper_bound_rows + b.unstated_rows + b.between_nodes_rows;
+    };
+    const auto kept = [](const BuildingBlocks& b) {
+        return b.gemms.size() + b.traced.size() + b.kernels.size() + b.launches.size() + b.collectives.size() + b.exchanges.size() +
+               b.moe_layers.size() + b.attentions.size() + b.casts.size();
+    };
     BuildingBlocks blocks;
     std::erase_if(paths, [&](const std::string& path) {
-        const std::size_t kept = rows_kept(blocks);
-        const int left_out = rows_left_out(blocks);
+        const auto before = std::pair(kept(blocks), left_out(blocks));
         read_building_blocks(path, start.gpu, blocks);
         leave_out_between_nodes(blocks, start);
-        return rows_kept(blocks) == kept && rows_left_out(blocks) > left_out;
+        return kept(blocks) == before.first && left_out(blocks) > before.second;
     });
     return blocks;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "calibrate/fit_parameter.h"
 #include "calibrate/gpu_fit.h"
 #include "model/errors.h"
 #include "model/records/measurements.h"
@@ -93,18 +94,6 @@ void add_row(GpuPoints& points, const std::string& name, const Op& op, int ranks
     }
 }
 
-// Start to start of neighbours among the empty kernels of rank 0.
-void add_intervals(const TaskGraph& graph, const Measurement& measurement, std::vector<double>& intervals) {
-    for (const Trace& trace : measurement.traces) {
-        const Span* before = nullptr;
-        for (const Span& span : trace.spans) {
-            if (span.place.rank() != 0 || graph.name(span.task) != "empty") continue;
-            if (before != nullptr) intervals.push_back((span.start - before->start).si());
-            before = &span;
-        }
-    }
-}
-
 // Of rank 0: products that lie wholly inside the time of the collectives, and collectives that lie inside the products'.
 void add_overlapped(const TaskGraph& graph, const Measurement& measurement, Collected& collected) {
     struct Reach {
@@ -167,8 +156,8 @@ FitCase case_of(const OpPoint& point, std::size_t number) {
             }};
 }
 
-FitPart part_of(const GpuPoints& points, std::string_view kind, std::vector<FitParameter> parameters) {
-    FitPart part{std::move(parameters), {}};
+FitPart part_of(const GpuPoints& points, std::string_view kind, const std::string& priors = "") {
+    FitPart part{fit_priors({priors}), {}};
     for (const OpPoint& point : points.ops)
         if (point.kind == kind) part.cases.push_back(case_of(point, part.cases.size()));
     return part;
@@ -193,17 +182,14 @@ GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
             points.samples += static_cast<int>(by_task[task].size());
             if (name == "apart")
                 collected.apart[is_collective(graph.op(task)) ? "collective" : "gemm"].push_back(median(by_task[task]));
-            if (name == "head" || name == "align" || name == "empty" || name == "between" || name == "beside" ||
-                name == "apart")
-                continue;
+            constexpr std::array unmeasured{"head", "align", "empty", "between", "beside", "apart"};
+            if (std::ranges::find(unmeasured, name) != unmeasured.end()) continue;
             rows.add(name, graph.op(task), static_cast<int>(graph.places(task).size()), median(by_task[task]));
             collected.op_spreads.push_back(log_spread(by_task[task]));
         }
-        add_intervals(graph, measurement, intervals);
+        add_empty_intervals(graph, traces, intervals);
         add_overlapped(graph, measurement, collected);
-        std::vector<double> steps;
-        for (const Trace& trace : measurement.traces) steps.push_back(step_end(trace).si());
-        collected.step_spreads.push_back(log_spread(steps));
+        collected.step_spreads.push_back(step_spread(traces));
     }
     rows.each([&](const std::string& name, const Op& op, int ranks, Seconds time) {
         add_row(points, name, op, ranks, time);
@@ -266,12 +252,9 @@ TablesFit fit_gpu(const Start& start, const GpuPoints& points, const Progress& p
     if (points.blocks.gemms.empty()) throw ConfigError("calibrate: nothing measured; expected GPU sweeps");
     TablesHow how{HeldOutShare::fifth, true, start.fitted_before};
     // Small passes tell best what a kernel costs at least; GEMMs are fitted after that.
-    how.before = {part_of(points, "memory_pass",
-                          {{"kernel.launch", "2.4 us", 0.5, "0.3 us", "20 us"}, {"kernel.memory_efficiency", "0.85", 0.3, "0.2", "1.2"}})};
-    how.after = {part_of(points, "transpose", {{"kernel.transpose_efficiency", "0.5", 0.7, "0.05", "1.2"}}),
-                 part_of(points, "optimizer", {{"kernel.optimizer_efficiency", "0.8", 0.3, "0.1", "1.2"}}),
-                 part_of(points, "sustained_gemm", {{"kernel.training_gemm", "0.9", 0.3, "0.4", "1.2"}}),
-                 part_of(points, "attention", {}), part_of(points, "send_recv", {})};
+    how.before = {part_of(points, "memory_pass", "sweep_passes")};
+    how.after = {part_of(points, "transpose", "sweep_transposes"), part_of(points, "optimizer", "sweep_optimizers"),
+                 part_of(points, "sustained_gemm", "sweep_sustained"), part_of(points, "attention"), part_of(points, "send_recv")};
     TablesFit fit = fit_tables(start.cluster, points.blocks, progress, how);
     Fitted& fitted = *fit.cluster.fitted;
     fitted.date = points.date;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,28 +15,31 @@ namespace stepcast {
 
 namespace {
 
-// y = intercept + slope x by medians (Theil and Sen): a disturbed point moves nothing. `spread` is the median absolute
+// y = intercept + slope x by medians (Theil and Sen): a disturbed point moves nothing. `relative_error` is the median absolute
 // residual relative to y, as a standard deviation of the mean.
 struct Line {
     double intercept = 0, slope = 0, relative_error = 0, condition = 1;
 };
 
-Line fit_line(const std::vector<double>& x, const std::vector<double>& y) {
+using Points = std::vector<std::pair<double, double>>;  // x and y
+
+Line fit_line(const Points& points) {
     std::vector<double> slopes, offsets, residuals;
-    for (std::size_t i = 0; i < x.size(); ++i)
-        for (std::size_t j = i + 1; j < x.size(); ++j)
-            if (x[i] != x[j]) slopes.push_back((y[j] - y[i]) / (x[j] - x[i]));
+    for (std::size_t i = 0; i < points.size(); ++i)
+        for (std::size_t j = i + 1; j < points.size(); ++j)
+            if (points[i].first != points[j].first)
+                slopes.push_back((points[j].second - points[i].second) / (points[j].first - points[i].first));
     Line line;
     line.slope = median(slopes);
-    for (std::size_t i = 0; i < x.size(); ++i) offsets.push_back(y[i] - line.slope * x[i]);
+    for (const auto& [x, y] : points) offsets.push_back(y - line.slope * x);
     line.intercept = median(offsets);
     double sum = 0, squares = 0;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-        residuals.push_back(std::abs(line.intercept + line.slope * x[i] - y[i]) / std::abs(y[i]));
-        sum += x[i];
-        squares += x[i] * x[i];
+    for (const auto& [x, y] : points) {
+        residuals.push_back(std::abs(line.intercept + line.slope * x - y) / std::abs(y));
+        sum += x;
+        squares += x * x;
     }
-    const auto count = static_cast<double>(x.size());
+    const auto count = static_cast<double>(points.size());
     line.relative_error = 1.4826 * median(residuals) / std::sqrt(count);
     // Of the scaled normal equations [1 c; c 1].
     const double c = std::abs(sum) / std::sqrt(count * squares);
@@ -63,15 +67,13 @@ FlopsPerSecond rate_of(const GemmPoint& p) {
 // rate / peak = efficiency k / (k + k0), hence peak / rate = 1 / efficiency + (k0 / efficiency) / k, over shapes that
 // are large in m and n.
 void fit_gemm_law(Cluster& cluster, const HostPoints& points) {
-    std::vector<double> x, y;
-    for (const GemmPoint& p : points.gemms) {
-        if (p.m < 256 || p.n < 256 || p.k < 64) continue;
-        x.push_back(1.0 / static_cast<double>(p.k));
-        y.push_back(cluster.gpu.peaks[Dtype::fp32] / rate_of(p));
-    }
-    if (x.size() < 5)
-        throw ConfigError(fmt::format("calibrate: {} large GEMM shapes measured, expected at least 5", x.size()));
-    const Line line = fit_line(x, y);
+    Points large;
+    for (const GemmPoint& p : points.gemms)
+        if (p.m >= 256 && p.n >= 256 && p.k >= 64)
+            large.emplace_back(1.0 / static_cast<double>(p.k), cluster.gpu.peaks[Dtype::fp32] / rate_of(p));
+    if (large.size() < 5)
+        throw ConfigError(fmt::format("calibrate: {} large GEMM shapes measured, expected at least 5", large.size()));
+    const Line line = fit_line(large);
     const KernelCosts prior;
     Fitted& fitted = *cluster.fitted;
     cluster.kernel.gemm_efficiency =
@@ -83,16 +85,13 @@ void fit_gemm_law(Cluster& cluster, const HostPoints& points) {
 
 // Points of a curve from `least` bytes on, where the slope is the bandwidth.
 Line fit_curve(const Curve& curve, Bytes least) {
-    std::vector<double> x, y;
-    for (const CurvePoint& point : curve) {
-        if (point.bytes < least) continue;
-        x.push_back(point.bytes.si());
-        y.push_back(point.time.si());
-    }
-    if (x.size() < 3)
+    Points points;
+    for (const CurvePoint& point : curve)
+        if (!(point.bytes < least)) points.emplace_back(point.bytes.si(), point.time.si());
+    if (points.size() < 3)
         throw ConfigError(
-            fmt::format("calibrate: {} sizes measured from {} on, expected at least 3", x.size(), to_string(least)));
-    return fit_line(x, y);
+            fmt::format("calibrate: {} sizes measured from {} on, expected at least 3", points.size(), to_string(least)));
+    return fit_line(points);
 }
 
 void fit_memory_law(Cluster& cluster, const HostPoints& points) {
@@ -162,15 +161,14 @@ HeldOutError curve_error(const std::string& kind, const Curve& curve) {
 // Relative errors count, as the plot is logarithmic: the line is fitted to time / bytes over 1 / bytes.
 FittedCurve fitted_curve(const std::string& name, const Curve& curve) {
     FittedCurve fitted{name, {}, {}};
-    std::vector<double> x, y;
+    Points points;
     for (const CurvePoint& point : curve) {
         if (!(point.bytes > Bytes(0))) continue;
         fitted.measured.emplace_back(point.bytes.si(), point.time.si());
-        x.push_back(1 / point.bytes.si());
-        y.push_back((point.time / point.bytes).si());
+        points.emplace_back(1 / point.bytes.si(), (point.time / point.bytes).si());
     }
-    if (x.size() < 3) return fitted;
-    const Line line = fit_line(x, y);
+    if (points.size() < 3) return fitted;
+    const Line line = fit_line(points);
     for (const auto& [bytes, time] : fitted.measured)
         fitted.fitted.emplace_back(bytes, std::max(0.0, line.slope) + bytes * line.intercept);
     return fitted;
@@ -179,8 +177,7 @@ FittedCurve fitted_curve(const std::string& name, const Curve& curve) {
 }  // namespace
 
 std::string busy_warning(std::span<const SweepResult> results) {
-    const auto busy =
-        std::count_if(results.begin(), results.end(), [](const SweepResult& r) { return !r.measurement.quiet; });
+    const auto busy = std::ranges::count_if(results, [](const SweepResult& r) { return !r.measurement.quiet; });
     if (busy == 0) return "";
     const bool many = static_cast<double>(busy) > 0.2 * static_cast<double>(results.size());
     return fmt::format("busy: {} of {} sweeps were disturbed by other work; {}", busy, results.size(),

@@ -140,20 +140,6 @@ bool is_empty(const Op& op) {
     return pass != nullptr && pass->read + pass->written == Bytes(0);
 }
 
-// From the start of an empty task of rank 0 to the start of the next: what a task costs beyond its work.
-void add_empty_intervals(const TaskGraph& graph, const std::vector<const Trace*>& traces,
-                         std::vector<double>& intervals) {
-    for (const Trace* trace : traces) {
-        const Span* before = nullptr;
-        for (const Span& span : trace->spans) {
-            if (span.place.rank() != 0) continue;
-            const bool empty = is_empty(graph.op(span.task));
-            if (empty && before != nullptr) intervals.push_back((span.start - before->start).si());
-            before = empty ? &span : nullptr;
-        }
-    }
-}
-
 }  // namespace
 
 std::vector<TaskGraph> host_sweeps(int ranks) {
@@ -174,6 +160,24 @@ std::vector<std::vector<double>> durations(const TaskGraph& graph, const std::ve
         for (TaskId task = 0; task < graph.size(); ++task) by_task[task].push_back(longest[task]);
     }
     return by_task;
+}
+
+void add_empty_intervals(const TaskGraph& graph, const std::vector<const Trace*>& traces, std::vector<double>& intervals) {
+    for (const Trace* trace : traces) {
+        const Span* before = nullptr;
+        for (const Span& span : trace->spans) {
+            if (span.place.rank() != 0) continue;
+            const bool empty = graph.name(span.task) == "empty";
+            if (empty && before != nullptr) intervals.push_back((span.start - before->start).si());
+            before = empty ? &span : nullptr;
+        }
+    }
+}
+
+double step_spread(const std::vector<const Trace*>& traces) {
+    std::vector<double> steps;
+    for (const Trace* trace : traces) steps.push_back(step_end(*trace).si());
+    return log_spread(steps);
 }
 
 double log_spread(const std::vector<double>& values) {
@@ -198,9 +202,7 @@ HostPoints collect_points(std::span<const SweepResult> results) {
             if (quantile(by_task[task], 0.25) > 0) op_spreads.push_back(log_spread(by_task[task]));
         }
         add_empty_intervals(graph, traces, intervals);
-        std::vector<double> steps;
-        for (const Trace* trace : traces) steps.push_back(step_end(*trace).si());
-        step_spreads.push_back(log_spread(steps));
+        step_spreads.push_back(step_spread(traces));
     }
     for (const auto& [shape, values] : collector.gemms)
         points.gemms.push_back(

@@ -24,6 +24,9 @@ struct SweepResult {
 
 // Durations of each task, one a repetition; a task on several ranks lasts until the last has left it.
 std::vector<std::vector<double>> durations(const TaskGraph& graph, const std::vector<const Trace*>& traces);
+// From the start of an "empty" task of rank 0 to the start of the next, in seconds: what a task costs beyond its work.
+void add_empty_intervals(const TaskGraph& graph, const std::vector<const Trace*>& traces, std::vector<double>& intervals);
+double step_spread(const std::vector<const Trace*>& traces);  // log_spread() of the steps
 // Standard deviation of the logarithm, from quartiles: 1.349 of them apart in a normal distribution.
 double log_spread(const std::vector<double>& values);
 double sweep_noise(const std::vector<double>& spreads);  // their median, at most what cluster.noise takes; of none 0

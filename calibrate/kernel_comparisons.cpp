@@ -289,8 +289,7 @@ KernelComparisons read_transferred_kernels(const std::string& path) {
     const std::vector<std::string> machines = measured_machines();
     return comparisons_on(path, [&](const std::string& device) {
         const std::string name = cluster_of_device(device, shelf).name;
-        if (std::find(machines.begin(), machines.end(), name) == machines.end())
-            throw ConfigError(name + " is not among the measured machines");
+        if (std::ranges::find(machines, name) == machines.end()) throw ConfigError(name + " is not among the measured machines");
         return cluster_from_others(name);
     });
 }

@@ -66,9 +66,7 @@ int shapes_of(const std::vector<FitCase>& cases) { return static_cast<int>(all(c
 KeptKind kept(const Cluster& start, std::string what, const std::vector<FitCase>& cases, std::size_t constants, int wanted) {
     KeptKind kept{std::move(what), shapes_of(cases), static_cast<int>(constants), wanted, 0, {}};
     const std::set<std::string> kinds = all(cases, &FitCase::kind);
-    std::vector<double> log_errors;
-    for (const FitCase& c : cases) log_errors.push_back(std::log(c.predict(start) / c.measured));
-    kept.off = summary_of(log_errors, "not fitted", kept.what);
+    kept.off = summary_of(log_errors_on(cases, start), "not fitted", kept.what);
     for (const HeldOutError& e : start.fitted->errors)
         if (kinds.contains(e.kind)) kept.earlier_rows += e.samples;
     return kept;

@@ -85,9 +85,8 @@ Vector standard_errors(const DenseMatrix& jacobian, const Vector& precision) {
     if (errors.empty()) return errors;
     // Scaled to a unit diagonal, so that "zero" means the same for every unknown.
     Eigen::VectorXd scale = normal.diagonal().cwiseSqrt();
-    for (Eigen::Index i = 0; i < scale.size(); ++i) {
+    for (Eigen::Index i = 0; i < scale.size(); ++i)
         if (scale(i) <= 0) scale(i) = 1;
-    }
     const Eigen::MatrixXd scaled = scale.cwiseInverse().asDiagonal() * normal * scale.cwiseInverse().asDiagonal();
     const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(scaled);
     const double zero = 1e-10 * std::max(1.0, eigen.eigenvalues().maxCoeff());

@@ -25,14 +25,9 @@ struct Halves {
 
 // Rows of one kind, to either half.
 template <typename Row, typename Inside>
-Halves& divide(Halves& h, const BuildingBlocks& all, std::vector<Row> BuildingBlocks::*kind, Inside is_inside) {
+Halves halved(const BuildingBlocks& all, std::vector<Row> BuildingBlocks::*kind, Inside is_inside, Halves h = {}) {
     for (const Row& row : all.*kind) ((is_inside(row) ? h.left_out : h.fitted).*kind).push_back(row);
     return h;
-}
-template <typename Row, typename Inside>
-Halves halved(const BuildingBlocks& all, std::vector<Row> BuildingBlocks::*kind, Inside is_inside) {
-    Halves h;
-    return divide(h, all, kind, is_inside);
 }
 
 // Casts belong to the products that they precede.
@@ -52,14 +47,12 @@ Halves by_tenth(BuildingBlocks all, int tenth, const Cluster& cluster) {
     all.casts = std::move(h.fitted.casts);
     h.fitted.casts.clear();
     leave_out_between_nodes(all, cluster);
-    divide(h, all, &BuildingBlocks::casts,
-           [&](const CastRow& row) { return !row.of_product && inside(cast_cases({row}).front()); });
-    divide(h, all, &BuildingBlocks::attentions,
-           [&](const AttentionRow& row) { return inside(attention_by_name(row)); });
-    divide(h, all, &BuildingBlocks::moe_layers, [&](const MoeLayerRow& row) { return inside(expert_by_name(row)); });
-    divide(h, all, &BuildingBlocks::collectives,
-           [&](const CollectiveRow& row) { return inside(collective_case(row, cluster)); });
-    divide(h, all, &BuildingBlocks::exchanges, [&](const ExchangeRow& row) { return inside(exchange_case(row)); });
+    const auto divide = [&](auto kind, auto is_inside) { h = halved(all, kind, is_inside, std::move(h)); };
+    divide(&BuildingBlocks::casts, [&](const CastRow& row) { return !row.of_product && inside(cast_cases({row}).front()); });
+    divide(&BuildingBlocks::attentions, [&](const AttentionRow& row) { return inside(attention_by_name(row)); });
+    divide(&BuildingBlocks::moe_layers, [&](const MoeLayerRow& row) { return inside(expert_by_name(row)); });
+    divide(&BuildingBlocks::collectives, [&](const CollectiveRow& row) { return inside(collective_case(row, cluster)); });
+    divide(&BuildingBlocks::exchanges, [&](const ExchangeRow& row) { return inside(exchange_case(row)); });
     return h;
 }
 
@@ -133,23 +126,11 @@ int rows_of(const BuildingBlocks& b) {
 
 int all_rows_of(const BuildingBlocks& b) { return rows_of(b) + static_cast<int>(b.exchanges.size() + b.casts.size()); }
 
-// A shipped machine with its rows of the tables, and its sisters with theirs.
 struct Machine {
     Cluster shipped;
     BuildingBlocks rows;
     std::vector<Sister> sisters;
 };
-
-std::vector<Machine> machines_of(const std::vector<std::string>& tables, const std::string& cluster) {
-    std::vector<Machine> machines;
-    for (const std::string& name : cluster.empty() ? measured_machines() : std::vector<std::string>{cluster}) {
-        Machine m{read_cluster(name), {}, {}};
-        for (const std::string& path : tables) read_building_blocks(path, m.shipped.gpu, m.rows);
-        m.sisters = read_sisters(tables, m.shipped);
-        machines.push_back(std::move(m));
-    }
-    return machines;
-}
 
 // From the nameplate: the shipped fit has read what is left out.
 Cluster fitted_anew(const Cluster& shipped, const BuildingBlocks& rows, const TablesHow& how) {
@@ -159,7 +140,7 @@ Cluster fitted_anew(const Cluster& shipped, const BuildingBlocks& rows, const Ta
 }
 
 // What is left out is judged together, each row by the constants that have not seen it.
-BlockLeftOut tenths_of(const Machine& m, const Progress& progress) {
+std::vector<BlockLeftOut> tenths_of(const Machine& m, const Progress& progress) {
     std::vector<FitCase> cases;
     std::vector<double> log_errors;
     for (int tenth = 0; tenth < tenths; ++tenth) {
@@ -170,40 +151,50 @@ BlockLeftOut tenths_of(const Machine& m, const Progress& progress) {
         std::vector<Sister> sisters = m.sisters;
         for (Sister& sister : sisters) sister.blocks = by_tenth(sister.blocks, tenth, m.shipped).fitted;
         const Cluster fitted = fitted_anew(m.shipped, halves.fitted, {.share = HeldOutShare::none, .sisters = std::move(sisters)});
-        for (FitCase& c : cases_of(halves.left_out, m.shipped)) {
-            log_errors.push_back(std::log(c.predict(fitted) / c.measured));
-            cases.push_back(std::move(c));
-        }
+        std::vector<FitCase> left_out = cases_of(halves.left_out, m.shipped);
+        std::ranges::move(log_errors_on(left_out, fitted), std::back_inserter(log_errors));
+        std::ranges::move(left_out, std::back_inserter(cases));
     }
     const std::string name = "each tenth in its turn";
-    return {m.shipped.name, name, all_rows_of(m.rows) * (tenths - 1) / tenths, errors_by_kind(cases, log_errors, name)};
+    if (cases.empty()) return {};
+    return {{m.shipped.name, name, all_rows_of(m.rows) * (tenths - 1) / tenths, errors_by_kind(cases, log_errors, name)}};
+}
+
+std::vector<BlockLeftOut> blocks_left_out_of(const Machine& m, const Progress& progress) {
+    std::vector<BlockLeftOut> all;
+    for (Block& block : blocks_of(m.rows)) {
+        drop_unseen_names(block.halves);
+        if (rows_of(block.halves.fitted) == 0 || rows_of(block.halves.left_out) == 0) continue;
+        if (progress) progress(fmt::format("{}: {}", m.shipped.name, block.name));
+        const Cluster fitted = fitted_anew(m.shipped, block.halves.fitted, {.sisters = without(block.name, m.sisters)});
+        all.push_back({m.shipped.name, block.name, rows_of(block.halves.fitted), errors_on(cases_of(block.halves.left_out, m.shipped), fitted, block.name)});
+    }
+    return all;
+}
+
+// A shipped machine after the other, with its rows of the tables, and its sisters with theirs.
+template <typename LeaveOut>
+std::vector<BlockLeftOut> of_each_machine(const std::vector<std::string>& tables, const std::string& cluster, const Progress& progress,
+                                          LeaveOut leave_out, const char* what) {
+    std::vector<BlockLeftOut> all;
+    for (const std::string& name : cluster.empty() ? measured_machines() : std::vector<std::string>{cluster}) {
+        Machine m{read_cluster(name), {}, {}};
+        for (const std::string& path : tables) read_building_blocks(path, m.shipped.gpu, m.rows);
+        m.sisters = read_sisters(tables, m.shipped);
+        std::ranges::move(leave_out(m, progress), std::back_inserter(all));
+    }
+    if (all.empty()) throw ConfigError(fmt::format("--cross-validate {}: no row of a measured machine in these tables", what));
+    return all;
 }
 
 }  // namespace
 
-std::vector<BlockLeftOut> leave_out_blocks(const std::vector<std::string>& tables, const std::string& cluster,
-                                           const Progress& progress) {
-    std::vector<BlockLeftOut> all;
-    for (const Machine& m : machines_of(tables, cluster))
-        for (Block& block : blocks_of(m.rows)) {
-            drop_unseen_names(block.halves);
-            if (rows_of(block.halves.fitted) == 0 || rows_of(block.halves.left_out) == 0) continue;
-            if (progress) progress(fmt::format("{}: {}", m.shipped.name, block.name));
-            const Cluster fitted = fitted_anew(m.shipped, block.halves.fitted, {.sisters = without(block.name, m.sisters)});
-            const std::vector<FitCase> cases = cases_of(block.halves.left_out, m.shipped);
-            all.push_back({m.shipped.name, block.name, rows_of(block.halves.fitted), errors_on(cases, fitted, block.name)});
-        }
-    if (all.empty()) throw ConfigError("--cross-validate block: no row of a measured machine in these tables");
-    return all;
+std::vector<BlockLeftOut> leave_out_blocks(const std::vector<std::string>& tables, const std::string& cluster, const Progress& progress) {
+    return of_each_machine(tables, cluster, progress, blocks_left_out_of, "block");
 }
 
-std::vector<BlockLeftOut> leave_out_tenths(const std::vector<std::string>& tables, const std::string& cluster,
-                                           const Progress& progress) {
-    std::vector<BlockLeftOut> all;
-    for (const Machine& m : machines_of(tables, cluster))
-        if (BlockLeftOut found = tenths_of(m, progress); !found.errors.empty()) all.push_back(std::move(found));
-    if (all.empty()) throw ConfigError("--cross-validate fold: no row of a measured machine in these tables");
-    return all;
+std::vector<BlockLeftOut> leave_out_tenths(const std::vector<std::string>& tables, const std::string& cluster, const Progress& progress) {
+    return of_each_machine(tables, cluster, progress, tenths_of, "fold");
 }
 
 }  // namespace stepcast

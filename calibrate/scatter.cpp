@@ -161,23 +161,16 @@ Interval interval_by(const ScatterTable& table, const ScatterRow& row) {
 }
 
 std::vector<BlockErrors> leave_out_scatter(const std::vector<ScatterRow>& rows, LeftOut by) {
-    std::set<std::string> names;
-    for (const ScatterRow& row : rows) names.insert(block_of(row.what, by));
-    std::vector<BlockErrors> found;
-    for (const std::string& name : names) {
-        std::vector<bool> used;
-        for (const ScatterRow& row : rows) used.push_back(block_of(row.what, by) != name);
-        const ScatterTable table = fit_scatter(rows, used);
-        BlockErrors block{name, {}, 0};
-        for (std::size_t i = 0; i < rows.size(); ++i) {
-            if (used[i]) continue;
+    std::vector<std::string> names;
+    for (const ScatterRow& row : rows) names.push_back(block_of(row.what, by));
+    return leave_out_in_turn(names, [&](std::vector<bool> of_block) -> Foretell {
+        of_block.flip();
+        return [&rows, table = fit_scatter(rows, of_block)](std::size_t i) {
             const Interval step = interval_by(table, rows[i]);
-            block.errors.push_back(-rows[i].off);
-            block.inside += step.p10 <= rows[i].what.measured_step && rows[i].what.measured_step <= step.p90 ? 1 : 0;
-        }
-        found.push_back(std::move(block));
-    }
-    return found;
+            const Seconds measured = rows[i].what.measured_step;
+            return std::pair(-rows[i].off, step.p10 <= measured && measured <= step.p90);
+        };
+    });
 }
 
 std::string calibrate_scatter(const std::vector<std::string>& measurements, const std::string& out,

@@ -15,7 +15,7 @@ namespace stepcast {
 
 // Rows of attention, latent attention, expert layers and casts of one device, as published tables state them.
 AttentionRow attention_row(const TableRow& row);
-void add_attention(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks);
+void add_attention(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const std::vector<SourceRow>& compilers);
 void add_cast(const TableRow& row, BuildingBlocks& blocks);
 void add_moe_layer(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const std::vector<SourceRow>& tuned);
 

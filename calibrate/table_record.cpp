@@ -1,6 +1,7 @@
 // What a fit of tables writes down next to its constants.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "calibrate/fit_tables.h"
 #include "calibrate/from_measurements.h"
@@ -11,18 +12,9 @@
 namespace stepcast {
 namespace {
 
-template <typename Row, typename Same>
-void replace_or_add(std::vector<Row>& rows, const Row& row, Same same) {
-    const auto at = std::find_if(rows.begin(), rows.end(), [&](const Row& other) { return same(other, row); });
-    if (at == rows.end())
-        rows.push_back(row);
-    else
-        *at = row;
-}
-
 // Adds `value` to the range `what`.
 void widen(std::vector<FittedRange>& ranges, const std::string& what, double value) {
-    const auto at = std::find_if(ranges.begin(), ranges.end(), [&](const FittedRange& r) { return r.what == what; });
+    const auto at = std::ranges::find(ranges, what, &FittedRange::what);
     if (at == ranges.end()) return ranges.push_back({what, value, value});
     at->least = std::min(at->least, value);
     at->most = std::max(at->most, value);
@@ -81,21 +73,17 @@ Fitted merged(const Fitted& earlier, const Fitted& later) {
     all.date = later.date;
     all.samples += later.samples;
     all.condition = std::max(earlier.condition, later.condition);
-    for (const std::string& source : later.sources)
-        replace_or_add(all.sources, source, [](const auto& a, const auto& b) { return a == b; });
-    for (const FittedParameter& p : later.parameters)
-        replace_or_add(all.parameters, p, [](const auto& a, const auto& b) { return a.key == b.key; });
+    for (const std::string& source : later.sources) put(all.sources, source);
+    for (const FittedParameter& p : later.parameters) put(all.parameters, p, &FittedParameter::key);
+    const auto kind_and_method = [](const HeldOutError& e) { return std::pair(e.kind, e.method); };
     for (const HeldOutError& e : later.errors) {
-        const auto same = [&](const HeldOutError& a) { return a.kind == e.kind && a.method == e.method; };
         for (const HeldOutError& a : earlier.errors)
-            if (same(a)) all.samples -= a.samples;  // a kind that is fitted again counts once
-        replace_or_add(all.errors, e, [&](const auto& a, const auto&) { return same(a); });
+            if (kind_and_method(a) == kind_and_method(e)) all.samples -= a.samples;  // a kind that is fitted again counts once
+        put(all.errors, e, kind_and_method);
     }
     std::stable_partition(all.errors.begin(), all.errors.end(), [](const auto& e) { return e.method != "fitted"; });
-    for (const FittedRange& r : later.ranges)
-        replace_or_add(all.ranges, r, [](const auto& a, const auto& b) { return a.what == b.what; });
-    for (const FittedConstants& c : later.constants)
-        replace_or_add(all.constants, c, [](const auto& a, const auto& b) { return a.what == b.what; });
+    for (const FittedRange& r : later.ranges) put(all.ranges, r, &FittedRange::what);
+    for (const FittedConstants& c : later.constants) put(all.constants, c, &FittedConstants::what);
     all.rows = joined(std::move(all.rows), later.rows);
     return all;
 }
@@ -118,10 +106,8 @@ std::vector<FittedConstants> other_constants(const Cluster& cluster, const Clust
         const std::string table = table_of(name);
         if (table.empty() || !is_number(key) || is_unset(key, now)) continue;
         const auto& stated = cluster.fitted->parameters;
-        if (std::any_of(stated.begin(), stated.end(), [&](const FittedParameter& p) { return p.key == name; }))
-            continue;
-        const auto at =
-            std::find_if(priors.begin(), priors.end(), [&](const FittedConstants& c) { return c.what == table; });
+        if (std::ranges::find(stated, name, &FittedParameter::key) != stated.end()) continue;
+        const auto at = std::ranges::find(priors, table, &FittedConstants::what);
         if (at == priors.end())
             priors.push_back({table, 1, prior});
         else

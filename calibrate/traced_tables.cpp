@@ -18,8 +18,6 @@ namespace {
 
 using Access = MemoryPass::Access;
 
-constexpr const char* one_group = "traced";
-
 TracedRow common(const TableRow& row, const char* kind, Op op, Seconds time) {
     const double calls = row.text("calls").empty() ? 1 : row.positive("calls");
     return {.kind = kind, .op = std::move(op), .time = time, .calls = calls, .row = row.hash()};
@@ -31,12 +29,6 @@ Gemm gemm_of(const TableRow& row) {
     const std::string layout = row.text("layout");
     gemm.layout = layout == "NN" ? Gemm::Layout::nn : layout == "TN" ? Gemm::Layout::tn : Gemm::Layout::nt;
     return gemm;
-}
-
-MemoryPass pass_of(const TableRow& row) {
-    const std::string kind = row.text("kind");
-    const bool rows = kind == "softmax" || kind == "layernorm";
-    return {Bytes(row.positive("bytes")), Bytes(0), rows ? Access::rows : Access::stream};
 }
 
 void add_collective(const TableRow& row, BuildingBlocks& blocks) {
@@ -54,20 +46,14 @@ void add_collective(const TableRow& row, BuildingBlocks& blocks) {
 
 // A step's kernel of a kind as a case; heavy ones scatter little about what counts.
 FitCase case_of(const TracedRow& row, double heaviest, const Cluster& start) {
-    FitCase c;
-    c.kind = (row.kind == "rows" ? "row pass" : std::string(kind_name(row.op))) + " in steps";
-    c.group = one_group;
-    c.measured = row.time;
-    c.name = fmt::format("{} {}", c.kind, row.row);  // by content: what is held out does not hang on where the file lies
-    c.row = row.row;
-    c.spread = std::clamp(std::sqrt(heaviest / (row.time.si() * row.calls)), 1.0, 5.0);
-    if (row.ranks > 0) {
-        const RingPath path = ring_path(Group{row.ranks}, start);
-        c.predict = [op = row.op, path](const Cluster& cluster) { return time_in_step(op, path, cluster); };
-    } else {
-        c.predict = [op = row.op](const Cluster& cluster) { return op_time(op, Phase::forward, {}, cluster); };
-    }
-    return c;
+    const std::string kind = (row.kind == "rows" ? "row pass" : std::string(kind_name(row.op))) + " in steps";
+    std::function<Seconds(const Cluster&)> predict = [op = row.op](const Cluster& c) { return op_time(op, Phase::forward, {}, c); };
+    if (row.ranks > 0)
+        predict = [op = row.op, path = ring_path(Group{row.ranks}, start)](const Cluster& c) { return time_in_step(op, path, c); };
+    // By content: what is held out does not hang on where the file lies.
+    FitCase found = table_case(fmt::format("{} {}", kind, row.row), kind, row, std::move(predict));
+    found.spread = std::clamp(std::sqrt(heaviest / (row.time.si() * row.calls)), 1.0, 5.0);
+    return found;
 }
 
 struct Class {
@@ -98,16 +84,11 @@ constexpr std::array<Call, 5> calls{{{"copy", "memory_pass", Access::stream, 1},
 // `bytes` counts everything that is read and written.
 void add_pass(const TableRow& row, BuildingBlocks& blocks) {
     const std::string name = row.text("kind");
-    for (const Call& call : calls) {
-        if (call.name != name) continue;
-        const Bytes bytes(row.positive("bytes"));
-        const Bytes read = bytes * (call.read / (call.read + 1));
-        blocks.kernels.push_back({std::string(call.kind), name,
-                                  MemoryPass{read, bytes - read, call.access}, row.time(Flops(0)), row.hash(),
-                                  row.text("timer") != "kernel"});
-        return;
-    }
-    row.fail("kind", "found \"" + name + "\"; expected copy, add, gelu, softmax or layernorm");
+    const auto* const call = std::ranges::find(calls, name, &Call::name);
+    if (call == calls.end()) row.fail("kind", "found \"" + name + "\"; expected copy, add, gelu, softmax or layernorm");
+    const Bytes bytes(row.positive("bytes")), read = bytes * (call->read / (call->read + 1));
+    blocks.kernels.push_back({std::string(call->kind), name, MemoryPass{read, bytes - read, call->access}, row.time(Flops(0)), row.hash(),
+                              row.text("timer") != "kernel"});
 }
 
 // A row of attention states heads of all sequences as the batch, both lengths and the width of a head.
@@ -140,7 +121,8 @@ bool is_traced(TableKind kind, const TableRow& row) {
 void add_traced_row(TableKind kind, const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks) {
     if (kind == TableKind::collectives) return add_collective(row, blocks);
     if (kind == TableKind::passes) {
-        const MemoryPass pass = pass_of(row);
+        const auto* const call = std::ranges::find(calls, row.text("kind"), &Call::name);
+        const MemoryPass pass{Bytes(row.positive("bytes")), Bytes(0), call == calls.end() ? Access::stream : call->access};
         return blocks.traced.push_back(common(row, pass.access == Access::rows ? "rows" : "pass", pass, row.time(Flops(0))));
     }
     if (kind == TableKind::attentions) {
@@ -164,6 +146,7 @@ std::vector<FitPart> traced_fits(const Cluster& start, const BuildingBlocks& blo
         FitPart fit{{{one.key, text_at(start, one.key), one.sigma, one.lower, one.upper}}, {}};
         for (const TracedRow& row : blocks.traced)
             if (row.kind == one.kind && (row.ranks == 0 || row.ranks <= rank_count(start))) fit.cases.push_back(case_of(row, heaviest, start));
+        if (fit.cases.size() < 10) fit.share = HeldOutShare::none;
         if (!fit.cases.empty()) fits.push_back(std::move(fit));
     }
     return fits;

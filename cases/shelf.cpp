@@ -59,6 +59,7 @@ const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
                                                                          {"memory", {"family", "size", "bandwidth"}},
                                                                          {"tuned", {"kernels", "form", "device", "shapes"}},
                                                                          {"scale_layout", {"kernels"}},
+                                                                         {"compiler", {"word"}},
                                                                          {"release", {"library", "since", "exchange_small"}},
                                                                          {"recipe", {"source", "model", "device", "precision", "since", "recompute", "dispatch", "overlap_experts"}}};
     if (!sources_.empty()) return sources_.at(table);
@@ -67,7 +68,7 @@ const std::vector<SourceRow>& Shelf::sources(const std::string& table) {
         const auto first = entry.path.find('.'), last = entry.path.rfind('.');
         const auto names = columns.find(entry.path.substr(0, first));
         if (names == columns.end())
-            throw ConfigError(entry.key_at + ": " + entry.path + ": unknown table; expected [[rule]], [[recipe]], [[device]], [[memory]], [[tuned]], [[scale_layout]] or [[release]]");
+            throw ConfigError(entry.key_at + ": " + entry.path + ": unknown table; expected [[rule]], [[recipe]], [[device]], [[memory]], [[tuned]], [[scale_layout]], [[compiler]] or [[release]]");
         const auto name = entry.path.substr(last + 1);
         if (first == last || std::ranges::find(names->second, name) == names->second.end())
             throw ConfigError(fmt::format("{}: {}: unknown key; expected {} of [[{}]]", entry.key_at, entry.path,

@@ -35,10 +35,67 @@ private:
             log_.refuse(line.number, error.what());
         }
     }
-    LineUse read(const LinePattern& one, const LogLine& line);
-    void begin_step(int step, int rank, long line);
-    void add(const LinePattern::Field& field, int rank, int step, double value);
-    void close();
+
+    // A rank that is told and is not 0 keeps its number; rank 0 reports for the run.
+    LineUse read(const LinePattern& one, const LogLine& line) {
+        int rank = -1, step = step_;
+        for (std::size_t i = 0; i < values_.size(); ++i) {
+            const std::string& name = one.fields()[i].name;
+            if (name != "#" && name != "rank") continue;
+            if (values_[i] < 0 || values_[i] > 1e9 || values_[i] != std::floor(values_[i]))
+                log_.refuse(line.number, fmt::format("{} {} is no count; is the pattern the right one?",
+                                                     name == "#" ? "step" : "rank", values_[i]));
+            if (name == "rank")
+                rank = values_[i] > 0 ? static_cast<int>(values_[i]) : -1;
+            else
+                step = static_cast<int>(values_[i]);
+        }
+        if (one.counts_steps()) begin_step(step, rank, line.number);
+        if (step < 0) return LineUse::skipped;  // of no step: before the first
+        for (std::size_t i = 0; i < values_.size(); ++i)
+            if (const auto& field = one.fields()[i]; field.name != "#" && field.name != "rank") {
+                if (values_[i] < 0 && field.unit != "1")
+                    log_.refuse(line.number, fmt::format("{} is {}; expected 0 or more; is the pattern the right one?",
+                                                         field.name, values_[i]));
+                add(field, rank, step, values_[i]);
+            }
+        log_.run.last_line = line.number;
+        return LineUse::used;
+    }
+
+    // Numbers that go back begin a new run.
+    void begin_step(int step, int rank, long line) {
+        if (rank != -1) return;
+        if (step < step_) close();
+        if (log_.run.steps == 0) log_.run.first_line = line;
+        if (step != step_) ++log_.run.steps;
+        if (step_ >= 0 && step > step_ + 1 && pattern_.mean_since_last) ++means_;
+        step_ = step;
+    }
+
+    void add(const LinePattern::Field& field, int rank, int step, double value) {
+        if (field.unit != "tokens/s") {
+            log_.record.add(log_.record.phase(field.name, field.unit), rank, step, value);
+            return;
+        }
+        log_.record.add(log_.record.phase(field.name, "1"), rank, step, value);
+        if (pattern_.tokens > 0 && value > 0) log_.add("step", rank, step, pattern_.tokens / value);
+    }
+
+    void close() {
+        ImportedRun& run = log_.run;
+        run.system = pattern_.system;
+        run.model = pattern_.model;
+        run.ranks = pattern_.ranks;
+        if (means_ > 0)
+            run.notes.push_back(fmt::format(
+                "{} of its {} lines are means over the steps since the line before, not samples: their spread is too "
+                "small for noise",
+                means_, run.steps));
+        log_.close(run.steps > 0);
+        step_ = -1;
+        means_ = 0;
+    }
 
     OpenRun log_;
     const LogPattern& pattern_;
@@ -46,67 +103,6 @@ private:
     int step_ = -1;  // of the reporting rank
     long means_ = 0;
 };
-
-// A rank that is told and is not 0 keeps its number; rank 0 reports for the run.
-LineUse CustomLog::read(const LinePattern& one, const LogLine& line) {
-    int rank = -1, step = step_;
-    for (std::size_t i = 0; i < values_.size(); ++i) {
-        const std::string& name = one.fields()[i].name;
-        if (name != "#" && name != "rank") continue;
-        if (values_[i] < 0 || values_[i] > 1e9 || values_[i] != std::floor(values_[i]))
-            log_.refuse(line.number, fmt::format("{} {} is no count; is the pattern the right one?",
-                                                 name == "#" ? "step" : "rank", values_[i]));
-        if (name == "rank")
-            rank = values_[i] > 0 ? static_cast<int>(values_[i]) : -1;
-        else
-            step = static_cast<int>(values_[i]);
-    }
-    if (one.counts_steps()) begin_step(step, rank, line.number);
-    if (step < 0) return LineUse::skipped;  // of no step: before the first
-    for (std::size_t i = 0; i < values_.size(); ++i)
-        if (const auto& field = one.fields()[i]; field.name != "#" && field.name != "rank") {
-            if (values_[i] < 0 && field.unit != "1")
-                log_.refuse(line.number, fmt::format("{} is {}; expected 0 or more; is the pattern the right one?",
-                                                     field.name, values_[i]));
-            add(field, rank, step, values_[i]);
-        }
-    log_.run.last_line = line.number;
-    return LineUse::used;
-}
-
-// Numbers that go back begin a new run.
-void CustomLog::begin_step(int step, int rank, long line) {
-    if (rank != -1) return;
-    if (step < step_) close();
-    if (log_.run.steps == 0) log_.run.first_line = line;
-    if (step != step_) ++log_.run.steps;
-    if (step_ >= 0 && step > step_ + 1 && pattern_.mean_since_last) ++means_;
-    step_ = step;
-}
-
-void CustomLog::add(const LinePattern::Field& field, int rank, int step, double value) {
-    if (field.unit != "tokens/s") {
-        log_.record.add(log_.record.phase(field.name, field.unit), rank, step, value);
-        return;
-    }
-    log_.record.add(log_.record.phase(field.name, "1"), rank, step, value);
-    if (pattern_.tokens > 0 && value > 0) log_.add("step", rank, step, pattern_.tokens / value);
-}
-
-void CustomLog::close() {
-    ImportedRun& run = log_.run;
-    run.system = pattern_.system;
-    run.model = pattern_.model;
-    run.ranks = pattern_.ranks;
-    if (means_ > 0)
-        run.notes.push_back(fmt::format(
-            "{} of its {} lines are means over the steps since the line before, not samples: their spread is too "
-            "small for noise",
-            means_, run.steps));
-    log_.close(run.steps > 0);
-    step_ = -1;
-    means_ = 0;
-}
 
 }  // namespace
 

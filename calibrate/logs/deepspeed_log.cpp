@@ -74,12 +74,141 @@ private:
         int step = 1;
         std::optional<double> ended;
     };
-    LineUse read_timers(const LogLine& line, std::string_view text);
-    bool read_values(std::string_view text);
-    void add_step(const LogLine& line, int rank);
-    LineUse read_other(const LogLine& line);
-    LineUse read_memory(LineCursor cursor);
-    void close();
+
+    LineUse read_timers(const LogLine& line, std::string_view text) {
+        if (!read_values(text)) {
+            ++cut_;
+            if (log_.run.notes.size() < 3)
+                log_.run.notes.push_back(fmt::format("{}:{}: {} is cut or not understood; left out", log_.path, line.number,
+                                                     quoted_piece(text)));
+            return LineUse::unknown;
+        }
+        const auto has = [&](std::string_view name) {
+            return std::ranges::any_of(values_, [&](const auto& v) { return v.first == name; });
+        };
+        const int rank = rank_of(line.text);
+        if (rank > most_ranks)
+            log_.refuse(line.number, fmt::format("rank {} is absurd; expected at most {}", rank, most_ranks));
+        if (static_cast<std::size_t>(rank) >= clocks_.size()) clocks_.resize(static_cast<std::size_t>(rank) + 1);
+        log_.run.last_line = line.number;
+        if (log_.run.first_line == 0) log_.run.first_line = line.number;
+        if (has("forward") || has("fwd")) {
+            add_step(line, rank);
+            return LineUse::used;
+        }
+        if (values_.front().first.ends_with("_microstep")) return LineUse::skipped;
+        for (const auto& [name, value] : values_)  // "optimizer_step" and the like, printed before the step's own line
+            log_.add(name, rank == 0 ? -1 : rank, clocks_[static_cast<std::size_t>(rank)].step,
+                        seconds_of_milliseconds(value));
+        return LineUse::used;
+    }
+
+    // "| NAME: VALUE | NAME: VALUE"; false when the line breaks off.
+    bool read_values(std::string_view text) {
+        values_.clear();
+        LineCursor cursor(text);
+        while (cursor.word("|")) {
+            cursor.word("");
+            std::string_view name = cursor.rest();
+            name = name.substr(
+                0, static_cast<std::size_t>(std::find_if_not(name.begin(), name.end(), is_letter) - name.begin()));
+            if (name.empty() || !cursor.word(name) || !cursor.word(":")) return false;
+            const auto value = cursor.number();
+            if (!value || *value < 0) return false;
+            values_.emplace_back(name, *value);
+        }
+        return !values_.empty() && cursor.at_end();
+    }
+
+    void add_step(const LogLine& line, int rank) {
+        Clock& clock = clocks_[static_cast<std::size_t>(rank)];
+        const int as = rank == 0 ? -1 : rank;
+        const bool apart = std::ranges::any_of(values_, [](const auto& v) { return v.first == "backward_inner" || v.first == "bwd_inner"; });
+        for (const Timer& timer : timers)
+            for (const auto& [name, value] : values_)
+                if (name == timer.theirs && !(apart && timer.ours == "backward_and_sync"))
+                    log_.add(timer.ours, as, clock.step, seconds_of_milliseconds(value));
+        const auto now = clock_of(line.text);
+        if (now && clock.ended) {
+            const double passed = *now - *clock.ended + (*now < *clock.ended ? day : 0.0);
+            log_.add("step", as, clock.step, seconds_of_milliseconds(passed));
+        } else if (!now) {
+            ++untimed_;
+        }
+        clock.ended = now;
+        if (rank == 0) ++log_.run.steps;
+        ++clock.step;
+    }
+
+    LineUse read_other(const LogLine& line) {
+        LineCursor cursor(line.text);
+        const int step = clocks_.empty() ? 1 : clocks_.front().step, last = std::max(1, step - 1);
+        const auto keep = [&](const char* name, const char* unit, int of_step, std::optional<double> value) {
+            if (value) log_.record.add(log_.record.phase(name, unit), -1, of_step, *value);
+            return value ? LineUse::used : LineUse::unknown;
+        };
+        if (cursor.find("OVERFLOW!")) return keep("overflow", "1", step, 1);
+        if (cursor.find("CurrSamplesPerSec=")) return keep("samples_per_s", "1", last, cursor.number());
+        if (cursor.find("Batch (t):")) {  // means since the line before; only the rate behind them is the last step's
+            const LineUse use = keep("mean_since_last.batch", "s", last, cursor.number());
+            keep("samples_per_s", "1", last, cursor.word(",") ? cursor.grouped_number() : std::nullopt);
+            return use;
+        }
+        if (cursor.find("DeepSpeed info: version=")) {
+            if (log_.run.steps > 0) close();
+            return LineUse::used;
+        }
+        if (cursor.find("see_memory_usage] ")) return read_memory(cursor);
+        if (cursor.find("Loaded ")) {
+            const std::string_view name = cursor.rest().substr(0, cursor.rest().find(" model config"));
+            if (name.size() == cursor.rest().size()) return LineUse::unknown;
+            if (log_.run.steps > 0) close();
+            log_.run.model = lower_case(std::string(name));
+            return LineUse::used;
+        }
+        if (cursor.find("world_size ..")) {
+            LineCursor after(cursor.rest().substr(std::min(cursor.rest().find_first_not_of('.'), cursor.rest().size())));
+            const auto ranks = after.integer();
+            if (ranks && *ranks > 0) log_.run.ranks = *ranks;
+            return ranks ? LineUse::used : LineUse::unknown;
+        }
+        if (cursor.find("number of total params: ")) {
+            const auto count = cursor.number();
+            if (count && !counted_) log_.record.add(log_.record.phase("parameters", "1"), -1, -1, *count);
+            counted_ = counted_ || count;  // every rank says it
+            return count ? LineUse::used : LineUse::unknown;
+        }
+        return LineUse::unknown;
+    }
+
+    // "Before initializing optimizer states", then on the next line "MA 0.72 GB  Max_MA 0.95 GB ..": binary gigabytes.
+    LineUse read_memory(LineCursor cursor) {
+        if (cursor.word("MA ")) {
+            const auto gigabytes = cursor.number();
+            if (gigabytes && !memory_of_.empty())
+                log_.record.add(log_.record.phase("memory." + memory_of_, "B"), -1, -1, *gigabytes * 1073741824.0);
+            return gigabytes ? LineUse::used : LineUse::unknown;
+        }
+        if (cursor.word("CPU Virtual Memory")) return LineUse::skipped;
+        memory_of_.assign(cursor.rest().substr(0, 80));
+        for (char& c : memory_of_) c = is_letter(c) ? static_cast<char>(std::tolower(static_cast<unsigned char>(c))) : '_';
+        return LineUse::skipped;
+    }
+
+    void close() {
+        log_.run.system = "deepspeed";
+        if (untimed_ > 0)
+            log_.run.notes.push_back(fmt::format(
+                "{} of its {} steps have no time stamp, so no row of phase step: it is not forward + backward + step, "
+                "which leaves out the loss and the input",
+                untimed_, log_.run.steps));
+        if (cut_ > 3) log_.run.notes.push_back(fmt::format("{} timer lines in all are cut or not understood", cut_));
+        log_.close(log_.run.steps > 0);
+        clocks_.clear();
+        memory_of_.clear();
+        cut_ = untimed_ = 0;
+        counted_ = false;
+    }
 
     OpenRun log_;
     std::vector<Clock> clocks_;
@@ -88,142 +217,6 @@ private:
     long cut_ = 0, untimed_ = 0;
     bool counted_ = false;
 };
-
-// "| NAME: VALUE | NAME: VALUE"; false when the line breaks off.
-bool DeepSpeedLog::read_values(std::string_view text) {
-    values_.clear();
-    LineCursor cursor(text);
-    while (cursor.word("|")) {
-        cursor.word("");
-        std::string_view name = cursor.rest();
-        name = name.substr(
-            0, static_cast<std::size_t>(std::find_if_not(name.begin(), name.end(), is_letter) - name.begin()));
-        if (name.empty() || !cursor.word(name) || !cursor.word(":")) return false;
-        const auto value = cursor.number();
-        if (!value || *value < 0) return false;
-        values_.emplace_back(name, *value);
-    }
-    return !values_.empty() && cursor.at_end();
-}
-
-LineUse DeepSpeedLog::read_timers(const LogLine& line, std::string_view text) {
-    if (!read_values(text)) {
-        ++cut_;
-        if (log_.run.notes.size() < 3)
-            log_.run.notes.push_back(fmt::format("{}:{}: {} is cut or not understood; left out", log_.path, line.number,
-                                                 quoted_piece(text)));
-        return LineUse::unknown;
-    }
-    const auto has = [&](std::string_view name) {
-        return std::any_of(values_.begin(), values_.end(), [&](const auto& v) { return v.first == name; });
-    };
-    const int rank = rank_of(line.text);
-    if (rank > most_ranks)
-        log_.refuse(line.number, fmt::format("rank {} is absurd; expected at most {}", rank, most_ranks));
-    if (static_cast<std::size_t>(rank) >= clocks_.size()) clocks_.resize(static_cast<std::size_t>(rank) + 1);
-    log_.run.last_line = line.number;
-    if (log_.run.first_line == 0) log_.run.first_line = line.number;
-    if (has("forward") || has("fwd")) {
-        add_step(line, rank);
-        return LineUse::used;
-    }
-    if (values_.front().first.ends_with("_microstep")) return LineUse::skipped;
-    for (const auto& [name, value] : values_)  // "optimizer_step" and the like, printed before the step's own line
-        log_.add(name, rank == 0 ? -1 : rank, clocks_[static_cast<std::size_t>(rank)].step,
-                    seconds_of_milliseconds(value));
-    return LineUse::used;
-}
-
-void DeepSpeedLog::add_step(const LogLine& line, int rank) {
-    Clock& clock = clocks_[static_cast<std::size_t>(rank)];
-    const int as = rank == 0 ? -1 : rank;
-    const bool apart = std::any_of(values_.begin(), values_.end(),
-                                   [](const auto& v) { return v.first == "backward_inner" || v.first == "bwd_inner"; });
-    for (const Timer& timer : timers)
-        for (const auto& [name, value] : values_)
-            if (name == timer.theirs && !(apart && timer.ours == "backward_and_sync"))
-                log_.add(timer.ours, as, clock.step, seconds_of_milliseconds(value));
-    const auto now = clock_of(line.text);
-    if (now && clock.ended) {
-        const double passed = *now - *clock.ended + (*now < *clock.ended ? day : 0.0);
-        log_.add("step", as, clock.step, seconds_of_milliseconds(passed));
-    } else if (!now) {
-        ++untimed_;
-    }
-    clock.ended = now;
-    if (rank == 0) ++log_.run.steps;
-    ++clock.step;
-}
-
-LineUse DeepSpeedLog::read_other(const LogLine& line) {
-    LineCursor cursor(line.text);
-    const int step = clocks_.empty() ? 1 : clocks_.front().step, last = std::max(1, step - 1);
-    const auto keep = [&](const char* name, const char* unit, int of_step, std::optional<double> value) {
-        if (value) log_.record.add(log_.record.phase(name, unit), -1, of_step, *value);
-        return value ? LineUse::used : LineUse::unknown;
-    };
-    if (cursor.find("OVERFLOW!")) return keep("overflow", "1", step, 1);
-    if (cursor.find("CurrSamplesPerSec=")) return keep("samples_per_s", "1", last, cursor.number());
-    if (cursor.find("Batch (t):")) {  // means since the line before; only the rate behind them is the last step's
-        const LineUse use = keep("mean_since_last.batch", "s", last, cursor.number());
-        keep("samples_per_s", "1", last, cursor.word(",") ? cursor.grouped_number() : std::nullopt);
-        return use;
-    }
-    if (cursor.find("DeepSpeed info: version=")) {
-        if (log_.run.steps > 0) close();
-        return LineUse::used;
-    }
-    if (cursor.find("see_memory_usage] ")) return read_memory(cursor);
-    if (cursor.find("Loaded ")) {
-        const std::string_view name = cursor.rest().substr(0, cursor.rest().find(" model config"));
-        if (name.size() == cursor.rest().size()) return LineUse::unknown;
-        if (log_.run.steps > 0) close();
-        log_.run.model = lower_case(std::string(name));
-        return LineUse::used;
-    }
-    if (cursor.find("world_size ..")) {
-        LineCursor after(cursor.rest().substr(std::min(cursor.rest().find_first_not_of('.'), cursor.rest().size())));
-        const auto ranks = after.integer();
-        if (ranks && *ranks > 0) log_.run.ranks = *ranks;
-        return ranks ? LineUse::used : LineUse::unknown;
-    }
-    if (cursor.find("number of total params: ")) {
-        const auto count = cursor.number();
-        if (count && !counted_) log_.record.add(log_.record.phase("parameters", "1"), -1, -1, *count);
-        counted_ = counted_ || count;  // every rank says it
-        return count ? LineUse::used : LineUse::unknown;
-    }
-    return LineUse::unknown;
-}
-
-// "Before initializing optimizer states", then on the next line "MA 0.72 GB  Max_MA 0.95 GB ..": binary gigabytes.
-LineUse DeepSpeedLog::read_memory(LineCursor cursor) {
-    if (cursor.word("MA ")) {
-        const auto gigabytes = cursor.number();
-        if (gigabytes && !memory_of_.empty())
-            log_.record.add(log_.record.phase("memory." + memory_of_, "B"), -1, -1, *gigabytes * 1073741824.0);
-        return gigabytes ? LineUse::used : LineUse::unknown;
-    }
-    if (cursor.word("CPU Virtual Memory")) return LineUse::skipped;
-    memory_of_.assign(cursor.rest().substr(0, 80));
-    for (char& c : memory_of_) c = is_letter(c) ? static_cast<char>(std::tolower(static_cast<unsigned char>(c))) : '_';
-    return LineUse::skipped;
-}
-
-void DeepSpeedLog::close() {
-    log_.run.system = "deepspeed";
-    if (untimed_ > 0)
-        log_.run.notes.push_back(fmt::format(
-            "{} of its {} steps have no time stamp, so no row of phase step: it is not forward + backward + step, "
-            "which leaves out the loss and the input",
-            untimed_, log_.run.steps));
-    if (cut_ > 3) log_.run.notes.push_back(fmt::format("{} timer lines in all are cut or not understood", cut_));
-    log_.close(log_.run.steps > 0);
-    clocks_.clear();
-    memory_of_.clear();
-    cut_ = untimed_ = 0;
-    counted_ = false;
-}
 
 }  // namespace
 

@@ -33,9 +33,7 @@ std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs, con
         if (!run.routing) continue;
         const std::string name = fmt::format("{}_{}", run.system, run.experts);
         std::vector<const ImportedRun*>& before = taken[name];
-        if (std::any_of(before.begin(), before.end(),
-                        [&](const ImportedRun* other) { return other->routing == run.routing; }))
-            continue;
+        if (std::ranges::any_of(before, [&](const ImportedRun* other) { return other->routing == run.routing; })) continue;
         before.push_back(&run);
         const std::string numbered = before.size() == 1 ? name + ".csv" : fmt::format("{}-{}.csv", name, before.size());
         if (before.size() > 1)
@@ -117,11 +115,39 @@ public:
     }
 
 private:
-    void take(const std::string& path, ImportedRun&& run, SampleRecord& samples, std::vector<std::string>& notes);
+    void take(const std::string& path, ImportedRun&& run, SampleRecord& samples, std::vector<std::string>& notes) {
+        for (const std::string& note : run.notes) notes.push_back(fmt::format("{}: {}", run.run_id, note));
+        if (!ids_.insert(run.run_id).second)
+            throw ConfigError(
+                fmt::format("{}: run {} comes from two logs of one file name; rename one of them", path, run.run_id));
+        const Sample like = sample_like(run);
+        const std::string why = too_few_steps(run.run_id, samples.last_step());
+        if (!why.empty()) notes.push_back(why);
+        const int first = samples.first_step(), start = first_steady_step(samples.last_step() + 1);
+        // A run that was resumed warms up again.
+        const int from = first > start ? first + first_steady_step(samples.last_step() + 1 - first) : start;
+        std::set<int> steady;  // steps that the log tells of: with --log-interval 10 every tenth
+        RunSummary summary(from, !run.model.starts_with("moe_layer"));
+        file_.begin_run(like);
+        NeighbourWatch watch;
+        samples.replay([&](const SampleRecord::Value& v) {
+            const SampleRecord::Phase& phase = samples.phases()[v.phase];
+            if (!steps_.holds(v.step)) return;
+            if (phase.name == "step" && v.rank == -1 && v.step >= 0) watch.take(v.step, v.value);
+            if (v.step >= from) steady.insert(v.step);
+            if (v.step >= 0 && why.empty() && !is_input(phase.name)) summary.take(v.phase, v.rank, v.step, v.value);
+            if (v.step < 0 || is_written(phase.name)) file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
+        });
+        if (const auto odd = watch.note(); !odd.empty()) notes.push_back(fmt::format("{}: {}", run.run_id, odd));
+        // What few steps state (overflow, means over a hundred steps) has no median of a steady step.
+        const long least = run.model.starts_with("moe_layer") ? 1 : static_cast<long>(steady.size()) / 2;
+        for (const Sample& row : summary.rows(like, samples.phases(), least)) medians_.push_back(row);
+        for (const Sample& row : routing_rows(run)) medians_.push_back(row);
+        if (run.routing && !request_.routing_out.empty()) runs_.push_back(std::move(run));
+    }
 
     [[nodiscard]] bool is_input(const std::string& phase) const {
-        return std::any_of(request_.inputs.begin(), request_.inputs.end(),
-                           [&](const std::string& input) { return input.starts_with(phase + "="); });
+        return std::ranges::any_of(request_.inputs, [&](const std::string& input) { return input.starts_with(phase + "="); });
     }
 
     // Samples of a step: all, or with medians_only those of the phases named, and inputs.
@@ -138,37 +164,6 @@ private:
     std::set<std::string> ids_;
     std::vector<std::string> report_;
 };
-
-void Import::take(const std::string& path, ImportedRun&& run, SampleRecord& samples, std::vector<std::string>& notes) {
-    for (const std::string& note : run.notes) notes.push_back(fmt::format("{}: {}", run.run_id, note));
-    if (!ids_.insert(run.run_id).second)
-        throw ConfigError(
-            fmt::format("{}: run {} comes from two logs of one file name; rename one of them", path, run.run_id));
-    const Sample like = sample_like(run);
-    const std::string why = too_few_steps(run.run_id, samples.last_step());
-    if (!why.empty()) notes.push_back(why);
-    const int first = samples.first_step(), start = first_steady_step(samples.last_step() + 1);
-    // A run that was resumed warms up again.
-    const int from = first > start ? first + first_steady_step(samples.last_step() + 1 - first) : start;
-    std::set<int> steady;  // steps that the log tells of: with --log-interval 10 every tenth
-    RunSummary summary(from, !run.model.starts_with("moe_layer"));
-    file_.begin_run(like);
-    NeighbourWatch watch;
-    samples.replay([&](const SampleRecord::Value& v) {
-        const SampleRecord::Phase& phase = samples.phases()[v.phase];
-        if (!steps_.holds(v.step)) return;
-        if (phase.name == "step" && v.rank == -1 && v.step >= 0) watch.take(v.step, v.value);
-        if (v.step >= from) steady.insert(v.step);
-        if (v.step >= 0 && why.empty() && !is_input(phase.name)) summary.take(v.phase, v.rank, v.step, v.value);
-        if (v.step < 0 || is_written(phase.name)) file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
-    });
-    if (const auto odd = watch.note(); !odd.empty()) notes.push_back(fmt::format("{}: {}", run.run_id, odd));
-    // What few steps state (overflow, means over a hundred steps) has no median of a steady step.
-    const long least = run.model.starts_with("moe_layer") ? 1 : static_cast<long>(steady.size()) / 2;
-    for (const Sample& row : summary.rows(like, samples.phases(), least)) medians_.push_back(row);
-    for (const Sample& row : routing_rows(run)) medians_.push_back(row);
-    if (run.routing && !request_.routing_out.empty()) runs_.push_back(std::move(run));
-}
 
 }  // namespace
 

@@ -91,6 +91,8 @@ struct Summaries {
     friend bool operator==(const Summaries&, const Summaries&) = default;
 };
 Summaries summaries(const std::vector<Sample>& samples);
+// The rows of each run, runs in the order of their first row.
+std::vector<std::vector<Sample>> runs_of(const std::vector<Sample>& samples);
 std::string too_few_steps(const std::string& run_id, int last_step);  // why a run gets no medians; "" when it does
 
 // Recorded block totals as rows of a measurements file (phases "blocks" and "remote_blocks" per rank, unit 1), so that a

@@ -118,7 +118,7 @@ LinePattern::LinePattern(const std::string& text) {
 }
 
 bool LinePattern::counts_steps() const {
-    return std::any_of(fields_.begin(), fields_.end(), [](const Field& f) { return f.name == "#"; });
+    return std::ranges::any_of(fields_, [](const Field& f) { return f.name == "#"; });
 }
 
 // K, M, G or T directly behind a number whose pattern allows it.
@@ -138,8 +138,7 @@ std::string LinePattern::cut_text(const Token& field, double value, std::string_
     const bool more_digits = rest.size() > 1 && (rest[0] == ',' || rest[0] == '.') && rest[1] >= '0' && rest[1] <= '9';
     const bool adjoins = is_letter(rest);
     const auto word = first_word(rest);
-    const bool other_unit =
-        word != field.unit && std::any_of(units.begin(), units.end(), [&](const Unit& u) { return u.name == word; });
+    const bool other_unit = word != field.unit && std::ranges::any_of(units, [&](const Unit& u) { return u.name == word; });
     if (!more_digits && !other_unit && !(adjoins && word != field.unit)) return "";
     const std::string name = fields_[static_cast<std::size_t>(field.field)].name;
     return "number " + quoted_piece(number_text(value) + std::string(rest.substr(0, 12))) + " is cut by {" + name + ":" +
@@ -185,7 +184,7 @@ LogPattern read_log_pattern(const std::string& path) {
     pattern.name = std::filesystem::path(path).stem().string();
     each_entry(read_toml(path).entries, [&](const TomlEntry& entry) { return read_entry(entry, pattern); }, no_such_key);
     if (pattern.system.empty()) pattern.system = pattern.name;
-    if (std::none_of(pattern.lines.begin(), pattern.lines.end(), [](auto& line) { return line.counts_steps(); }))
+    if (std::ranges::none_of(pattern.lines, [](auto& line) { return line.counts_steps(); }))
         throw ConfigError(path + ": no line has {#}; expected in one of `lines` the number of the step");
     return pattern;
 }

@@ -70,8 +70,19 @@ constexpr std::size_t learned_after = 4000;  // events; then who owns which laye
 class OptPrimeLog {
 public:
     OptPrimeLog(const std::string& path, const TakeRun& take) : log_{path, take} {}
-    LineUse take(const LogLine& line);
-    void finish(long lines);
+
+    LineUse take(const LogLine& line) {
+        if (line.text.empty()) return LineUse::skipped;
+        if (line.text.starts_with("| epoch")) return read_batch(line);
+        if (read_block_pieces(line)) return LineUse::used;
+        return read_other(line.text);
+    }
+
+    void finish(long lines) {
+        close();
+        log_.require_one(lines,
+                         "\"[rank:R stage:S] .. forward time .. - step N\", \"layer[L]: total=..\" and \"ms/batch\" lines");
+    }
 
 private:
     // What a rank has told of its newest step.
@@ -79,16 +90,173 @@ private:
         int step, layers;
         double sum;
     };
-    bool read_block_pieces(const LogLine& line);
-    LineUse read_batch(const LogLine& line);
-    LineUse read_other(std::string_view text);
-    void push(Event event);
-    void settle();
-    void apply(const Event& event);
-    void check_complete(int rank);
-    void apply_layer(const Event& event);
-    void apply_batch(const Event& event);
-    void close();
+
+    // "[rank:0 stage:0] .. forward time .. - step 2" and "  layer[5]: total=10.070ms, ops=32, ..", any number of them.
+    bool read_block_pieces(const LogLine& line) {
+        if (line.text[0] != '[' && !line.text.starts_with("  layer[")) return false;
+        bool any = false;
+        LineCursor cursor(line.text);
+        while (!cursor.at_end()) {
+            Event event;
+            event.line = line.number;
+            if (cursor.word("[rank:")) {
+                const auto rank = cursor.integer();
+                if (!rank || *rank < 0 || !cursor.find("forward time") || !cursor.find("- step")) return any;
+                const auto step = cursor.integer();
+                if (!step || *step < 0) return any;
+                event.rank = *rank;
+                event.step = *step;
+            } else if (cursor.word("layer[")) {
+                const std::string_view name = cursor.rest().substr(0, cursor.rest().find(']'));
+                if (name.size() > 64 || !cursor.find("]: total=")) return any;
+                const auto time = cursor.number();
+                if (!time || *time < 0 || !cursor.word("ms, ops=")) return any;
+                const auto ops = cursor.integer();
+                if (!ops || !cursor.find("avg/op=") || !cursor.number() || !cursor.word("ms")) return any;
+                event.kind = Event::Kind::layer;
+                event.layer.assign(name);
+                event.ops = *ops;
+                event.seconds = seconds_of_milliseconds(*time);
+            } else {
+                return any;
+            }
+            push(std::move(event));
+            any = true;
+        }
+        return any;
+    }
+
+    // "| epoch   1 |     9/  323 batches | lr 0.00 | ms/batch 1669.95 | loss .."
+    LineUse read_batch(const LogLine& line) {
+        LineCursor cursor(line.text);
+        cursor.find("|");
+        if (!cursor.find("|")) return LineUse::unknown;
+        const auto number = cursor.integer();
+        if (!number || !cursor.find("ms/batch")) return LineUse::unknown;
+        const auto time = cursor.number();
+        if (!time || *time <= 0) return LineUse::unknown;
+        push({.kind = Event::Kind::batch,
+              .step = *number,
+              .layer = {},
+              .seconds = seconds_of_milliseconds(*time),
+              .line = line.number});
+        return LineUse::used;
+    }
+
+    LineUse read_other(std::string_view text) {
+        LineCursor cursor(text);
+        if (cursor.word("> World size:")) {
+            if (events_ > 0) close();
+            const auto ranks = cursor.integer();
+            if (ranks && *ranks > 0) log_.run.ranks = *ranks;
+            return ranks ? LineUse::used : LineUse::unknown;
+        }
+        if (cursor.word("> Total parameters in model:")) {
+            if (events_ > 0) close();
+            const auto count = cursor.grouped_number();
+            parameters_ = count.value_or(0);
+            return count ? LineUse::used : LineUse::unknown;
+        }
+        if (cursor.word(">> model class name:")) {
+            cursor.word("");
+            kind_ = cursor.rest().substr(0, 80);
+            return LineUse::used;
+        }
+        for (const char* known : {">", "-- node.op:", "--- key:", "n.op:", "*****", "###", "# rank", "---", "stage2rank",
+                                  "SEQUENTIAL mode", "GPU mode", "special_nodes:", "rank:", "length:", "===", "[rank:"})
+            if (LineCursor(text).word(known)) return LineUse::skipped;
+        return LineUse::unknown;
+    }
+
+    void push(Event event) {
+        if (events_++ == 0) log_.run.first_line = event.line;
+        log_.run.last_line = event.line;
+        if (event.kind == Event::Kind::header) last_header_ = event.rank;
+        if (settled_) return apply(event);
+        if (event.kind == Event::Kind::layer && last_header_ >= 0) owners_.vote({event.layer, event.ops}, last_header_);
+        waiting_.push_back(std::move(event));
+        if (waiting_.size() == learned_after) settle();
+    }
+
+    void settle() {
+        owners_.settle();
+        settled_ = true;
+        for (const Event& event : waiting_) last_rank_ = std::max(last_rank_, event.rank);
+        for (const Event& event : waiting_) apply(event);
+        waiting_.clear();
+    }
+
+    void apply(const Event& event) {
+        switch (event.kind) {
+            case Event::Kind::header:
+                check_complete(event.rank);
+                stages_[event.rank] = {event.step, 0, 0};
+                break;
+            case Event::Kind::layer: apply_layer(event); break;
+            case Event::Kind::batch: apply_batch(event); break;
+        }
+    }
+
+    // A step of which a stage tells only some layers gets no sum.
+    void check_complete(int rank) {
+        const auto stage = stages_.find(rank);
+        if (stage == stages_.end() || stage->second.layers == owners_.layers_of(rank)) return;
+        if (log_.run.notes.size() < 8)
+            log_.run.notes.push_back(fmt::format("{}:{}: rank {} tells {} of its {} layers in step {}; no sum of that step",
+                                                 log_.path, log_.run.last_line, rank, stage->second.layers,
+                                                 owners_.layers_of(rank), stage->second.step));
+    }
+
+    void apply_layer(const Event& event) {
+        const auto rank = owners_.owner({event.layer, event.ops});
+        const auto stage = rank ? stages_.find(*rank) : stages_.end();
+        if (stage == stages_.end()) {
+            ++orphans_;
+            return;
+        }
+        Stage& told = stage->second;
+        const bool number = event.layer.find_first_not_of("0123456789") == std::string::npos;
+        log_.add((number ? "layer" : "") + event.layer + ".forward", *rank, told.step, event.seconds);
+        told.sum += event.seconds;
+        if (++told.layers == owners_.layers_of(*rank))
+            log_.add("timed.forward", *rank, told.step, seconds_of_milliseconds(told.sum * 1e3));
+    }
+
+    // The last stage prints its layers when a step's forward is over and ms/batch after the step. A first line that is not
+    // of the first step spans those before it too, so it is no sample.
+    void apply_batch(const Event& event) {
+        const auto last = stages_.find(last_rank_);
+        if (batch_step_ < 0) {
+            batch_step_ = last == stages_.end() ? event.step : last->second.step;
+            if (batch_step_ > 1) {
+                log_.run.notes.push_back(fmt::format(
+                    "{}:{}: the first ms/batch spans the steps up to {}, set-up included; it is no sample of one",
+                    log_.path, event.line, batch_step_));
+                return;
+            }
+        } else {
+            ++batch_step_;
+        }
+        log_.add("step", -1, batch_step_, event.seconds);
+        ++log_.run.steps;
+    }
+
+    void close() {
+        if (!settled_) settle();
+        log_.run.system = "opt-prime";
+        log_.run.model = model_of(kind_, parameters_);
+        if (log_.run.ranks == 0) log_.run.ranks = last_rank_ + 1;
+        if (orphans_ > 0)
+            log_.run.notes.push_back(fmt::format("{} layer lines left out: nothing says whose they are", orphans_));
+        for (const auto& [rank, stage] : stages_) check_complete(rank);
+        log_.close(events_ > 0);
+        waiting_.clear();
+        owners_ = {};
+        stages_.clear();
+        settled_ = false;
+        last_header_ = last_rank_ = batch_step_ = -1;
+        events_ = orphans_ = 0;
+    }
 
     OpenRun log_;
     std::string kind_;
@@ -101,186 +269,6 @@ private:
     int batch_step_ = -1;
     long events_ = 0, orphans_ = 0;
 };
-
-LineUse OptPrimeLog::take(const LogLine& line) {
-    if (line.text.empty()) return LineUse::skipped;
-    if (line.text.starts_with("| epoch")) return read_batch(line);
-    if (read_block_pieces(line)) return LineUse::used;
-    return read_other(line.text);
-}
-
-// "[rank:0 stage:0] .. forward time .. - step 2" and "  layer[5]: total=10.070ms, ops=32, ..", any number of them.
-bool OptPrimeLog::read_block_pieces(const LogLine& line) {
-    if (line.text[0] != '[' && !line.text.starts_with("  layer[")) return false;
-    bool any = false;
-    LineCursor cursor(line.text);
-    while (!cursor.at_end()) {
-        Event event;
-        event.line = line.number;
-        if (cursor.word("[rank:")) {
-            const auto rank = cursor.integer();
-            if (!rank || *rank < 0 || !cursor.find("forward time") || !cursor.find("- step")) return any;
-            const auto step = cursor.integer();
-            if (!step || *step < 0) return any;
-            event.rank = *rank;
-            event.step = *step;
-        } else if (cursor.word("layer[")) {
-            const std::string_view name = cursor.rest().substr(0, cursor.rest().find(']'));
-            if (name.size() > 64 || !cursor.find("]: total=")) return any;
-            const auto time = cursor.number();
-            if (!time || *time < 0 || !cursor.word("ms, ops=")) return any;
-            const auto ops = cursor.integer();
-            if (!ops || !cursor.find("avg/op=") || !cursor.number() || !cursor.word("ms")) return any;
-            event.kind = Event::Kind::layer;
-            event.layer.assign(name);
-            event.ops = *ops;
-            event.seconds = seconds_of_milliseconds(*time);
-        } else {
-            return any;
-        }
-        push(std::move(event));
-        any = true;
-    }
-    return any;
-}
-
-// "| epoch   1 |     9/  323 batches | lr 0.00 | ms/batch 1669.95 | loss .."
-LineUse OptPrimeLog::read_batch(const LogLine& line) {
-    LineCursor cursor(line.text);
-    cursor.find("|");
-    if (!cursor.find("|")) return LineUse::unknown;
-    const auto number = cursor.integer();
-    if (!number || !cursor.find("ms/batch")) return LineUse::unknown;
-    const auto time = cursor.number();
-    if (!time || *time <= 0) return LineUse::unknown;
-    push({.kind = Event::Kind::batch,
-          .step = *number,
-          .layer = {},
-          .seconds = seconds_of_milliseconds(*time),
-          .line = line.number});
-    return LineUse::used;
-}
-
-LineUse OptPrimeLog::read_other(std::string_view text) {
-    LineCursor cursor(text);
-    if (cursor.word("> World size:")) {
-        if (events_ > 0) close();
-        const auto ranks = cursor.integer();
-        if (ranks && *ranks > 0) log_.run.ranks = *ranks;
-        return ranks ? LineUse::used : LineUse::unknown;
-    }
-    if (cursor.word("> Total parameters in model:")) {
-        if (events_ > 0) close();
-        const auto count = cursor.grouped_number();
-        parameters_ = count.value_or(0);
-        return count ? LineUse::used : LineUse::unknown;
-    }
-    if (cursor.word(">> model class name:")) {
-        cursor.word("");
-        kind_ = cursor.rest().substr(0, 80);
-        return LineUse::used;
-    }
-    for (const char* known : {">", "-- node.op:", "--- key:", "n.op:", "*****", "###", "# rank", "---", "stage2rank",
-                              "SEQUENTIAL mode", "GPU mode", "special_nodes:", "rank:", "length:", "===", "[rank:"})
-        if (LineCursor(text).word(known)) return LineUse::skipped;
-    return LineUse::unknown;
-}
-
-void OptPrimeLog::push(Event event) {
-    if (events_++ == 0) log_.run.first_line = event.line;
-    log_.run.last_line = event.line;
-    if (event.kind == Event::Kind::header) last_header_ = event.rank;
-    if (settled_) return apply(event);
-    if (event.kind == Event::Kind::layer && last_header_ >= 0) owners_.vote({event.layer, event.ops}, last_header_);
-    waiting_.push_back(std::move(event));
-    if (waiting_.size() == learned_after) settle();
-}
-
-void OptPrimeLog::settle() {
-    owners_.settle();
-    settled_ = true;
-    for (const Event& event : waiting_) last_rank_ = std::max(last_rank_, event.rank);
-    for (const Event& event : waiting_) apply(event);
-    waiting_.clear();
-}
-
-void OptPrimeLog::apply(const Event& event) {
-    switch (event.kind) {
-        case Event::Kind::header:
-            check_complete(event.rank);
-            stages_[event.rank] = {event.step, 0, 0};
-            break;
-        case Event::Kind::layer: apply_layer(event); break;
-        case Event::Kind::batch: apply_batch(event); break;
-    }
-}
-
-// A step of which a stage tells only some layers gets no sum.
-void OptPrimeLog::check_complete(int rank) {
-    const auto stage = stages_.find(rank);
-    if (stage == stages_.end() || stage->second.layers == owners_.layers_of(rank)) return;
-    if (log_.run.notes.size() < 8)
-        log_.run.notes.push_back(fmt::format("{}:{}: rank {} tells {} of its {} layers in step {}; no sum of that step",
-                                             log_.path, log_.run.last_line, rank, stage->second.layers,
-                                             owners_.layers_of(rank), stage->second.step));
-}
-
-void OptPrimeLog::apply_layer(const Event& event) {
-    const auto rank = owners_.owner({event.layer, event.ops});
-    const auto stage = rank ? stages_.find(*rank) : stages_.end();
-    if (stage == stages_.end()) {
-        ++orphans_;
-        return;
-    }
-    Stage& told = stage->second;
-    const bool number = event.layer.find_first_not_of("0123456789") == std::string::npos;
-    log_.add((number ? "layer" : "") + event.layer + ".forward", *rank, told.step, event.seconds);
-    told.sum += event.seconds;
-    if (++told.layers == owners_.layers_of(*rank))
-        log_.add("timed.forward", *rank, told.step, seconds_of_milliseconds(told.sum * 1e3));
-}
-
-// The last stage prints its layers when a step's forward is over and ms/batch after the step. A first line that is not
-// of the first step spans those before it too, so it is no sample.
-void OptPrimeLog::apply_batch(const Event& event) {
-    const auto last = stages_.find(last_rank_);
-    if (batch_step_ < 0) {
-        batch_step_ = last == stages_.end() ? event.step : last->second.step;
-        if (batch_step_ > 1) {
-            log_.run.notes.push_back(fmt::format(
-                "{}:{}: the first ms/batch spans the steps up to {}, set-up included; it is no sample of one",
-                log_.path, event.line, batch_step_));
-            return;
-        }
-    } else {
-        ++batch_step_;
-    }
-    log_.add("step", -1, batch_step_, event.seconds);
-    ++log_.run.steps;
-}
-
-void OptPrimeLog::close() {
-    if (!settled_) settle();
-    log_.run.system = "opt-prime";
-    log_.run.model = model_of(kind_, parameters_);
-    if (log_.run.ranks == 0) log_.run.ranks = last_rank_ + 1;
-    if (orphans_ > 0)
-        log_.run.notes.push_back(fmt::format("{} layer lines left out: nothing says whose they are", orphans_));
-    for (const auto& [rank, stage] : stages_) check_complete(rank);
-    log_.close(events_ > 0);
-    waiting_.clear();
-    owners_ = {};
-    stages_.clear();
-    settled_ = false;
-    last_header_ = last_rank_ = batch_step_ = -1;
-    events_ = orphans_ = 0;
-}
-
-void OptPrimeLog::finish(long lines) {
-    close();
-    log_.require_one(lines,
-                     "\"[rank:R stage:S] .. forward time .. - step N\", \"layer[L]: total=..\" and \"ms/batch\" lines");
-}
 
 }  // namespace
 

@@ -122,38 +122,36 @@ std::string too_few_steps(const std::string& run, int last_step) {
                        fewest_steady_steps);
 }
 
-namespace {
-
-std::vector<Sample> rows_of(std::vector<const Sample*>& samples, int last_step) {
+static std::vector<Sample> medians_of(std::vector<Sample> samples, int last_step) {
     SampleRecord names;
     RunSummary summary(first_steady_step(last_step + 1), false);
-    for (const Sample* s : samples) summary.expect(names.phase(s->phase, s->unit), s->rank);
-    std::ranges::stable_sort(samples, {}, [](const Sample* s) { return s->step; });
-    for (const Sample* s : samples) summary.take(names.phase(s->phase), s->rank, s->step, s->value);
-    return summary.rows(*samples.front(), names.phases());
+    for (const Sample& s : samples) summary.expect(names.phase(s.phase, s.unit), s.rank);
+    std::ranges::stable_sort(samples, {}, &Sample::step);
+    for (const Sample& s : samples) summary.take(names.phase(s.phase), s.rank, s.step, s.value);
+    return summary.rows(samples.front(), names.phases());
 }
 
-}  // namespace
-
-Summaries summaries(const std::vector<Sample>& samples) {
-    std::vector<std::vector<const Sample*>> runs;
+std::vector<std::vector<Sample>> runs_of(const std::vector<Sample>& samples) {
+    std::vector<std::vector<Sample>> runs;
     std::map<std::string, std::size_t> index;
     for (const Sample& sample : samples) {
-        if (sample.step < 0) continue;
         const auto [at, fresh] = index.emplace(sample.run_id, runs.size());
         if (fresh) runs.emplace_back();
-        runs[at->second].push_back(&sample);
+        runs[at->second].push_back(sample);
     }
+    return runs;
+}
+
+Summaries summaries(const std::vector<Sample>& samples) {
     Summaries result;
-    for (auto& run : runs) {
-        int last = 0;
-        for (const Sample* s : run) last = std::max(last, s->step);
-        if (const std::string why = too_few_steps(run.front()->run_id, last); !why.empty()) {
-            result.refused.push_back(why);
-            continue;
-        }
-        const std::vector<Sample> rows = rows_of(run, last);
-        result.rows.insert(result.rows.end(), rows.begin(), rows.end());
+    for (std::vector<Sample>& run : runs_of(samples)) {
+        std::erase_if(run, [](const Sample& sample) { return sample.step < 0; });
+        if (run.empty()) continue;
+        const int last = std::ranges::max_element(run, {}, &Sample::step)->step;
+        if (std::string why = too_few_steps(run.front().run_id, last); !why.empty())
+            result.refused.push_back(std::move(why));
+        else
+            std::ranges::move(medians_of(std::move(run), last), std::back_inserter(result.rows));
     }
     return result;
 }

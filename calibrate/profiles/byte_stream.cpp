@@ -32,4 +32,11 @@ std::size_t ByteStream::read(char* to, std::size_t size) {
     return got > 0 ? static_cast<std::size_t>(got) : 0;
 }
 
+std::string beginning_of(const std::string& path, std::size_t bytes) {
+    ByteStream stream(path);
+    std::string text(bytes, '\0');
+    text.resize(stream.read(text.data(), text.size()));
+    return text;
+}
+
 }  // namespace stepcast

@@ -25,4 +25,6 @@ private:
     std::string torn_;
 };
 
+std::string beginning_of(const std::string& path, std::size_t bytes);
+
 }  // namespace stepcast

@@ -14,8 +14,6 @@
 namespace stepcast {
 namespace {
 
-Seconds duration(const DeviceSpan& span) { return seconds(span.finish - span.start); }
-
 const CollectiveCall& call_of(const Profile& p, const DeviceSpan& span) {
     return p.collectives[static_cast<std::size_t>(span.collective)];
 }
@@ -176,14 +174,12 @@ Bytes collective_bytes(const CollectiveCall& call) {
 std::vector<CollectiveTimes> collective_times(const std::vector<Profile>& ranks) {
     if (ranks.empty()) return {};
     const Meetings meetings = meetings_of(ranks);
-    std::map<std::tuple<std::string, std::string, std::string, int, double, double>, AlikeCalls> sums;
+    std::map<decltype(alike(CollectiveCall())), AlikeCalls> sums;
     for (std::size_t r = 0; r < ranks.size(); ++r)
         for (const DeviceSpan& span : ranks[r].spans) {
             if (span.kind != SpanKind::communication || span.collective < 0) continue;
             const CollectiveCall& call = call_of(ranks[r], span);
-            const Meeting& meeting = meetings.all[meetings.of.at(&span)];
-            AlikeCalls& sum = sums[{call.group, call.op, call.dtype, call.ranks, call.in_elements, call.out_elements}];
-            add(sum, call, span, meeting, r);
+            add(sums[alike(call)], call, span, meetings.all[meetings.of.at(&span)], r);
         }
     std::vector<CollectiveTimes> all;
     for (auto& [_, sum] : sums) {

@@ -97,18 +97,11 @@ std::vector<std::string> import_benchmarks(const ProfileImport& request) {
     return report;
 }
 
-std::string beginning(const std::string& path) {
-    ByteStream stream(path);
-    std::string text(4096, '\0');
-    text.resize(stream.read(text.data(), text.size()));
-    return text;
-}
-
 }  // namespace
 
 bool are_profiles(const std::vector<std::string>& paths) {
     std::error_code ignored;
-    return !paths.empty() && std::all_of(paths.begin(), paths.end(), [&](const std::string& path) {
+    return !paths.empty() && std::ranges::all_of(paths, [&](const std::string& path) {
         if (fs::is_directory(path, ignored)) return !files_of(path).empty();
         return fs::is_regular_file(path, ignored) && (is_profile(path) || is_nccl_tests(path));
     });
@@ -145,7 +138,7 @@ std::vector<std::string> import_profiles(const ProfileImport& request) {
         if (fs::equivalent(path, request.out, none))
             throw ConfigError(request.out + ": is an input itself; expected another file for --out");
     }
-    const auto traces = std::count_if(paths.begin(), paths.end(), is_profile);
+    const auto traces = std::ranges::count_if(paths, is_profile);
     if (traces == 0) return import_benchmarks(request);
     if (traces != static_cast<long>(paths.size()))
         throw ConfigError("import: profiles and nccl-tests output together; expected one kind a call");
@@ -161,11 +154,11 @@ bool is_communication(std::string_view kernel) {
     return false;
 }
 
-bool is_nsight(const std::string& path) { return beginning(path).starts_with(std::string("SQLite format 3\0", 16)); }
+bool is_nsight(const std::string& path) { return beginning_of(path, 4096).starts_with(std::string("SQLite format 3\0", 16)); }
 
 // A JSON object with the profiler's keys, or an array of events.
 bool is_kineto(const std::string& path) {
-    std::string text = beginning(path);
+    std::string text = beginning_of(path, 4096);
     if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     if (first == std::string::npos) return false;

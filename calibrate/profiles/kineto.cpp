@@ -208,31 +208,29 @@ private:
         return e.category == Category::memory || e.ph == "X" || e.ph.empty();
     }
 
-    void keep(const Event& e) {
-        const auto start = e.ts;
-        const Length length(e.dur);
+    void keep(Event& e) {
         if (e.category == Category::memory) {
             if (e.args.device_type == 0) return;  // the host's
             r_.reserved = std::max(r_.reserved, e.args.reserved);
             r_.allocated = std::max(r_.allocated, e.args.allocated);
-            if (start < r_.window_end) r_.add_memory({start, e.args.allocated, e.args.reserved});
+            if (e.ts < r_.window_end) r_.add_memory({e.ts, e.args.allocated, e.args.reserved});
             return;
         }
         if (e.category == Category::module) return keep_module(e);
-        if (start >= r_.window_end) return;
-        r_.first = std::min(r_.first, start);
+        if (e.ts >= r_.window_end) return;
+        r_.first = std::min(r_.first, e.ts);
         if (e.category == Category::host)
-            keep_host(e, start, length);
+            keep_host(e);
         else if (e.category == Category::call)
-            r_.calls.push_back({start, e.args.correlation, length, r_.threads.add(e.thread), launches_kernel(e.name),
+            r_.calls.push_back({e.ts, e.args.correlation, Length(e.dur), r_.threads.add(e.thread), launches_kernel(e.name),
                                 launches_graph(e.name), waits_for_device(e.name)});
         else
-            keep_device(e, start, length);
+            keep_device(e);
         if ((++kept_ & 0xffff) == 0) r_.keep_below(most_);
     }
 
-    void keep_device(const Event& e, std::int64_t start, Length length) {
-        DeviceRecord record{.start = start, .correlation = e.args.correlation, .length = length, .name = r_.names.add(e.name),
+    void keep_device(const Event& e) {
+        DeviceRecord record{.start = e.ts, .correlation = e.args.correlation, .length = Length(e.dur), .name = r_.names.add(e.name),
                             .stream = e.args.stream, .device = e.args.device, .bytes = static_cast<float>(e.args.bytes)};
         if (e.category == Category::copy) record.kind = SpanKind::copy;
         else if (e.category == Category::set) record.kind = SpanKind::set;
@@ -254,14 +252,13 @@ private:
         return collectives_[key] = static_cast<std::int32_t>(r_.collectives.size() - 1);
     }
 
-    void keep_host(const Event& e, std::int64_t start, Length length) {
-        HostSpan span{start, length, r_.threads.add(e.thread), r_.names.add(e.name), 0};
+    void keep_host(Event& e) {
+        HostSpan span{e.ts, Length(e.dur), r_.threads.add(e.thread), r_.names.add(e.name), 0};
         if (e.name.starts_with("ProfilerStep#")) r_.steps.push_back(span);
         if (!e.args.inputs.dims.empty()) {
             r_.shapes = true;
-            OperatorInputs inputs = e.args.inputs;
-            if (!is_attention(e.name)) inputs.concrete.clear();
-            span.inputs = r_.add_inputs(inputs);
+            if (!is_attention(e.name)) e.args.inputs.concrete.clear();
+            span.inputs = r_.add_inputs(e.args.inputs);
         }
         r_.host.push_back(span);
     }

@@ -124,7 +124,7 @@ void read_device(const Words& w, Table& t) {
         if (w[i] == "Group") group = static_cast<int>(std::clamp(number(w[i + 1]).value_or(0), 0.0, 1e6));
         if (w[i] == "on") t.devices.emplace_back(group, w[i + 1]);
     }
-    const auto bus = std::find_if(w.begin(), w.end(), [](const std::string& word) { return word.front() == '[' && word.back() == ']'; });
+    const auto bus = std::ranges::find_if(w, [](const std::string& word) { return word.front() == '[' && word.back() == ']'; });
     if (bus != w.end() && bus + 1 != w.end()) t.gpu = fmt::format("{}", fmt::join(bus + 1, w.end(), " "));
 }
 
@@ -208,8 +208,7 @@ double factor_of(const Table& t) {
 }
 
 int ranks_of(const Table& t, const std::string& op, double factor) {
-    const auto first_group = std::count_if(t.devices.begin(), t.devices.end(),
-                                           [&](const auto& d) { return d.first == t.devices.front().first; });
+    const auto first_group = std::ranges::count_if(t.devices, [&](const auto& d) { return d.first == t.devices.front().first; });
     if (first_group > 0) return static_cast<int>(first_group);
     if (op == "all_reduce" && factor > 1.01 && factor < 1.999) return static_cast<int>(std::lround(2 / (2 - factor)));
     if ((op == "all_gather" || op == "reduce_scatter" || op == "all_to_all") && factor > 0.4 && factor < 0.999)
@@ -250,10 +249,7 @@ void add_table(const std::string& path, const Table& t, const NcclTestsContext& 
 }  // namespace
 
 bool is_nccl_tests(const std::string& path) {
-    ByteStream stream(path);
-    std::string text(std::size_t{1} << 16, '\0');
-    text.resize(stream.read(text.data(), text.size()));
-    text = plain_utf8(text);
+    const std::string text = plain_utf8(beginning_of(path, std::size_t{1} << 16));
     const bool table = text.find("algbw") != std::string::npos && text.find("busbw") != std::string::npos;
     const bool json = text.find("\"out_of_place\"") != std::string::npos && text.find("\"results\"") != std::string::npos;
     return table || json || text.find("# nThread") != std::string::npos || text.find("nccl-tests version") != std::string::npos;

@@ -33,7 +33,7 @@ constexpr std::array types = {
 
 const TypeName* type_named(std::string_view name) {
     if (name.starts_with("c10::")) name.remove_prefix(5);
-    const auto at = std::find_if(types.begin(), types.end(), [&](const TypeName& t) { return t.torch == name; });
+    const auto at = std::ranges::find(types, name, &TypeName::torch);
     return at == types.end() ? nullptr : at;
 }
 

@@ -147,7 +147,7 @@ void add_launches(const Profile& p, Table& launches) {
     if (!each.empty()) launches.add(fmt::format("{},{},{:.6g},{}", launch_kind, each.size(), call, p.rank));
     if (p.layer.calls > 0) {
         launches.add(fmt::format("host time of a layer ({}),{},{:.6g},{}", csv_field(p.layer.name), p.layer.calls, us(p.layer.host), p.rank));
-        const auto forward = std::count_if(p.spans.begin(), p.spans.end(), [](const DeviceSpan& s) {
+        const auto forward = std::ranges::count_if(p.spans, [](const DeviceSpan& s) {
             return s.phase == ProfilePhase::forward && s.launched != not_launched;
         });
         const double own = us(p.layer.host) - call * static_cast<double>(forward) / static_cast<double>(p.layer.calls);
@@ -202,9 +202,8 @@ std::vector<Sample> profile_samples(const Profile& p, const Sample& like) {
     for (const DeviceSpan& span : p.spans) longest = std::max(longest, span.finish - span.start);
     for (std::size_t i = 0; i < p.steps.size(); ++i) {
         const ProfiledStep& step = p.steps[i];
-        const bool last = i + 1 == p.steps.size();
-        const Seconds length = last ? step.duration : p.steps[i + 1].start - step.start;
-        const int number = static_cast<int>(i) + step.skipped;
+        const Seconds length = length_of_step(p, i);
+        const int number = static_cast<int>(number_of_step(p, i));
         add("step", number, length.si(), "s");
         add_parts(between(p, step.start, step.start + length, longest), number, length);
     }

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -19,6 +20,13 @@ struct DeviceTimes {
     friend bool operator==(const DeviceTimes&, const DeviceTimes&) = default;
 };
 DeviceTimes device_times(const Profile& profile);
+
+inline Seconds duration(const DeviceSpan& span) { return seconds(span.finish - span.start); }
+// From the start of a marked step to that of the next; of the last its own. Which of the job's marked steps it is.
+inline Seconds length_of_step(const Profile& p, std::size_t i) {
+    return i + 1 < p.steps.size() ? p.steps[i + 1].start - p.steps[i].start : p.steps[i].duration;
+}
+inline std::size_t number_of_step(const Profile& p, std::size_t i) { return i + static_cast<std::size_t>(p.steps[i].skipped); }
 
 // Whether anything tells which kernels are the backward's; where nothing does, all count as the forward's.
 bool tells_phases(const Profile& profile);
@@ -58,6 +66,9 @@ struct CollectiveTimes {
 };
 // Of one rank, or of several of one job.
 std::vector<CollectiveTimes> collective_times(const std::vector<Profile>& ranks);
+
+// What makes calls of a collective alike: group, operation, type, ranks and sizes.
+inline auto alike(const CollectiveCall& c) { return std::tuple(c.group, c.op, c.dtype, c.ranks, c.in_elements, c.out_elements); }
 
 // The field's name of a recorded collective ("allreduce" -> "all_reduce"), "" when it moves no data or is not known, and its
 // payload as nccl-tests counts it: the whole buffer, of an all-gather the result, of a reduce-scatter the input.

@@ -83,24 +83,22 @@ public:
     explicit Tables(const std::vector<Profile>& ranks) {
         for (const Profile& p : ranks)
             for (const DeviceSpan& s : p.spans)
-                if (!is_exchange(s)) kernels_[key(p, s)].push_back(seconds(s.finish - s.start).si());
+                if (!is_exchange(s)) kernels_[key(p, s)].push_back(duration(s).si());
         for (auto& [kernel, times] : kernels_) {
             const bool sized = std::get<1>(kernel) >= 0 || std::get<2>(kernel) > 0;
             times = {sized ? median(times) : std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size())};
         }
         for (const CollectiveTimes& t : collective_times(ranks))
-            collectives_[key(t.call)] = t.ranks_seen > 1 ? t.transfer : t.total / t.calls;
+            collectives_[alike(t.call)] = t.ranks_seen > 1 ? t.transfer : t.total / t.calls;
     }
     [[nodiscard]] Seconds kernel(const Profile& p, const DeviceSpan& s) const { return Seconds(kernels_.at(key(p, s)).front()); }
-    [[nodiscard]] Seconds collective(const CollectiveCall& c) const { return collectives_.at(key(c)); }
+    [[nodiscard]] Seconds collective(const CollectiveCall& c) const { return collectives_.at(alike(c)); }
 
 private:
     using Kernel = std::tuple<std::string, int, double>;
-    using Collective = std::tuple<std::string, std::string, std::string, int, double, double>;
     static Kernel key(const Profile& p, const DeviceSpan& s) { return {p.names[s.name], s.sized, static_cast<double>(s.bytes)}; }
-    static Collective key(const CollectiveCall& c) { return {c.group, c.op, c.dtype, c.ranks, c.in_elements, c.out_elements}; }
     std::map<Kernel, std::vector<double>> kernels_;
-    std::map<Collective, Seconds> collectives_;
+    std::map<decltype(alike(CollectiveCall())), Seconds> collectives_;
 };
 
 class Builder {
@@ -245,7 +243,7 @@ private:
                 if (std::ranges::find(after, t) == after.end()) after.push_back(t);
             }
             places.emplace_back(static_cast<int>(r), lane);
-            shortest = std::min(shortest, seconds(span.finish - span.start));
+            shortest = std::min(shortest, duration(span));
         }
         const Seconds by_table = call ? tables_.collective(*call) : tables_.kernel(first, shown);
         std::ranges::sort(after);

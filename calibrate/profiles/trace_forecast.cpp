@@ -51,12 +51,6 @@ struct StepOfRank {
     Seconds length;
 };
 
-Seconds length_of_step(const Profile& p, std::size_t i) {
-    return i + 1 < p.steps.size() ? p.steps[i + 1].start - p.steps[i].start : p.steps[i].duration;
-}
-
-std::size_t number_of(const Profile& p, std::size_t i) { return i + static_cast<std::size_t>(p.steps[i].skipped); }
-
 // In the middle by length; the last has no end but that of its own mark and is left out where there are others.
 std::size_t middle_step(const Profile& p) {
     std::vector<std::size_t> order(std::max<std::size_t>(1, p.steps.size() - 1));
@@ -71,8 +65,8 @@ StepOfRank step_of(const Profile& p, std::size_t number) {
     std::int64_t from = std::numeric_limits<std::int64_t>::min() + 1, to = std::numeric_limits<std::int64_t>::max();
     if (!p.steps.empty()) {
         std::size_t index = 0;
-        while (index < p.steps.size() && number_of(p, index) < number) ++index;
-        if (index == p.steps.size() || number_of(p, index) != number)
+        while (index < p.steps.size() && number_of_step(p, index) < number) ++index;
+        if (index == p.steps.size() || number_of_step(p, index) != number)
             throw ConfigError(fmt::format("{}: {} steps, not the first rank's step {}; expected the same steps of every rank", p.path, p.steps.size(), number));
         step.length = length_of_step(p, index);
         from = nanoseconds(p.steps[index].start);
@@ -134,7 +128,7 @@ std::map<Kind, KindError> sums_by_kind(const Experiment& e, const TaskGraph& gra
         for (const DeviceSpan* s : r.spans) {
             const auto meeting = meetings.of.find(s);
             sums[of(kind_of(*r.profile, *s), phase_of(s->phase))].measured +=
-                (meeting != meetings.of.end() ? meetings.all[meeting->second].least : seconds(s->finish - s->start)) * share;
+                (meeting != meetings.of.end() ? meetings.all[meeting->second].least : duration(*s)) * share;
         }
         const int rank = graph_rank(e, graph, r.profile->rank);
         for (TaskId t = 0; t < graph.size(); ++t)
@@ -255,7 +249,7 @@ TracedSlices slices_of(const Experiment& e, const std::vector<StepOfRank>& ranks
         std::vector<TracedSlice> slices;
         for (const DeviceSpan* s : r.spans)
             slices.push_back({process, static_cast<int>(s->stream), r.profile->names[s->name], kind_of(*r.profile, *s),
-                              std::string(to_string(s->phase)), at(s->start), seconds(s->finish - s->start)});
+                              std::string(to_string(s->phase)), at(s->start), duration(*s)});
         label(slices, r, p, labels, graph_rank(e, p.graph, r.profile->rank), notes);
         all.slices.insert(all.slices.end(), slices.begin(), slices.end());
         for (const ProfiledMemory& m : r.profile->memory)
@@ -284,7 +278,7 @@ TraceForecast forecast_of_trace(const std::vector<Profile>& job, const Experimen
     std::vector<StepOfRank> ranks;
     std::vector<double> lengths;
     for (const Profile& p : job) {
-        ranks.push_back(step_of(p, first.steps.empty() ? 0 : number_of(first, index)));
+        ranks.push_back(step_of(p, first.steps.empty() ? 0 : number_of_step(first, index)));
         lengths.push_back(ranks.back().length.si());
     }
     if (first.steps.empty()) result.notes.emplace_back("no ProfilerStep: the whole trace is held against one step");

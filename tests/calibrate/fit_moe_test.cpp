@@ -1,3 +1,4 @@
+#include "calibrate/fit_parameter.h"
 #include "calibrate/fit_moe.h"
 #include "calibrate/from_measurements.h"
 
@@ -205,7 +206,7 @@ TEST_CASE("the constants behind simulated runs are recovered") {
 
 TEST_CASE("every parameter of the table is a key whose prior lies within its bounds") {
     const FitCase any{"any", "step", "any", 1_s, [](const Cluster&) { return 1_s; }};
-    const FitResult result = fit(four_ranks(), moe_parameters(), {any});
+    const FitResult result = fit(four_ranks(), fit_priors({"moe_layers"}), {any});
     for (const ParameterReport& report : result.parameters) CHECK_FALSE(report.parameter.determined);
 }
 
@@ -276,7 +277,7 @@ TEST_CASE("a calibration writes a cluster file with provenance that reads back")
     REQUIRE(fitted.fitted);
     CHECK(fitted.fitted->date == "2026-01-01");
     CHECK(fitted.fitted->sources == std::vector<std::string>{std::filesystem::path(in.path).filename().string()});
-    CHECK(fitted.fitted->parameters.size() == moe_parameters().size());
+    CHECK(fitted.fitted->parameters.size() == fit_priors({"moe_layers"}).size());
     // Fitted again from its own output the result is the same: what was fitted is no prior, no datum counts twice.
     const File again("again.toml");
     calibrate_from_measurements({{in.path}, out.path, again.path, "2026-01-01"});

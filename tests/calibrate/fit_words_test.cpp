@@ -10,6 +10,8 @@
 #include "calibrate/fit_tables.h"
 #include "calibrate/from_measurements.h"
 #include "model/experiment.h"
+#include "model/keys/toml_reader.h"
+#include "model/presets.h"
 #include "sim/costs/gemm_law.h"
 #include "tests/calibrate/made_up_machine.h"
 #include "tests/model/files.h"
@@ -204,11 +206,33 @@ TEST_CASE("products and links and expert layers start from the same beliefs on e
     CHECK(text_of(collective_parameters(c)) == links + "link.intra.socket_bandwidth 50 GB/s 0.5 5 GB/s..200 GB/s\nlink.intra.nvls_launch 30 us 0.5 5 us..200 us\n"
                                                     "link.intra.nvls_efficiency 0.6 0.5 0.1..1.2\n");
     // Host calls within a factor of two (0.7), the framework's own within 30 %, links that were measured apart within 3 %.
-    CHECK(text_of(moe_parameters()) ==
+    CHECK(text_of(fit_priors({"moe_layers"})) ==
           "host.module_forward 0.5 ms 0.7 10 us..10 ms\nhost.module_backward 0.5 ms 0.7 10 us..10 ms\n"
           "host.exchange_setup 50 us 0.3 1 us..10 ms\nhost.schedule 3 ms 0.7 50 us..50 ms\nhost.assignment 2 ms 0.7 50 us..50 ms\n"
           "host.framework 50 us 0.3 1 us..5 ms\nkernel.fused_ramp 0.39 ms 0.1 10 us..5 ms\nkernel.fused_efficiency 0.52 0.3 0.05..1\n"
           "kernel.fused_tail 1 ms 0.7 10 us..10 ms\nkernel.fused_scatter_exposed 0.5 0.7 0.01..1\nkernel.wgrad_efficiency 0.3 0.5 0.02..1\n"
           "kernel.transpose_efficiency 0.3 0.5 0.02..1\nlink.intra.bandwidth 11 GB/s 0.03 1 GB/s..50 GB/s\n"
           "link.intra.ring_efficiency 0.655 0.03 0.05..1\n");
+}
+
+// Each prior has a unit, lies between its bounds, and is of a key that a cluster has; no fit asks for a table that is not there.
+TEST_CASE("the priors of fits are of constants that a cluster has, and lie between their bounds") {
+    int constants = 0;
+    for (const auto& [table, where] : read_toml(home_folder() + "/model/presets/fit_priors.toml").tables) {
+        if (table.empty()) continue;
+        for (const FitParameter& p : fit_priors({table})) {
+            if (p.key.starts_with("parallelism.")) continue;
+            INFO(table << " " << p.key);
+            const Cluster c = with_text(made_up_machine(), p.key, p.prior);
+            CHECK(value_in_si(p.key, text_at(c, p.key)) == Approx(value_in_si(p.key, p.prior)));
+            CHECK(scale(p).lower < 0);
+            ++constants;
+        }
+    }
+    CHECK(constants > 100);
+    CHECK_THROWS_WITH(fit_priors({"product"}), Contains("expected a table [product]"));
+    const std::vector<FitParameter> both = fit_priors({"links", "links_exchange"});
+    const auto exchange = std::ranges::find(both, "link.intra.exchange.efficiency", &FitParameter::key);
+    CHECK(*exchange == FitParameter{"link.intra.exchange.efficiency", "0.2", 1, "0.002", "0.6"});
+    CHECK(std::prev(exchange)->key == "link.intra.exchange.latency");  // in the place of the earlier row
 }

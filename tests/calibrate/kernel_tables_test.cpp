@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "calibrate/fit_parameter.h"
 #include "calibrate/table_readers.h"
 #include "calibrate/fit_tables.h"
 #include "calibrate/kernel_comparisons.h"
@@ -59,8 +60,10 @@ TEST_CASE("a row of attention is a shape, a form and a kernel") {
     CHECK(blocks.attentions[3].kernel == "latent, absorbed: flash");
     CHECK(first.row != blocks.attentions[1].row);
     const BuildingBlocks narrow = blocks_of(folder, "op,batch,heads,kv_heads,seq_q,seq_k,head_dim,causal,kernel,dtype,time_us\n"
-                                                    "attention,1,1,1,2,2,8,1,flash,bf16,70\n");
+                                                    "attention,1,1,1,2,2,8,1,flash,bf16,70\nattention,1,1,1,2,2,8,1,Triton extend attention,bf16,70\n");
     CHECK(narrow.attentions.at(0).shape.op.value_dim == 0);
+    CHECK(narrow.attentions.at(0).compiler.empty());
+    CHECK(narrow.attentions.at(1).compiler == "Triton");
     CHECK(attention_by_name(first).name == "flash 2 of 1024 keys, 12 heads over 3, width 96, window 0 bf16");
 }
 
@@ -247,6 +250,7 @@ TEST_CASE("attention without constants is priced as the kernel named most alike,
     const auto as = [&](const AttentionKernel& kernel) { return attention_law_time(row.shape, kernel, c, GemmSetting::alone).si(); };
     const auto priced = [&](const char* name) {
         row.kernel = name;
+        row.compiler = std::string_view(name).starts_with("Triton") ? "Triton" : "";
         return attention_by_name(row).predict(c).si();
     };
     CHECK(priced("FlashAttention-2 (vLLM)") == as(flash));
@@ -365,20 +369,20 @@ TEST_CASE("named kernels start from the same beliefs on every device") {
     CHECK(text_of(attention_parameters("a", {row("a", odd), row("a", odd)})) == always + caches);  // nothing to compare with
     CHECK(text_of(attention_parameters("a", {row("a", narrow)})) ==
           always + caches + "kernel.attention_fp8 0.5 0.5 0.05..1.5\nkernel.attention_fp8_launch 4 us 0.7 0.1 us..60 us\nkernel.attention_fp8_traffic 1 0.7 0.05..20\n");
-    CHECK(text_of(expert_parameters()) ==
+    CHECK(text_of(fit_priors({"experts"})) ==
           "kernel.experts.launch 20 us 0.7 1 us..300 us\n"
           "kernel.experts.efficiency 0.6 0.5 0.05..1\nkernel.experts.k0 300 0.7 5..3000\nkernel.experts.tile_reuse 25 0.7 0.1..300\n"
           "kernel.experts.traffic 0.8 0.4 0.1..1.3\nkernel.experts.passes 1 0.7 0.05..20\n");
-    CHECK(text_of(cast_parameters()) == "kernel.cast.launch 2 us 0.5 0.5 us..10 us\nkernel.cast.efficiency 0.85 0.2 0.3..1.2\n"
+    CHECK(text_of(fit_priors({"casts"})) == "kernel.cast.launch 2 us 0.5 0.5 us..10 us\nkernel.cast.efficiency 0.85 0.2 0.3..1.2\n"
                                         "kernel.cast.cache 40 MB 0.5 4 MB..400 MB\nkernel.cast.cache_gain 1.5 0.4 1.01..8\n"
                                         "kernel.cast.row 0.2 us 0.7 0.01 us..5 us\n"
                                         "kernel.cast.tensor_efficiency 0.8 0.4 0.2..2\nkernel.cast.tensor_gain 1.5 0.4 1.01..8\n"
                                         "kernel.cast.tensor_written 1 1 0.01..10\n");
-    CHECK(text_of(narrow_parameters("fp8")) == "kernel.fp8.efficiency 0.7 0.5 0.1..1\nkernel.fp8.k0 350 0.7 5..3000\n"
+    CHECK(text_of(fit_priors({"fp8"})) == "kernel.fp8.efficiency 0.7 0.5 0.1..1\nkernel.fp8.k0 350 0.7 5..3000\n"
                                                "kernel.fp8.tile_reuse 40 0.8 0.1..400\nkernel.fp8.wave_loss 0.3 1 0.02..1\n"
                                                "kernel.fp8.cast_launch 1 us 0.7 0.05 us..30 us\n");
-    CHECK(narrow_parameters("fp4").at(1).prior == "600");
-    CHECK(text_of(narrow_parameters("fp8_blocks")).ends_with("kernel.fp8_blocks.cast_launch 4 us 0.7 0.05 us..30 us\nkernel.fp8_blocks.cast_bytes 3 0.7 0.2..30\n"
+    CHECK(fit_priors({"fp4"}).at(1).prior == "600");
+    CHECK(text_of(fit_priors({"fp8_blocks"})).ends_with("kernel.fp8_blocks.cast_launch 4 us 0.7 0.05 us..30 us\nkernel.fp8_blocks.cast_bytes 3 0.7 0.2..30\n"
                                                                     "kernel.fp8_blocks.cast_row 0.1 us 1.5 1 ns..50 us\n"));
 }
 
