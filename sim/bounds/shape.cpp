@@ -148,10 +148,10 @@ void fill_busiest(BoundShape& s, PlanPricer& pricer, const PassPlans& plans, int
     Features longest = s.estimate;
     for (int rank = 1; rank < ranks; ++rank) {
         fill(one, pricer, UnitKind::experts, plans, rank);
-        for (std::size_t f = 0; f < feature::device_end; ++f) longest[f] = std::max(longest[f], one.estimate[f]);
+        for (std::size_t f = 0; f < feature::hosts; ++f) longest[f] = std::max(longest[f], one.estimate[f]);
         if (work(one) > work(s)) s = one;
     }
-    std::copy_n(longest.begin(), feature::device_end, s.estimate.begin());
+    std::copy_n(longest.begin(), feature::hosts, s.estimate.begin());
 }
 
 }  // namespace
