@@ -87,7 +87,7 @@ LeastCollectives::LeastCollectives(const LeastInputs& in)
         overlapped_share_ = std::clamp(pass.overlapped / (pass.fewest + in_.slowdown * pass.alone), overlapped_share_, 1.0);
     }
     for (const UnitKind kind : {UnitKind::embedding, UnitKind::head})
-        for (const Pass pass : {Pass::forward, Pass::backward, Pass::input_backward, Pass::weight_backward})
+        for (const Pass pass : all_passes)
             ends_ = std::max(ends_, in.lower[feature::unit(kind, pass)] - in.alone[feature::unit(kind, pass)]);
 }
 
@@ -123,23 +123,22 @@ double LeastCollectives::start(const Parallelism& p, const DataTimes& data, doub
 
 LeastCollectives::Layers LeastCollectives::layers(Pass pass, bool repeats) const {
     Layers layers{0, 1e300, 1e300, 0};
-    for (std::size_t k = 0; k < 2; ++k) {
-        if (in_.model[k] == 0) continue;
-        const auto kind = static_cast<UnitKind>(k);
+    for (const UnitKind kind : layer_kinds) {
+        if (in_.model[at(kind)] == 0) continue;
         const std::size_t f = feature::unit(kind, pass), again = feature::again(kind);
         const double more = repeats ? in_.lower[again] : 0, alone = repeats ? in_.alone[again] : 0;
-        const bool always = !in_.recomputes_some;
+        const double always = in_.recomputes_some ? 0 : 1;
         layers.all = std::max(layers.all, in_.lower[f] + more);
-        layers.fewest = std::min(layers.fewest, in_.lower[f] + (always ? more : 0));
-        layers.alone = std::min(layers.alone, in_.alone[f] + (always ? alone : 0));
+        layers.fewest = std::min(layers.fewest, in_.lower[f] + always * more);
+        layers.alone = std::min(layers.alone, in_.alone[f] + always * alone);
         layers.overlapped = std::max(layers.overlapped, in_.lower[f] + more - in_.alone[f] - alone);
     }
     return layers;
 }
 double LeastCollectives::of_layers(const std::array<double, unit_kinds>& times) const {
     double least = 1e300;
-    for (std::size_t k = 0; k < 2; ++k)
-        if (in_.model[k] > 0) least = std::min(least, times[k]);
+    for (const UnitKind kind : layer_kinds)
+        if (in_.model[at(kind)] > 0) least = std::min(least, times[at(kind)]);
     return least;
 }
 
@@ -155,8 +154,8 @@ double LeastCollectives::overlapping_first(double collectives) const {
 }
 
 void LeastCollectives::add(Features& f, Pass pass, double time) const {
-    for (std::size_t k = 0; k < 2; ++k)
-        if (in_.model[k] > 0) f[feature::unit(static_cast<UnitKind>(k), pass)] += time;
+    for (const UnitKind kind : layer_kinds)
+        if (in_.model[at(kind)] > 0) f[feature::unit(kind, pass)] += time;
 }
 
 // The first layer of a slot follows a collective only where the slot before it is of its stage; an embedding ends its
@@ -198,7 +197,7 @@ void LeastCollectives::shard(Features& f, const Parallelism& p, const DataTimes&
     f[feature::filled] = f[feature::filled_single] = next + (p.overlap ? gather + scatter : 0);
     // Ends of the model in the place of such a layer may take or move less.
     const auto less = [&](UnitKind kind, const auto& times, double usual) {
-        return std::max(0.0, usual - times[static_cast<std::size_t>(kind)]);
+        return std::max(0.0, usual - times[at(kind)]);
     };
     f[feature::unit(UnitKind::embedding, Pass::forward)] -=
         std::max(next, less(UnitKind::embedding, data.gathered, gather));
