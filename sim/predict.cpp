@@ -186,6 +186,7 @@ double tokens_per_step(const Experiment& e) {
 }
 
 std::vector<Seconds> steps_of_draws(const Experiment& e) {
+    if (e.routing.draws == 1) return {simulate_quiet(e, 0).timeline.end};
     Simulated last;
     std::vector<Seconds> steps;
     for (const Draw& draw : simulate_draws(e, last)) steps.push_back(draw.times.step);

@@ -100,7 +100,7 @@ Features LeastCollectives::features(const Parallelism& p, const DataTimes& data)
     return f;
 }
 
-// A path begins with the embedding, then a layer; each awaits its parameters and those before it.
+// A path begins with the embedding, then a layer; each waits for its own parameters and all that are gathered before them.
 double LeastCollectives::start(const Parallelism& p, const DataTimes& data, double parameters) const {
     const auto embedding = at(UnitKind::embedding);
     const double gathered = data.gathered[embedding], layer = of_layers(data.gathered),
@@ -142,7 +142,7 @@ double LeastCollectives::of_layers(const std::array<double, unit_kinds>& times) 
     return least;
 }
 
-// By how much a layer is longer when `collectives` begin with it, at least; `awaited`: what follows waits for them.
+// By how much at least a layer gets longer when `collectives` begin with it. `awaited`: what follows the layer waits for them too.
 double LeastCollectives::longer(const Layers& layers, double collectives, bool awaited) const {
     const double lost = lost_ * std::max(0.0, collectives - layers.overlapped);
     return awaited ? std::max(lost, collectives - layers.all) : std::min(lost, in_.slowdown * layers.alone);
@@ -158,8 +158,8 @@ void LeastCollectives::add(Features& f, Pass pass, double time) const {
         if (in_.model[at(kind)] > 0) f[feature::unit(kind, pass)] += time;
 }
 
-// The first layer of a slot follows a collective only where the slot before it is of its stage; an embedding ends its
-// slot.
+// What the gradients of a layer delay: the layer after it in its slot (`inside`), and the first layer of the stage's next slot (`next`).
+// An embedding is the last unit of its slot, so that it takes the place of that first layer.
 void LeastCollectives::collective(Features& f, const Parallelism& p, const DataTimes& data) const {
     const double gradients = of_layers(data.filled),
                  inside = std::min(longer(backward_, gradients, false), longer(weights_, gradients, false));
@@ -180,8 +180,9 @@ void LeastCollectives::collective(Features& f, const Parallelism& p, const DataT
     f[feature::after_last] = overlapping_first(last);
 }
 
-// Inside a slot that waited for its input all layers but the first and the last have what comes next overlapped with them; those
-// two where the slots before and after are of the same stage. Between split backwards nothing is gathered.
+// During each layer the parameters of the next are gathered, in a backward after the gradients of the layer before went away. Of the
+// first and the last layer of a slot that is certain only where the slots before and after are of the same stage, so that slots that
+// wait for their input count them off. Between split backwards nothing is gathered.
 void LeastCollectives::shard(Features& f, const Parallelism& p, const DataTimes& data) const {
     if (split_) return;
     const double gather = of_layers(data.gathered), scatter = p.overlap ? of_layers(data.exchanged) : 0;
