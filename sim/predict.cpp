@@ -41,18 +41,13 @@ Simulated simulate_quiet(const Experiment& e, int draw) {
     return s;
 }
 
-// The costs and the timeline of a draw: without noise those that are there.
+bool is_noisy(const Experiment& e) { return e.routing.draws > 1 && has_noise(e.cluster.noise); }
+
+// Costs and timeline as the noise of a draw has them.
 void disturb(const TaskGraph& graph, const Experiment& e, int draw, Costs& costs, Timeline& timeline) {
-    if (e.routing.draws == 1 || !has_noise(e.cluster.noise)) return;
     std::mt19937_64 random = random_of(e, draw);
     add_noise(graph, e.cluster, timeline, random, costs);
     run(graph, costs, e.cluster.interference, timeline);
-}
-
-Simulated simulate_draw(const Experiment& e, int draw) {
-    Simulated s = simulate_quiet(e, draw);
-    disturb(s.graph, e, draw, s.costs, s.timeline);
-    return s;
 }
 
 // Draws of which only the noise differs.
@@ -61,20 +56,25 @@ bool draws_share_graph(const Experiment& e) {
     return (kind == Workload::Kind::transformer || kind == Workload::Kind::coca) && routing_of(e).counts.empty();
 }
 
-std::vector<Draw> simulate_draws(const Experiment& e) {
+// `quiet`: the last of them that had a graph of its own, without noise.
+std::vector<Draw> simulate_draws(const Experiment& e, Simulated& quiet) {
     std::vector<Draw> draws;
-    const bool shared = draws_share_graph(e), equal = shared && !has_noise(e.cluster.noise);
-    Simulated quiet;
+    const bool noisy = is_noisy(e), shared = e.routing.draws > 1 && draws_share_graph(e);
     for (int d = 0; d < e.routing.draws; ++d) {
-        if (equal && d > 0) {
+        if (d > 0 && shared && !noisy) {
             draws.push_back({draws.front().times, d});
             continue;
         }
         if (d == 0 || !shared) quiet = simulate_quiet(e, d);
+        const auto times_of = [&](const Timeline& timeline) { return step_times(quiet.graph, timeline, reporting_rank(quiet.graph)); };
+        if (!noisy) {
+            draws.push_back({times_of(quiet.timeline), d});
+            continue;
+        }
         Costs costs = quiet.costs;
         Timeline timeline = quiet.timeline;
         disturb(quiet.graph, e, d, costs, timeline);
-        draws.push_back({step_times(quiet.graph, timeline, reporting_rank(quiet.graph)), d});
+        draws.push_back({times_of(timeline), d});
     }
     return draws;
 }
@@ -151,7 +151,7 @@ void describe(const Experiment& e, Forecast& f) {
     f.cluster_steps = fitted_steps(e.cluster.fitted);
     f.framework_steps = fitted_steps(e.framework.fitted);
     f.draws = e.routing.draws;
-    f.noise = f.draws > 1 && has_noise(e.cluster.noise);
+    f.noise = is_noisy(e);
 }
 
 void add_intervals(const std::vector<Draw>& draws, Forecast& f) {
@@ -187,28 +187,24 @@ double tokens_per_step(const Experiment& e) {
 
 std::vector<Seconds> steps_of_draws(const Experiment& e) {
     if (e.routing.draws == 1) return {simulate_quiet(e, 0).timeline.end};
+    Simulated last;
     std::vector<Seconds> steps;
-    for (const Draw& draw : simulate_draws(e)) steps.push_back(draw.times.step);
+    for (const Draw& draw : simulate_draws(e, last)) steps.push_back(draw.times.step);
     return steps;
 }
 
 Forecast predict(const Experiment& e) { return predict_step(e).forecast; }
 
 Prediction predict_step(const Experiment& e) {
-    std::vector<Draw> draws;
-    std::optional<Simulated> only;
-    if (e.routing.draws == 1) {
-        only = simulate_quiet(e, 0);
-        draws.push_back({step_times(only->graph, only->timeline, reporting_rank(only->graph)), 0});
-    } else {
-        draws = simulate_draws(e);
-    }
+    Simulated s;
+    std::vector<Draw> draws = simulate_draws(e, s);
     Prediction result;
     Forecast& f = result.forecast;
     describe(e, f);
     std::ranges::sort(draws, {}, [](const Draw& d) { return d.times.step; });
     const Draw& median_draw = draws[(draws.size() - 1) / 2];
-    Simulated s = only ? std::move(*only) : simulate_draw(e, median_draw.index);
+    if (draws.size() > 1) s = simulate_quiet(e, median_draw.index);
+    if (is_noisy(e)) disturb(s.graph, e, median_draw.index, s.costs, s.timeline);
     f.median_draw = median_draw.index;
     f.phases = median_draw.times;
     f.breakdown = breakdown(s.graph, s.costs, s.timeline, limiting_rank(s.graph, s.timeline));

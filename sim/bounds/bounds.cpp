@@ -9,7 +9,7 @@
 //   are in flight from a known moment on (sim/bounds/least.cpp); links that collectives share only keep them longer in flight;
 // - after the slots, the last bucket holds no less than the last unit, and norm, update and what joins stages follow one
 //   after the other; all collectives of a stage's data lane go one by one.
-#include "sim/bounds/tables.h"
+#include "sim/bounds/bounds.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -53,16 +53,7 @@ bool StepBounds::cover(const Experiment& e) {
            p.moe_system == MoeSystem::alltoall && e.cluster.gpu.rank_rates.empty();
 }
 
-std::shared_ptr<FoundPipelines> no_pipelines_yet() { return std::make_shared<FoundPipelines>(); }
-
-StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines)
-    : tables_(std::make_unique<Tables>(base, std::move(pipelines))) {}
-StepBounds::StepBounds(const StepBounds& other, int draw)
-    : tables_(std::make_unique<Tables>(other.tables_->base(), other.tables_->pipelines(), draw)) {}
-StepBounds::~StepBounds() = default;
-StepBounds::StepBounds(StepBounds&&) noexcept = default;
-
-StepBounds::Tables::Tables(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines, int draw)
+StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines, int draw)
     : base_(base), draw_(draw), now_(base), prices_(base_.cluster), data_(prices_), pipelines_(std::move(pipelines)) {
     if (base.workload.kind != Workload::Kind::transformer)
         throw std::logic_error("StepBounds: the workload is no transformer");
@@ -72,13 +63,13 @@ StepBounds::Tables::Tables(const Experiment& base, std::shared_ptr<FoundPipeline
 }
 
 // Where ranks are laid out otherwise, groups of a shape depend on all sizes.
-StepBounds::Tables::ShapeKey StepBounds::Tables::shape_key(const Parallelism& p) {
+StepBounds::ShapeKey StepBounds::shape_key(const Parallelism& p) {
     const bool usual = p.rank_order == default_order;
     const auto numbers = [&](auto... part) { return std::array{static_cast<int>(part)..., usual ? 0 : p.dp, usual ? 0 : p.pp}; };
     return {std::apply(numbers, shape_of(p)), usual ? std::string() : p.rank_order};
 }
 
-PipelineKey StepBounds::Tables::pipeline_key(const Parallelism& p) const {
+PipelineKey StepBounds::pipeline_key(const Parallelism& p) const {
     PipelineKey key{.schedule = p.schedule,
                     .pp = p.pp,
                     .chunks = chunks_per_stage(p),
@@ -104,12 +95,12 @@ struct Weighed {
 // Of `reference`; `layer`, `chunk`: their forwards. Sends are relative to that of a chunk, near ones cheaper where there are
 // any.
 Features weighed(Features f, double layer, double chunk, bool all_far, const Weighed& by) {
-    for (const UnitKind k : {UnitKind::dense, UnitKind::experts}) {
+    for (const UnitKind k : layer_kinds) {
         f[feature::again(k)] *= by.again;
-        for (const Pass pass : {Pass::forward, Pass::backward, Pass::input_backward, Pass::weight_backward})
+        for (const Pass pass : all_passes) {
             f[feature::host(k, pass)] = by.host * layer * (pass == Pass::weight_backward ? 0.5 : 1);
-        for (const Pass pass : {Pass::backward, Pass::input_backward, Pass::weight_backward})
-            f[feature::unit(k, pass)] *= by.backward;
+            if (pass != Pass::forward) f[feature::unit(k, pass)] *= by.backward;
+        }
         f[feature::unit(k, Pass::weight_backward)] *= by.weights;
         f[feature::host_again(k)] = by.again * by.host * layer;
     }
@@ -121,11 +112,11 @@ Features weighed(Features f, double layer, double chunk, bool all_far, const Wei
 }  // namespace
 
 // Steps in which sends, recompute, the ends or hosts weigh more or less; of the workload's own layers on one rank.
-Directions StepBounds::Tables::directions(const PipelineKey& key) const {
+Directions StepBounds::directions(const PipelineKey& key) const {
     Directions found;
     const int chunks = model_chunks(key.schedule, key.pp, key.chunks);
-    const std::size_t kind = has_experts(base_.workload, base_.workload.layers - 1) ? 1 : 0;
-    const double layer = reference_[feature::unit(static_cast<UnitKind>(kind), Pass::forward)];
+    const UnitKind kind = has_experts(base_.workload, base_.workload.layers - 1) ? UnitKind::experts : UnitKind::dense;
+    const double layer = reference_[feature::unit(kind, Pass::forward)];
     const double chunk = layer * std::max(1.0, static_cast<double>(base_.workload.layers) / chunks);
     const auto of = [&](const Weighed& by) { return weighed(reference_, layer, chunk, key.node == 0, by); };
     const auto add = [&](const Weighed& by) { found.times.push_back(of(by)); };
@@ -148,7 +139,7 @@ Directions StepBounds::Tables::directions(const PipelineKey& key) const {
     Parallelism sharded = parallelism_of(key);
     sharded.zero = 3;
     UnitCounts units{};
-    units[kind] = 1;
+    units[at(kind)] = 1;
     for (const double gather : {0.5, 1.0, 2.5})
         for (const double scatter : {0.0, 1.5})
             for (const Weighed& by : {Weighed{0.03, 0}, {0.03, 1}, {0.3, 0}}) {
@@ -161,7 +152,7 @@ Directions StepBounds::Tables::directions(const PipelineKey& key) const {
     return found;
 }
 
-void StepBounds::Tables::bind(const Parallelism& p) {
+void StepBounds::bind(const Parallelism& p) {
     const Parallelism last = std::exchange(now_.parallelism, p);
     const bool fresh = shape_ == nullptr;
     const bool ranks = fresh || ranks_of(p) != ranks_of(last) || (p.zero == 3) != (last.zero == 3);
@@ -182,7 +173,7 @@ void StepBounds::Tables::bind(const Parallelism& p) {
     bind_ends();
 }
 
-void StepBounds::Tables::bind_groups() {
+void StepBounds::bind_groups() {
     const Parallelism& p = now_.parallelism;
     groups_ = rank_groups(p);
     data_.bind(groups_, p.zero == 3);
@@ -191,13 +182,13 @@ void StepBounds::Tables::bind_groups() {
         base_.workload.optimizer == Optimizer::none || p.clip_per_rank ? 0 : all_reduce(Bytes(8), Group{everybody, 1});
 }
 
-void StepBounds::Tables::bind_shape() {
+void StepBounds::bind_shape() {
     const auto [known, is_new] = shapes_.try_emplace(shape_key(now_.parallelism));
     if (is_new) known->second = bound_shape(now_, routing_of(now_, draw_), prices_);
     shape_ = &known->second;
 }
 
-void StepBounds::Tables::bind_pipeline() {
+void StepBounds::bind_pipeline() {
     const Parallelism& p = now_.parallelism;
     key_ = pipeline_key(p);
     rounds_ = rounds_of(p.schedule, p.pp, micro_batches(p));
@@ -218,21 +209,20 @@ void StepBounds::Tables::bind_pipeline() {
     }
 }
 
-// The chunks that a stage holds at its fullest moments.
-void StepBounds::Tables::bind_memory() {
+// What a stage holds at its fullest moment.
+void StepBounds::bind_memory() {
     const std::size_t kinds = pipeline_->kinds.size();
-    chunks_.clear();
-    for (const ChunkKind& kind : pipeline_->kinds)
-        chunks_.push_back(chunk_memory(units_, now_, kind.chunk, kind.layers_before));
+    std::vector<ChunkMemory> chunks;
+    for (const ChunkKind& kind : pipeline_->kinds) chunks.push_back(chunk_memory(units_, now_, kind.chunk, kind.layers_before));
     full_.clear();
     for (const MemoryStage& stage : pipeline_->memory) {
         Moment fullest;
         for (const MemoryMoment& moment : stage.moments) {
             Moment now;
-            for (std::size_t k = 0; k < kinds; ++k) now.activations += moment.held[k] * chunks_[k].kept;
-            for (std::size_t k = 0; k < kinds; ++k) now.activations += moment.held[kinds + k] * chunks_[k].put_off;
+            for (std::size_t k = 0; k < kinds; ++k) now.activations += moment.held[k] * chunks[k].kept;
+            for (std::size_t k = 0; k < kinds; ++k) now.activations += moment.held[kinds + k] * chunks[k].put_off;
             if (moment.backward >= 0) {
-                const ChunkMemory& chunk = chunks_[at(moment.backward) % kinds];
+                const ChunkMemory& chunk = chunks[at(moment.backward) % kinds];
                 const Moment& running = at(moment.backward) < kinds ? chunk.whole : chunk.half;
                 now.activations += running.activations;
                 now.work = running.work;
@@ -243,23 +233,16 @@ void StepBounds::Tables::bind_memory() {
     }
 }
 
-// With the ZeRO stage of this call.
-void StepBounds::Tables::verdict(StepBound& bound) const {
+StepBound StepBounds::operator()(const Parallelism& p) {
+    bind(p);
+    StepBound bound;
+    time(bound);
     for (const FullStage& stage : full_) {
         const MemoryUse use = memory_of(*context_, stage.weights, stage.moment);
         if (use.peak <= bound.peak) continue;
         bound.peak = use.peak;
         bound.fits = use.fits;
     }
-}
-
-StepBound StepBounds::operator()(const Parallelism& p) { return tables_->bound(p); }
-
-StepBound StepBounds::Tables::bound(const Parallelism& p) {
-    bind(p);
-    StepBound bound;
-    time(bound);
-    verdict(bound);
     return bound;
 }
 

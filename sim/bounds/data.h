@@ -18,19 +18,20 @@ struct DataInputs {
 
 // In seconds, of one stage and micro-batch unless said otherwise.
 struct DataTimes {
-    std::array<double, unit_kinds> exchanged{}, gathered{};  // gradients and parameters of a unit
-    double gradients = 0;                                    // all buckets of the stage
-    double last_bucket = 0;
-    double first_layers = 0;  // layers whose gradients fill the first bucket
-    double parameters = 0;    // zero 1, 2: all gathers of the stage, unit by unit
-    double least_last = 0;    // between the last backward and the norm, at least: where collectives overlap,
-    double least_waited = 0;  // where they wait for it
-    double least_lane = 0;    // of a whole step on the data lane, at least
-    std::array<double, unit_kinds> filled{}, flushed{};  // collectives of a unit that fills buckets itself (else 0), or
-                                                         // closes one with what came before, at least
-    double norm = 0, update = 0;                         // of a whole step
-    double elements = 0;                                 // whose gradients are a rank's own once they are exchanged
-    double parameters_joined = 0;                        // zero 1, 2: gathered after the update
+    std::array<double, unit_kinds> exchanged{}, gathered{};  // the gradients of a unit, and its parameters
+    double gradients = 0;      // all buckets of the stage,
+    double last_bucket = 0;    // and the last of them
+    double first_layers = 0;   // how many layers' gradients fill the first bucket
+    double parameters = 0;     // zero 1, 2: all gathers of the stage, unit by unit,
+    double parameters_joined = 0;  // and all in one, after the update
+    // At least: what is left between the last backward and the norm, where collectives overlap the backward and where they wait for
+    // its end; and all that the data lane carries in a step.
+    double least_last = 0, least_waited = 0, least_lane = 0;
+    // At least: the collective of a unit whose gradients fill a bucket by themselves (0 where they do not), and that of one that
+    // closes a bucket with what came before it.
+    std::array<double, unit_kinds> filled{}, flushed{};
+    double norm = 0, update = 0;  // of a whole step
+    double elements = 0;          // whose gradients are a rank's own once they are exchanged
 };
 
 class DataPrices {

@@ -4,7 +4,7 @@
 
 #include "model/transformer/counts.h"
 #include "model/transformer/stages.h"
-#include "sim/bounds/tables.h"
+#include "sim/bounds/bounds.h"
 
 namespace stepcast {
 
@@ -19,7 +19,7 @@ double time_of(const Features& meets, const Features& times) {
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 double settled(const Features& meets, const Features& times) {
-    return time_of<feature::settled, std::tuple_size_v<Features>>(meets, times);
+    return time_of<feature::settled, feature::count>(meets, times);
 }
 double changing(const Features& meets, const Features& times) { return time_of<0, feature::settled>(meets, times); }
 
@@ -34,7 +34,7 @@ double latest(const std::vector<Path>& paths, std::size_t count, const Features&
 }  // namespace
 
 // Where experts are uneven, ranks wait for each other, and nothing is added to the lower bound.
-void StepBounds::Tables::bind_slots() {
+void StepBounds::bind_slots() {
     const Parallelism& p = now_.parallelism;
     const double all = base_.cluster.interference.compute_slowdown, slowdown = all * (1 - sending_);
     for (GroupEnd& end : ends_) {
@@ -54,13 +54,13 @@ void StepBounds::Tables::bind_slots() {
 }
 
 // dualpipe: a stage and its mirror sum the gradients of the copies that they hold.
-double StepBounds::Tables::copy_join(int stage, const DataTimes& data) {
+double StepBounds::copy_join(int stage, const DataTimes& data) {
     const Parallelism& p = now_.parallelism;
     if (stepcast::directions(p) == 1) return 0;
     return all_reduce(data.elements * size_of(p.gradient_dtype), between_stages(*context_, stage, p.pp - 1 - stage));
 }
 
-void StepBounds::Tables::bind_data() {
+void StepBounds::bind_data() {
     const DataInputs in{*context_, units_.weights, key_.chunks};
     for (GroupEnd& end : ends_) {
         const StageGroup& group = *end.group;
@@ -72,7 +72,7 @@ void StepBounds::Tables::bind_data() {
 }
 
 // The longest paths with what collectives delay at least.
-void StepBounds::Tables::bind_least() {
+void StepBounds::bind_least() {
     const Features times = least_collectives_ ? least_collectives_->features(now_.parallelism, ends_[0].least) : lower_;
     least_parameters_ = std::numeric_limits<double>::infinity();
     for (GroupEnd& end : ends_) {
@@ -86,7 +86,7 @@ void StepBounds::Tables::bind_least() {
     }
 }
 
-void StepBounds::Tables::bind_ends() {
+void StepBounds::bind_ends() {
     const Parallelism& p = now_.parallelism;
     const bool awaits = p.zero == 3 || ((p.zero == 1 || p.zero == 2) && p.overlap_params);
     const double start = least_collectives_ && awaits ? least_collectives_->start(p, ends_[0].least, least_parameters_) : 0;
@@ -112,7 +112,7 @@ void StepBounds::Tables::bind_ends() {
 }
 
 // Tied embeddings are joined when the slots of both ends are done; then all stages norm, and all update.
-void StepBounds::Tables::time(StepBound& bound) const {
+void StepBounds::time(StepBound& bound) const {
     const Parallelism& p = now_.parallelism;
     const bool gathers = (p.zero == 1 || p.zero == 2) && !p.overlap_params;
     const auto has_ends = [](const GroupEnd& end) { return all_ends(end.group->most) > 0; };

@@ -87,7 +87,7 @@ LeastCollectives::LeastCollectives(const LeastInputs& in)
         overlapped_share_ = std::clamp(pass.overlapped / (pass.fewest + in_.slowdown * pass.alone), overlapped_share_, 1.0);
     }
     for (const UnitKind kind : {UnitKind::embedding, UnitKind::head})
-        for (const Pass pass : {Pass::forward, Pass::backward, Pass::input_backward, Pass::weight_backward})
+        for (const Pass pass : all_passes)
             ends_ = std::max(ends_, in.lower[feature::unit(kind, pass)] - in.alone[feature::unit(kind, pass)]);
 }
 
@@ -100,7 +100,7 @@ Features LeastCollectives::features(const Parallelism& p, const DataTimes& data)
     return f;
 }
 
-// A path begins with the embedding, then a layer; each awaits its parameters and those before it.
+// A path begins with the embedding, then a layer; each waits for its own parameters and all that are gathered before them.
 double LeastCollectives::start(const Parallelism& p, const DataTimes& data, double parameters) const {
     const auto embedding = at(UnitKind::embedding);
     const double gathered = data.gathered[embedding], layer = of_layers(data.gathered),
@@ -123,27 +123,26 @@ double LeastCollectives::start(const Parallelism& p, const DataTimes& data, doub
 
 LeastCollectives::Layers LeastCollectives::layers(Pass pass, bool repeats) const {
     Layers layers{0, 1e300, 1e300, 0};
-    for (std::size_t k = 0; k < 2; ++k) {
-        if (in_.model[k] == 0) continue;
-        const auto kind = static_cast<UnitKind>(k);
+    for (const UnitKind kind : layer_kinds) {
+        if (in_.model[at(kind)] == 0) continue;
         const std::size_t f = feature::unit(kind, pass), again = feature::again(kind);
         const double more = repeats ? in_.lower[again] : 0, alone = repeats ? in_.alone[again] : 0;
-        const bool always = !in_.recomputes_some;
+        const double always = in_.recomputes_some ? 0 : 1;
         layers.all = std::max(layers.all, in_.lower[f] + more);
-        layers.fewest = std::min(layers.fewest, in_.lower[f] + (always ? more : 0));
-        layers.alone = std::min(layers.alone, in_.alone[f] + (always ? alone : 0));
+        layers.fewest = std::min(layers.fewest, in_.lower[f] + always * more);
+        layers.alone = std::min(layers.alone, in_.alone[f] + always * alone);
         layers.overlapped = std::max(layers.overlapped, in_.lower[f] + more - in_.alone[f] - alone);
     }
     return layers;
 }
 double LeastCollectives::of_layers(const std::array<double, unit_kinds>& times) const {
     double least = 1e300;
-    for (std::size_t k = 0; k < 2; ++k)
-        if (in_.model[k] > 0) least = std::min(least, times[k]);
+    for (const UnitKind kind : layer_kinds)
+        if (in_.model[at(kind)] > 0) least = std::min(least, times[at(kind)]);
     return least;
 }
 
-// By how much a layer is longer when `collectives` begin with it, at least; `awaited`: what follows waits for them.
+// By how much at least a layer gets longer when `collectives` begin with it. `awaited`: what follows the layer waits for them too.
 double LeastCollectives::longer(const Layers& layers, double collectives, bool awaited) const {
     const double lost = lost_ * std::max(0.0, collectives - layers.overlapped);
     return awaited ? std::max(lost, collectives - layers.all) : std::min(lost, in_.slowdown * layers.alone);
@@ -155,12 +154,12 @@ double LeastCollectives::overlapping_first(double collectives) const {
 }
 
 void LeastCollectives::add(Features& f, Pass pass, double time) const {
-    for (std::size_t k = 0; k < 2; ++k)
-        if (in_.model[k] > 0) f[feature::unit(static_cast<UnitKind>(k), pass)] += time;
+    for (const UnitKind kind : layer_kinds)
+        if (in_.model[at(kind)] > 0) f[feature::unit(kind, pass)] += time;
 }
 
-// The first layer of a slot follows a collective only where the slot before it is of its stage; an embedding ends its
-// slot.
+// What the gradients of a layer delay: the layer after it in its slot (`inside`), and the first layer of the stage's next slot (`next`).
+// An embedding is the last unit of its slot, so that it takes the place of that first layer.
 void LeastCollectives::collective(Features& f, const Parallelism& p, const DataTimes& data) const {
     const double gradients = of_layers(data.filled),
                  inside = std::min(longer(backward_, gradients, false), longer(weights_, gradients, false));
@@ -181,8 +180,9 @@ void LeastCollectives::collective(Features& f, const Parallelism& p, const DataT
     f[feature::after_last] = overlapping_first(last);
 }
 
-// Inside a slot that waited for its input all layers but the first and the last have what comes next overlapped with them; those
-// two where the slots before and after are of the same stage. Between split backwards nothing is gathered.
+// During each layer the parameters of the next are gathered, in a backward after the gradients of the layer before went away. Of the
+// first and the last layer of a slot that is certain only where the slots before and after are of the same stage, so that slots that
+// wait for their input count them off. Between split backwards nothing is gathered.
 void LeastCollectives::shard(Features& f, const Parallelism& p, const DataTimes& data) const {
     if (split_) return;
     const double gather = of_layers(data.gathered), scatter = p.overlap ? of_layers(data.exchanged) : 0;
@@ -198,7 +198,7 @@ void LeastCollectives::shard(Features& f, const Parallelism& p, const DataTimes&
     f[feature::filled] = f[feature::filled_single] = next + (p.overlap ? gather + scatter : 0);
     // Ends of the model in the place of such a layer may take or move less.
     const auto less = [&](UnitKind kind, const auto& times, double usual) {
-        return std::max(0.0, usual - times[static_cast<std::size_t>(kind)]);
+        return std::max(0.0, usual - times[at(kind)]);
     };
     f[feature::unit(UnitKind::embedding, Pass::forward)] -=
         std::max(next, less(UnitKind::embedding, data.gathered, gather));

@@ -12,14 +12,14 @@ struct LeastTimes {
 };
 LeastTimes least_times(const TaskGraph& plan, const Costs& costs, double slowdown);
 
-// What is known of the slots of a split for this; times in seconds.
+// What has to be known of a split and its slots; times in seconds.
 struct LeastInputs {
-    const Features &lower, &alone;  // of BoundShape; both must outlive what is made of them
+    const Features &lower, &alone;  // as BoundShape has them; both must outlive what is made of them
     Schedule schedule;
-    bool recomputes_some = false;  // layers, but not all
-    UnitCounts model{};            // of one copy
-    int chunk_layers = 1;          // of the shortest chunk
-    double send = 0;               // and what follows it before a slot, at most
+    bool recomputes_some = false;  // some layers run again, but not all
+    UnitCounts model{};            // the units of one copy of the model
+    int chunk_layers = 1;          // how many layers the shortest chunk has
+    double send = 0;               // what a send takes at most, with what comes between it and the slot that waited for it
     double slowdown = 0;
 };
 

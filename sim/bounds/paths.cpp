@@ -1,15 +1,18 @@
 // The longest paths through the slots of all stages, once for each direction: traced back from their ends (SlotTimes).
 #include <algorithm>
+#include <optional>
 
 #include "sim/bounds/slots.h"
 
 namespace stepcast {
 namespace {
 
-// A step of a path: a slot, or the send that follows it.
+// A step of a path: a slot, with what decided when it ended, or the send that follows it.
 struct Step {
     int node = -1;
     bool sent = false;
+    SlotTimes::Cause cause = SlotTimes::from_stage;
+    [[nodiscard]] bool by_host() const { return cause == SlotTimes::from_host; }
 };
 
 class LongestPaths {
@@ -39,89 +42,79 @@ public:
     }
 
 private:
-    [[nodiscard]] const SlotNode& node(int i) const { return slots_.nodes[at(i)]; }
-    [[nodiscard]] bool sends(int i) const { return node(i).send >= 0; }
+    [[nodiscard]] const SlotNode& node(int i) const { return slots_.node(i); }
     [[nodiscard]] double end(int i) const { return times_.end(i, direction_); }
-    [[nodiscard]] bool by_host(const Step& step) const {
-        return !step.sent && times_.cause(step.node, direction_) == SlotTimes::from_host;
-    }
 
-    // Adds a step that no host decided to a path; returns the one before it.
+    // Adds a step that no host decided to a path; returns the one before it, without its cause.
     Step add_step(const Step& step, Features& path) const {
         const SlotNode& n = node(step.node);
         if (step.sent) {
-            ++path[at(n.send)];
+            ++path[n.send];
             const int waited = times_.send_waited_for(step.node, direction_);
             return waited >= 0 ? Step{waited, true} : Step{step.node, false};
         }
-        for (std::size_t f = 0; f < at(feature::device_end); ++f) path[f] += slots_.kinds[at(n.kind)][f];
+        const Features& slot = slots_.features(n);
+        for (std::size_t f = 0; f < feature::none; ++f) path[f] += slot[f];
         if (n.fills_last) path[feature::inside_last] += slots_.layers_of(n) - 1;
-        if (n.source >= 0 && sends(n.source)) ++path[feature::entry];
-        const SlotTimes::Cause cause = times_.cause(step.node, direction_);
-        if (cause == SlotTimes::from_own_send) return {n.before, true};
-        if (cause == SlotTimes::from_stage) {
-            if (n.before >= 0) {
-                if (const std::size_t f = times_.after(n.before); f < at(feature::device_end)) ++path[f];
-                if (node(n.before).fills_last) ++path[feature::after_last];
-            }
-            return {n.before, false};
+        const bool was_sent = n.source >= 0 && node(n.source).sends();
+        if (was_sent) ++path[feature::entry];
+        if (step.cause == SlotTimes::from_own_send) return {n.before, true};
+        if (step.cause == SlotTimes::from_source) {
+            if (was_sent) ++path[feature::arrival];
+            return {n.source, was_sent};
         }
-        if (sends(n.source)) ++path[feature::arrival];
-        return {n.source, sends(n.source)};
+        if (n.before < 0) return {};
+        if (const std::size_t f = times_.after(n.before); f != feature::none) ++path[f];
+        if (node(n.before).fills_last) ++path[feature::after_last];
+        return {n.before, false};
     }
 
-    void add_hosts_until(int i, Features& path) const {
-        for (; i >= 0; i = node(i).before)
-            for (std::size_t f = at(feature::device_end); f < path.size(); ++f) path[f] += slots_.features(node(i))[f];
+    void add_host(const SlotNode& n, Features& path) const {
+        for (std::size_t f = feature::hosts; f < feature::count; ++f) path[f] += slots_.features(n)[f];
     }
 
     PipelinePath trace(Step last) const {
         PipelinePath path;
         std::vector<Step> steps;
-        for (Step step = last; step.node >= 0;) {
+        for (Step step = last; step.node >= 0 && !path.by_host;) {
+            if (!step.sent) step.cause = times_.cause(step.node, direction_);
             steps.push_back(step);
-            if (by_host(step)) {
-                add_hosts_until(step.node, path.once);
-                path.by_host = true;
-                break;
-            }
-            step = add_step(step, path.once);
+            path.by_host = step.by_host();
+            if (!path.by_host) step = add_step(step, path.once);
         }
+        for (int i = path.by_host ? steps.back().node : -1; i >= 0; i = node(i).before) add_host(node(i), path.once);
         path.round = repeated(steps);
         return path;
     }
 
-    // What the host of a stage issues in a round, where its slot is of the steady part and that takes longer than `longest`.
-    bool host_round(const SlotNode& begun, double longest, Features& round) const {
+    // What the host of a stage issues in a round; nothing where the slot `begun` comes before the steady part of its stage, or
+    // where that takes no longer than `longest`.
+    std::optional<Features> host_round(const SlotNode& begun, double longest) const {
         const auto [first, last] = slots_.steady[at(begun.stage)];
-        if (begun.position < first || last <= 0) return false;
-        std::vector<int> times(slots_.kinds.size());
+        if (begun.position < first || last <= 0) return std::nullopt;
+        Features round{};
         double hosts = 0;
-        for (const SlotNode& n : slots_.nodes)
-            if (n.stage == begun.stage && n.micro_batch >= slots_.shift && n.micro_batch < 2 * slots_.shift) {
-                ++times[at(n.kind)];
-                hosts += times_.host(n.kind, direction_);
-            }
-        if (hosts <= longest) return false;
-        for (std::size_t k = 0; k < slots_.kinds.size(); ++k)
-            for (std::size_t f = at(feature::device_end); f < round.size(); ++f) round[f] += times[k] * slots_.kinds[k][f];
-        return true;
+        for (const SlotNode& n : slots_.nodes) {
+            if (n.stage != begun.stage || n.micro_batch < slots_.shift || n.micro_batch >= 2 * slots_.shift) continue;
+            add_host(n, round);
+            hosts += times_.host(n.kind, direction_);
+        }
+        return hosts > longest ? std::optional(round) : std::nullopt;
     }
 
-    // Of all parts of the path that are one round long the one that takes longest,
-    // or a round of the host that it begins with.
+    // Of all parts of the path that are one round long the one that takes longest, or a round of the host that it begins with.
     Features repeated(const std::vector<Step>& steps) const {
-        // By kind and micro-batch: position, of the run of steady steps that has this
-        // number.
+        // By kind and micro-batch: the number of the run of steady steps in which the path met it last, and where in `steps`.
         std::vector<std::pair<int, std::size_t>> met(slots_.kinds.size() * at(key_.micro_batches));
         int run = 1;
         std::pair<std::size_t, std::size_t> best{};
         double longest = 0;
         for (std::size_t i = 0; i < steps.size(); ++i) {  // from the end
             const SlotNode& n = node(steps[i].node);
-            const bool steady = slots_.is_steady(n);
+            const auto [first, last] = slots_.steady[at(n.stage)];
+            const bool steady = n.position >= first && n.position < last;
             if (!steady) ++run;
-            if (!steady || steps[i].sent || by_host(steps[i])) continue;
+            if (!steady || steps[i].sent || steps[i].by_host()) continue;
             const std::size_t place = at(n.kind) * at(key_.micro_batches) + at(n.micro_batch);
             met[place] = {run, i};
             if (n.micro_batch + slots_.shift >= key_.micro_batches) continue;
@@ -132,11 +125,10 @@ private:
             longest = length;
             best = {found, i};
         }
+        if (steps.back().by_host())
+            if (const auto issued = host_round(node(steps.back().node), longest)) return *issued;
         Features round{};
-        if (by_host(steps.back()) && host_round(node(steps.back().node), longest, round)) return round;
-        if (longest == 0) return round;
-        for (Step step = steps[best.first]; !(step.node == steps[best.second].node && !step.sent);)
-            step = add_step(step, round);
+        for (std::size_t i = best.first; i < best.second; ++i) add_step(steps[i], round);
         round[feature::inside_last] = round[feature::after_last] = 0;  // what comes once comes once in more rounds too
         return round;
     }

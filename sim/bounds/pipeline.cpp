@@ -10,10 +10,10 @@ namespace stepcast {
 namespace {
 
 // Two chunks of one signature hold the same: ends, and layer by layer whether it has experts and is computed again.
-std::string signature(const Workload& w, const Chunk& chunk, int layers_before, int recompute_layers) {
+std::string signature(const Workload& w, const PipelineKey& key, const Chunk& chunk, int layers_before) {
     std::string text{chunk.embedding ? 'e' : '-', chunk.head ? 'h' : '-'};
     for (int l = chunk.first; l < chunk.last; ++l) {
-        const bool again = recompute_layers == 0 || layers_before + l - chunk.first < recompute_layers;
+        const bool again = key.computes_again(layers_before + l - chunk.first);
         text += static_cast<char>('0' + (has_experts(w, l) ? 2 : 0) + (again ? 1 : 0));
     }
     return text;
@@ -75,8 +75,7 @@ void find_memory(Pipeline& pipeline, const PipelineKey& key, const Workload& w, 
         int layers = 0;
         // Under dualpipe the layers of a stage are counted direction by direction, as chunks are.
         for (const Chunk& chunk : stages[s]) {
-            const auto [known, fresh] =
-                kinds.try_emplace(signature(w, chunk, layers, key.recompute_layers), static_cast<int>(kinds.size()));
+            const auto [known, fresh] = kinds.try_emplace(signature(w, key, chunk, layers), static_cast<int>(kinds.size()));
             if (fresh) pipeline.kinds.push_back({chunk, layers});
             kind_of[s].push_back(known->second);
             layers += chunk.last - chunk.first;

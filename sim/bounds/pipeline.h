@@ -20,6 +20,8 @@ struct PipelineKey {
     // Ranks of a node, and from a stage to the next, where only some neighbours share a node; else 0.
     int node = 0, stride = 0;
     std::vector<int> stage_layers;
+    // Where layers are computed again at all, whether this one of a stage is.
+    [[nodiscard]] bool computes_again(int layer) const { return recompute_layers == 0 || layer < recompute_layers; }
     friend auto operator<=>(const PipelineKey&, const PipelineKey&) = default;
 };
 

@@ -2,14 +2,18 @@
 #include <algorithm>
 
 #include "model/transformer/stages.h"
-#include "sim/bounds/tables.h"
+#include "sim/bounds/bounds.h"
 
 namespace stepcast {
+namespace {
 
-double StepBounds::Tables::send_time(int a, int b) {
+bool sends_parts(const Parallelism& p) { return p.scatter_p2p && !p.sequence_parallel && p.tp > 1; }
+
+}  // namespace
+
+double StepBounds::send_time(int a, int b) {
     const Parallelism& p = now_.parallelism;
-    const bool scattered = p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
-    const Bytes bytes = shape_->shape.outer() / (scattered ? static_cast<double>(p.tp) : 1.0);
+    const Bytes bytes = shape_->shape.outer() / (sends_parts(p) ? static_cast<double>(p.tp) : 1.0);
     return prices_.collective(SendRecv{bytes, p.messages_per_tensor}, between_stages(*context_, a, b)).si();
 }
 
@@ -17,7 +21,7 @@ double StepBounds::Tables::send_time(int a, int b) {
 // before, while that slot still computes and sends; those that are waited for, when they are there. With several
 // chunks a stage computes while it sends: its own send overlaps the first kernels of the next slot (unless that
 // waits for it), what it receives comes at any moment.
-void StepBounds::Tables::bind_entry(double gather, double send) {
+void StepBounds::bind_entry(double gather, double send) {
     const bool waits = !now_.parallelism.overlap_p2p;
     const double s = base_.cluster.interference.compute_slowdown;
     const BoundShape& shape = *shape_;
@@ -27,12 +31,11 @@ void StepBounds::Tables::bind_entry(double gather, double send) {
         return;
     }
     double slot = 0, kernels = 0, exposed = 0, overlapped_gather = 0, lead = 0, waited = 0;
-    for (std::size_t k = 0; k < 2; ++k)
+    for (const UnitKind kind : layer_kinds)
         for (const Pass pass : {Pass::forward, Pass::backward}) {
-            const auto kind = static_cast<UnitKind>(k);
             const std::size_t f = feature::unit(kind, pass), again = feature::again(kind);
             const bool repeats = pass == Pass::backward && estimate_[again] > 0;
-            const double share = 0.5 * units[k] / all_layers(units), rest = (1 + s) * shape.rest[f];
+            const double share = 0.5 * units[at(kind)] / all_layers(units), rest = (1 + s) * shape.rest[f];
             const double layers = share * all_layers(units) / key_.chunks;
             slot += layers * (estimate_[f] + (repeats ? estimate_[again] : 0));
             kernels += layers * (shape.computing[f] + (repeats ? shape.computing[again] : 0));
@@ -53,7 +56,7 @@ void StepBounds::Tables::bind_entry(double gather, double send) {
     estimate_[feature::entry] += lost_to_overlap(1e9, busy, s);
 }
 
-void StepBounds::Tables::bind_sends() {
+void StepBounds::bind_sends() {
     const Parallelism& p = now_.parallelism;
     lower_ = shape_->lower;
     alone_ = shape_->alone;
@@ -61,34 +64,29 @@ void StepBounds::Tables::bind_sends() {
     sending_ = 0;
     if (!recomputes_layers(p))
         for (Features* f : {&lower_, &alone_, &estimate_})
-            for (const UnitKind k : {UnitKind::dense, UnitKind::experts})
+            for (const UnitKind k : layer_kinds)
                 (*f)[feature::again(k)] = (*f)[feature::host_again(k)] = 0;
     if (p.pp > 1) {
         int near = -1, far = -1;
         for (int s = p.pp - 1; s-- > 0;) (near_link(key_, s) ? near : far) = s;
         const double close = near >= 0 ? send_time(near, near + 1) : 0;
         const double distant = far >= 0 ? send_time(far, far + 1) : 0;
-        const ScheduleTraits& schedule = traits(p.schedule);
-        const bool wraps = schedule.chunks == StageChunks::rounds && key_.chunks > 1 && p.pp > 2;
+        const bool wraps = traits(p.schedule).chunks == StageChunks::rounds && key_.chunks > 1 && p.pp > 2;
         const double around = wraps ? send_time(0, p.pp - 1) : 0;
         for (Features* f : {&lower_, &estimate_}) {
             (*f)[feature::send_near] = close;
             (*f)[feature::send_far] = distant;
             (*f)[feature::send_wrap] = around;
         }
-        const bool scattered = p.scatter_p2p && !p.sequence_parallel && p.tp > 1;
-        lower_[feature::arrival] = scattered ? shape_->gather.si() : 0;
+        lower_[feature::arrival] = sends_parts(p) ? shape_->gather.si() : 0;
         bind_entry(lower_[feature::arrival], std::max(close, distant));
     }
     units_ = shape_->units;
     const bool apart = p.pp > 1 && !traits(p.schedule).ends_meet();
     if (apart) units_.weights[at(UnitKind::head)] = shape_->copied_head;
+    const double embedding = static_cast<double>(shape_->shape.vocab * shape_->shape.hidden);
     const bool joins = base_.workload.tied && p.join_tied && apart;
-    const RankShape& s = shape_->shape;
-    embedding_all_reduce_ =
-        joins ? all_reduce(static_cast<double>(s.vocab) * static_cast<double>(s.hidden) * size_of(p.gradient_dtype),
-                           groups_.embedding)
-              : 0;
+    embedding_all_reduce_ = joins ? all_reduce(embedding * size_of(p.gradient_dtype), groups_.embedding) : 0;
 }
 
 }  // namespace stepcast

@@ -41,13 +41,14 @@ public:
         const LeastTimes least = least_times(once.graph, device, prices_.cluster().interference.compute_slowdown);
         s.lower[unit] = least.all;
         s.alone[unit] = least.alone;
+        // Where the device waits for the host, or the host for it, what a second one behind the first adds.
+        double added = 0;
         if (blocking || waits) {
-            const double one = end_of(once.graph, once.costs);
             const Run twice = stamped(plan, phase, rank, 2);
-            s.estimate[unit] = std::max(least.all, end_of(twice.graph, twice.costs) - one);
+            added = std::max(least.all, end_of(twice.graph, twice.costs) - end_of(once.graph, once.costs));
         }
-        const double alone = end_of(once.graph, device);
-        if (!blocking && !waits) s.estimate[unit] = alone;
+        const double alone = end_of(once.graph, device);  // what follows is of this run
+        s.estimate[unit] = blocking || waits ? added : alone;
         s.computing[unit] = computing(once.graph);
         std::tie(s.lead[unit], s.rest[unit]) = outside_collectives(once.graph);
         double host = 0;
@@ -148,10 +149,10 @@ void fill_busiest(BoundShape& s, PlanPricer& pricer, const PassPlans& plans, int
     Features longest = s.estimate;
     for (int rank = 1; rank < ranks; ++rank) {
         fill(one, pricer, UnitKind::experts, plans, rank);
-        for (std::size_t f = 0; f < feature::device_end; ++f) longest[f] = std::max(longest[f], one.estimate[f]);
+        for (std::size_t f = 0; f < feature::hosts; ++f) longest[f] = std::max(longest[f], one.estimate[f]);
         if (work(one) > work(s)) s = one;
     }
-    std::copy_n(longest.begin(), feature::device_end, s.estimate.begin());
+    std::copy_n(longest.begin(), feature::hosts, s.estimate.begin());
 }
 
 }  // namespace

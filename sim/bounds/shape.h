@@ -12,29 +12,42 @@
 
 namespace stepcast {
 
-// A path through a pipeline as how often it meets each of these, and what each takes, in seconds: their product is a
-// time. `entry`: before each slot whose input was sent; `arrival`: between the send and such a slot; `filling`,
-// `filled`: in and after each slot that makes gradients of weights, the latter before the next slot of its stage,
-// `_single` where the chunk is a lone layer; `opened`: in the last unit of a forward for what comes next on its stage,
-// so that whoever waits for that forward itself counts it off; `inside_last`: layers but one of a slot that makes the
-// last gradients of its chunk, `after_last`: between it and the next slot of its stage; hosts: what issuing a layer
-// takes.
-using Features = std::array<double, 40>;
+// A path through a pipeline as how often it meets each of these, or what each of these takes, in seconds: the product of both
+// is the length of the path.
 namespace feature {
-// Those before `settled` change with the collectives of data parallelism, the others with shape and pipeline alone.
-inline constexpr int settled = 24, device_end = 30;
-constexpr std::size_t unit(UnitKind kind, Pass pass) {
-    return static_cast<std::size_t>(static_cast<int>(pass) * unit_kinds + static_cast<int>(kind));
-}
-inline constexpr std::size_t filled = 16, filling = 17, opened = 18, filled_single = 19, filling_single = 20,
-                             inside_last = 21, after_last = 22, arrival = 23, send_near = 26, send_far = 27,
-                             send_wrap = 28, entry = 29;
-constexpr std::size_t again(UnitKind kind) { return settled + static_cast<std::size_t>(kind); }  // of a layer
-constexpr std::size_t host(UnitKind kind, Pass pass) {
-    return static_cast<std::size_t>(device_end + static_cast<int>(pass) * 2 + static_cast<int>(kind));
-}
-constexpr std::size_t host_again(UnitKind kind) { return 38 + static_cast<std::size_t>(kind); }
+enum : std::size_t {
+    units = 0,  // passes of a layer or an end of the model: see unit()
+    // After a slot that makes gradients of weights what the next slot of its stage waits for, and in it what its collectives change;
+    // `_single`: the same of a chunk that is a lone layer.
+    filled = units + 4 * unit_kinds,
+    filling,
+    // What follows a forward on its stage waits for this, which is counted in the forward's last unit already: whoever waits for
+    // the forward itself counts it off.
+    opened,
+    filled_single,
+    filling_single,
+    inside_last,  // layers but one of the slot that makes the last gradients of its chunk,
+    after_last,   // and between that slot and the next of its stage
+    arrival,      // between a send and the slot that waited for it
+    // Those before change with the collectives of data parallelism, those from here on with shape and pipeline alone.
+    settled,
+    agains = settled,  // layers computed again in a backward: see again()
+    send_near = agains + layer_kinds.size(),  // sends to a stage of the same node,
+    send_far,                                 // of another,
+    send_wrap,                                // and from the last stage to the first
+    entry,                                    // before a slot whose input was sent
+    none,                                     // nothing more takes a device's time
+    hosts = none,                             // what issuing a layer takes the host: see host(), host_again()
+    host_agains = hosts + 4 * layer_kinds.size(),
+    count = host_agains + layer_kinds.size()
+};
+constexpr std::size_t unit(UnitKind kind, Pass pass) { return units + static_cast<std::size_t>(pass) * unit_kinds + at(kind); }
+constexpr std::size_t again(UnitKind kind) { return agains + at(kind); }
+constexpr std::size_t host(UnitKind kind, Pass pass) { return hosts + static_cast<std::size_t>(pass) * layer_kinds.size() + at(kind); }
+constexpr std::size_t host_again(UnitKind kind) { return host_agains + at(kind); }
 }  // namespace feature
+using Features = std::array<double, feature::count>;
+inline constexpr std::array all_passes{Pass::forward, Pass::backward, Pass::input_backward, Pass::weight_backward};
 
 // Prices ops on one cluster; matrix products and group paths are kept.
 class OpPrices {

@@ -9,34 +9,33 @@
 
 namespace stepcast {
 
+// A pass of a chunk for one micro-batch. Slots are numbered as SlotGraph holds them; -1: there is none.
 struct SlotNode {
-    int before = -1;       // slot before it on the stage
-    int source = -1;       // slot that it waits for
-    int lane_before = -1;  // slot whose send was the one before on the sender's lane,
-    int in_before = -1;    // on the receiver's
-    int kind = 0;          // of its features
-    int send = -1;         // feature of its send, if any
+    int before = -1;       // the slot before it on its stage
+    int source = -1;       // the slot whose result it takes
+    int lane_before = -1;  // of its send: the slot that sent before it on the sender's lane,
+    int in_before = -1;    // and on the receiver's
+    int kind = 0;
+    std::size_t send = feature::none;  // what its send takes, if it sends
     int stage = 0;
     int micro_batch = 0;      // of its direction
     int position = 0;         // in the order of its stage
     bool fills_last = false;  // the last to make gradients of its chunk
+    [[nodiscard]] bool sends() const { return send != feature::none; }
+    [[nodiscard]] Pass pass() const { return static_cast<Pass>(kind % 4); }
 };
 
 struct SlotGraph {
     std::vector<SlotNode> nodes;              // each after all that it waits for
-    std::vector<Features> kinds;              // [(stage * chunks + chunk) * 4 + pass]
-    std::vector<int> layers;                  // [stage * chunks + chunk]
+    std::vector<Features> kinds;              // [(stage * chunks + chunk) * 4 + pass]: what is in such a slot
     int shift = 0;                            // micro-batches of a round, of one direction
     std::vector<std::pair<int, int>> steady;  // by stage: positions at which its order is the same a round later
 
-    [[nodiscard]] static Pass pass_of(const SlotNode& node) { return static_cast<Pass>(node.kind % 4); }
-    [[nodiscard]] const Features& features(const SlotNode& node) const {
-        return kinds[static_cast<std::size_t>(node.kind)];
-    }
-    [[nodiscard]] int layers_of(const SlotNode& node) const { return layers[static_cast<std::size_t>(node.kind / 4)]; }
-    [[nodiscard]] bool is_steady(const SlotNode& node) const {
-        const auto [begin, end] = steady[static_cast<std::size_t>(node.stage)];
-        return node.position >= begin && node.position < end;
+    [[nodiscard]] const SlotNode& node(int i) const { return nodes[at(i)]; }
+    [[nodiscard]] const Features& features(const SlotNode& node) const { return kinds[at(node.kind)]; }
+    [[nodiscard]] double layers_of(const SlotNode& node) const {
+        const Features& f = features(node);
+        return f[feature::unit(UnitKind::dense, node.pass())] + f[feature::unit(UnitKind::experts, node.pass())];
     }
 };
 
@@ -66,29 +65,21 @@ public:
     [[nodiscard]] Cause cause(int i, std::size_t direction) const;
     [[nodiscard]] int send_waited_for(int i, std::size_t direction) const;
     [[nodiscard]] double host(int kind, std::size_t direction) const { return host_[at(kind)][direction]; }
-    // What its stage waits for after a slot, if anything: a feature, or device_end.
-    [[nodiscard]] std::size_t after(int i) const {
-        const Pass pass = SlotGraph::pass_of(node(i));
-        if (pass == Pass::forward) return feature::opened;
-        if (pass == Pass::input_backward) return at(feature::device_end);
-        return slots_.features(node(i))[feature::filling_single] > 0 ? feature::filled_single : feature::filled;
-    }
+    // What its stage waits for after a slot.
+    [[nodiscard]] std::size_t after(int i) const;
 
 private:
     using Lanes = std::array<double, width>;
     void set(std::span<const Features> directions);
-    void run_slot(const SlotNode& n, Lanes& end, Lanes& hosts) const;
-    void run_send(const SlotNode& n, const Lanes& end, Lanes& sent) const;
-    [[nodiscard]] const SlotNode& node(int i) const { return slots_.nodes[at(i)]; }
-    [[nodiscard]] bool sends(int i) const { return node(i).send >= 0; }
-    // When the stage goes on after a slot.
-    [[nodiscard]] bool leaves_by_send(int i) const { return !key_.overlap_p2p && sends(i); }
+    template <class Call>
+    void each_wait(const SlotNode& n, const Call& call) const;
+    [[nodiscard]] const Lanes& entry(const SlotNode& n) const;
 
     const PipelineKey& key_;
     const SlotGraph& slots_;
-    std::array<Lanes, std::size_t{feature::device_end} + 1> feature_{};  // and a zero after them
-    std::vector<Lanes> device_, host_;                                   // by kind
-    std::vector<Lanes> end_, sent_;                                      // by node
+    std::array<Lanes, std::size_t{feature::none} + 1> feature_{};  // the last is zero
+    std::vector<Lanes> device_, host_;                             // by kind
+    std::vector<Lanes> end_, sent_;                                // by node
 };
 
 }  // namespace stepcast

@@ -23,22 +23,21 @@ Work work_of(const TailInputs& in) {
     const UnitCounts& u = in.group.most;
     const bool split = traits(in.p.schedule).splits_backward;
     Work work;
-    const auto add = [&](UnitKind kind, int count, bool layer) {
-        const double forward = in.times[feature::unit(kind, Pass::forward)];
-        const double again = layer ? in.times[feature::again(kind)] : 0;
-        const double both = split ? in.times[feature::unit(kind, Pass::input_backward)] +
-                                        in.times[feature::unit(kind, Pass::weight_backward)] + again
-                                  : in.times[feature::unit(kind, Pass::backward)] + again;
-        const double filling = split ? in.times[feature::unit(kind, Pass::weight_backward)] : both;
+    for (const UnitKind kind : all_kinds) {
+        const bool layer = kind <= UnitKind::experts;
+        const auto time = [&](Pass pass) { return in.times[feature::unit(kind, pass)]; };
+        const int count = u[at(kind)];
+        const double forward = time(Pass::forward), again = layer ? in.times[feature::again(kind)] : 0;
+        const double both =
+            (split ? time(Pass::input_backward) + time(Pass::weight_backward) : time(Pass::backward)) + again;
+        const double filling = split ? time(Pass::weight_backward) : both;
         work.forward += count * forward;
         work.whole += count * both;
         work.backward += count * filling;
-        if (!layer) return;
+        if (!layer) continue;
         work.layer_forward += count * forward;
         work.layer_backward += count * filling;
-    };
-    for (const UnitKind kind : {UnitKind::dense, UnitKind::experts, UnitKind::embedding, UnitKind::head})
-        add(kind, u[at(kind)], kind <= UnitKind::experts);
+    }
     const double layers = std::max(1, all_layers(u));
     work.layer_forward /= layers;
     work.layer_backward /= layers;
@@ -47,17 +46,30 @@ Work work_of(const TailInputs& in) {
 
 double beyond(double a, double b) { return std::max(0.0, a - b); }
 
+// The backward of a chunk, with the collective of its gradients: during how much of the slot that may run, as its first bucket
+// fills before, and what the slot loses by it.
+struct LastBackward {
+    double slot, gradients, window, lost;
+};
+LastBackward last_backward(const TailInputs& in, const Work& work) {
+    const double slot = work.backward / in.chunks, gradients = in.data.gradients / in.chunks;
+    const double window = beyond(slot, in.data.first_layers * work.layer_backward);
+    return {slot, gradients, window, lost_to_overlap(window, gradients, in.slowdown)};
+}
+
+// Schedules that drain stage by stage: each stage's slower last backward delays those before it.
+double lost_by_later_stages(const TailInputs& in, double lost) {
+    return traits(in.p.schedule).splits_backward ? 0 : lost * (in.p.pp - 1);
+}
+
 // zero 0 and 1, buckets during the last backwards of the chunks.
 void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
-    const double chunks = in.chunks, slot = work.backward / chunks, of_chunk = in.data.gradients / chunks;
-    const double window = beyond(slot, in.data.first_layers * work.layer_backward);
-    const double lost = lost_to_overlap(window, of_chunk, in.slowdown);
+    const LastBackward last = last_backward(in, work);
+    const double chunks = in.chunks, running = last.window + last.lost;
     const double between = traits(in.p.schedule).chunks == StageChunks::rounds ? in.p.pp * work.whole / chunks : work.backward;
-    tail.delay += lost * chunks;
-    if (!traits(in.p.schedule).splits_backward) tail.delay += lost * (in.p.pp - 1);
-    const double running = window + lost;
-    tail.exposed =
-        std::max({in.data.last_bucket, of_chunk - running, in.data.gradients - running - (chunks - 1) * between});
+    tail.delay += last.lost * chunks + lost_by_later_stages(in, last.lost);
+    tail.exposed = std::max(
+        {in.data.last_bucket, last.gradients - running, in.data.gradients - running - (chunks - 1) * between});
 }
 
 // Until the first backward fills a bucket: the first micro-batch goes through all chunks, with GPipe after all others.
@@ -70,8 +82,8 @@ double first_bucket(const TailInputs& in, const Work& work) {
         in.p.pp * in.chunks * (in.times[feature::send_far] + in.times[feature::send_near] + in.times[feature::entry]);
     const double ahead = schedule.forwards_first ? in.micro_batches - 1 : 0;
     // Split: weights come after a stage's own gradients of inputs, and other stages hand those on alone.
-    const double inputs = traits(in.p.schedule).splits_backward ? (work.whole - work.backward) / in.chunks : 0;
-    const double handed = traits(in.p.schedule).splits_backward ? inputs : work.whole / in.chunks;
+    const double inputs = schedule.splits_backward ? (work.whole - work.backward) / in.chunks : 0;
+    const double handed = schedule.splits_backward ? inputs : work.whole / in.chunks;
     const double back = in.group.first_stage == 0 && !ends_first ? (in.p.pp - 1) * handed : 0;
     return (in.p.pp > 1 ? sends : 0) + (in.p.pp + ahead) * forward + back + inputs +
            in.data.first_layers * work.layer_backward;
@@ -81,21 +93,18 @@ double first_bucket(const TailInputs& in, const Work& work) {
 // is full. Other stages wait for the last backwards of those after them.
 void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail& tail) {
     const double n = in.micro_batches, all = n * in.data.gradients;
-    const double slot = work.backward / in.chunks, of_chunk = in.data.gradients / in.chunks;
-    const double window = beyond(slot, in.data.first_layers * work.layer_backward);
-    const double lost = lost_to_overlap(window, of_chunk, in.slowdown);
+    const LastBackward last = last_backward(in, work);
     // Interleaved stages end with the backwards of all chunks but the first, whose forwards they began with.
     const ScheduleTraits& schedule = traits(in.p.schedule);
     const bool interleaved = schedule.chunks == StageChunks::rounds && in.chunks > 1;
     const double apart = schedule.forwards_first ? n : interleaved ? (in.chunks - 1) * in.p.pp : in.group.last_weights;
     const double draining = std::clamp(apart - 1, 0.0, n * in.chunks - 1);
-    const double lost_draining = lost_to_overlap(slot, of_chunk, in.slowdown);
+    const double lost_draining = lost_to_overlap(last.slot, last.gradients, in.slowdown);
     const double steady = n * in.chunks - 1 - draining;
-    tail.delay += lost_to_overlap(steady * (work.whole + work.forward) / in.chunks, steady * of_chunk, in.slowdown) +
-                  draining * lost_draining + lost;
-    if (!traits(in.p.schedule).splits_backward) tail.delay += lost * (in.p.pp - 1);
-    tail.exposed = std::max({in.data.last_bucket, of_chunk - window - lost,
-                             of_chunk - window - lost + draining * (of_chunk - slot - lost_draining),
+    tail.delay += lost_to_overlap(steady * (work.whole + work.forward) / in.chunks, steady * last.gradients, in.slowdown) +
+                  draining * lost_draining + last.lost + lost_by_later_stages(in, last.lost);
+    const double left = last.gradients - last.window - last.lost;
+    tail.exposed = std::max({in.data.last_bucket, left, left + draining * (last.gradients - last.slot - lost_draining),
                              first_bucket(in, work) + all - end - tail.delay});
 }
 
@@ -139,26 +148,24 @@ void set_boundary(Features& times, const Boundary& b, bool overlap) {
 
 }  // namespace
 
-// zero 3: a unit's parameters are gathered during the unit before it. In a backward the gradients of the unit before go
-// first, and the gather for the slot that follows waits for those of its last unit, overlapped with nothing.
 double slowdown_of(const Features& times, const Features& computing, const UnitCounts& units, double slowdown) {
     double all = 0, kernels = 0;
-    for (std::size_t k = 0; k < unit_kinds; ++k)
+    for (const UnitKind kind : all_kinds)
         for (const Pass pass : {Pass::forward, Pass::backward}) {
-            const std::size_t f = feature::unit(static_cast<UnitKind>(k), pass);
-            all += units[k] * times[f];
-            kernels += units[k] * computing[f];
+            all += units[at(kind)] * times[feature::unit(kind, pass)];
+            kernels += units[at(kind)] * computing[feature::unit(kind, pass)];
         }
     return all > 0 ? slowdown * kernels / all : slowdown;
 }
 
+// zero 3: a unit's parameters are gathered during the unit before it. In a backward the gradients of the unit before go
+// first, and the gather for the slot that follows waits for those of its last unit, overlapped with nothing.
 Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
                        const UnitCounts& units, double slowdown) {
     if (p.zero != 3) return times;
     const bool split = traits(p.schedule).splits_backward;
-    for (std::size_t k = 0; k < unit_kinds; ++k) {
-        const auto kind = static_cast<UnitKind>(k);
-        const double gather = data.gathered[k], scatter = p.overlap ? data.exchanged[k] : 0;
+    for (const UnitKind kind : all_kinds) {
+        const double gather = data.gathered[at(kind)], scatter = p.overlap ? data.exchanged[at(kind)] : 0;
         const double again = kind <= UnitKind::experts ? times[feature::again(kind)] : 0;
         double& forward = times[feature::unit(kind, Pass::forward)];
         double& backward = times[feature::unit(kind, Pass::backward)];
@@ -183,7 +190,7 @@ Features with_sharding(Features times, const Features& computing, const Parallel
         backward = overlapped(backward + again, gather + scatter, of_backward) - again;
         inputs = overlapped(inputs + again, gather, of_inputs) - again;
         weights = overlapped(weights, scatter, of_weights);
-        if (k != (units[1] > units[0] ? 1U : 0U)) continue;
+        if (kind != (units[1] > units[0] ? UnitKind::experts : UnitKind::dense)) continue;
         times[feature::opened] = forward - slowed_forward;
         set_boundary(times, between, p.overlap);
     }

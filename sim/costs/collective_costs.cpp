@@ -46,7 +46,7 @@ Exchange exchange_of(const AllToAll& op, const std::vector<int>& node_of, std::s
 struct Pricer {
     const Cluster& cluster;
     const RingPath& path;
-    Bytes small = cluster.intra.exchange_small;
+    Bytes small;  // of messages
     const Link& intra = cluster.intra;
     const Link& inter = cluster.inter;
     const Link& link = path.nodes > 1 ? inter : intra;  // whose measured curves hold
@@ -217,13 +217,9 @@ Seconds message_time(const SendRecv& op, const Cluster& cluster) {
     return op.blocking ? static_cast<double>(op.messages) * (cluster.host.load * cluster.host.message) : Seconds(0);
 }
 
-Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster) {
+Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster, std::optional<Bytes> small) {
     if (path.ranks <= 1) return Seconds(0);
-    return std::visit(Pricer{cluster, path}, op);
-}
-
-Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster, Bytes small) {
-    return path.ranks <= 1 ? Seconds(0) : std::visit(Pricer{cluster, path, small}, op);
+    return std::visit(Pricer{cluster, path, small.value_or(cluster.intra.exchange_small)}, op);
 }
 
 Seconds collective_time(const Op& op, std::span<const Place> places, const Cluster& cluster) {

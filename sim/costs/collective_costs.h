@@ -2,6 +2,7 @@
 // Or the measured curve where the cluster has one.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "model/cluster.h"
@@ -38,11 +39,9 @@ Seconds collective_time(const Op& op, std::span<const Place> places, const Clust
 // The same for a group given as a rule (model/graph/group.h).
 Seconds collective_time(const Op& op, const Group& group, const Cluster& cluster);
 
-// The same where the path is known already.
-Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster);
-
-// The same by a release of the library that takes messages of an all-to-all up to `small` for small ones.
-Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster, Bytes small);
+// The same where the path is known already; by a release of the library that takes messages of an all-to-all up to `small` for
+// small ones, where that is not the cluster's.
+Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster, std::optional<Bytes> small = {});
 
 // What blocking messages cost the host of either end; part of their collective_time.
 Seconds message_time(const SendRecv& op, const Cluster& cluster);

@@ -1,6 +1,7 @@
 // How long each task would take on a cluster, from its op alone.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,22 @@ struct Costs {
 // Duration of one op on a cluster. `places` gives the participants of a collective, `phase` the direction of host
 // calls.
 Seconds op_time(const Op& op, Phase phase, std::span<const Place> places, const Cluster& cluster);
+
+// The share of the memory's rate that a pass reaches: which of the cluster's constants it is.
+struct PassConstant {
+    MemoryPass::Access access;
+    const char* key;
+    double KernelCosts::*efficiency;
+};
+inline constexpr PassConstant pass_constants[]{
+    {MemoryPass::Access::stream, "kernel.memory_efficiency", &KernelCosts::memory_efficiency},
+    {MemoryPass::Access::transpose, "kernel.transpose_efficiency", &KernelCosts::transpose_efficiency},
+    {MemoryPass::Access::optimizer, "kernel.optimizer_efficiency", &KernelCosts::optimizer_efficiency},
+    {MemoryPass::Access::rows, "kernel.row_efficiency", &KernelCosts::row_efficiency},
+    {MemoryPass::Access::strided, "kernel.strided_efficiency", &KernelCosts::strided_efficiency}};
+constexpr const PassConstant& pass_constant(MemoryPass::Access access) {
+    return *std::ranges::find(pass_constants, access, &PassConstant::access);
+}
 
 // Of a collective among a stated group, inside a step.
 Seconds time_in_step(const Op& op, const RingPath& path, const Cluster& cluster);

@@ -1,7 +1,7 @@
 // The price of one op: matrix kernels, memory passes, host calls; collectives in collective_costs.cpp.
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <stdexcept>
 
 #include "sim/costs/attention_law.h"
 #include "sim/costs/collective_costs.h"
@@ -15,6 +15,13 @@ namespace {
 Seconds memory_time(Bytes bytes, double efficiency, const Cluster& cluster) {
     return bytes / (cluster.gpu.memory_bandwidth * efficiency);
 }
+
+// By HostWork::Kind; a module's of its forward.
+constexpr std::array host_calls{&HostCosts::framework, &HostCosts::module_forward, &HostCosts::layer, &HostCosts::exchange_setup,
+                                &HostCosts::schedule, &HostCosts::assignment, &HostCosts::read, &HostCosts::flatten,
+                                &HostCosts::update, &HostCosts::gather, &HostCosts::input, &HostCosts::expert_layer,
+                                &HostCosts::micro_batch, &HostCosts::exchange};
+static_assert(host_calls.size() == names_of(HostWork::Kind{}).rows.size());
 
 struct Pricer {
     const Cluster& cluster;
@@ -95,36 +102,12 @@ struct Pricer {
     }
 
     [[nodiscard]] double pass_efficiency(MemoryPass::Access access) const {
-        switch (access) {
-            case MemoryPass::Access::stream: return cluster.kernel.memory_efficiency;
-            case MemoryPass::Access::transpose: return cluster.kernel.transpose_efficiency;
-            case MemoryPass::Access::optimizer: return cluster.kernel.optimizer_efficiency;
-            case MemoryPass::Access::rows: return cluster.kernel.row_efficiency;
-            case MemoryPass::Access::strided: return cluster.kernel.strided_efficiency;
-        }
-        throw std::logic_error("op_time: unknown access");
+        return cluster.kernel.*pass_constant(access).efficiency;
     }
 
     Seconds operator()(const HostWork& op) const {
-        const HostCosts& host = cluster.host;
-        switch (op.kind) {
-            case HostWork::Kind::framework: return op.calls * host.framework;
-            case HostWork::Kind::module:
-                return op.calls * (phase == Phase::forward ? host.module_forward : host.module_backward);
-            case HostWork::Kind::layer: return op.calls * host.layer;
-            case HostWork::Kind::exchange_setup: return op.calls * host.exchange_setup;
-            case HostWork::Kind::schedule: return op.calls * host.schedule;
-            case HostWork::Kind::assignment: return op.calls * host.assignment;
-            case HostWork::Kind::read: return op.calls * host.read;
-            case HostWork::Kind::flatten: return op.calls * host.flatten;
-            case HostWork::Kind::update: return op.calls * host.update;
-            case HostWork::Kind::gather: return op.calls * host.gather;
-            case HostWork::Kind::input: return op.calls * host.input;
-            case HostWork::Kind::experts: return op.calls * host.expert_layer;
-            case HostWork::Kind::micro_batch: return op.calls * host.micro_batch;
-            case HostWork::Kind::exchange: return op.calls * host.exchange;
-        }
-        throw std::logic_error("op_time: unknown host work");
+        const bool back = op.kind == HostWork::Kind::module && phase != Phase::forward;
+        return op.calls * cluster.host.*(back ? &HostCosts::module_backward : host_calls[static_cast<std::size_t>(op.kind)]);
     }
 
     Seconds operator()(const ExchangeOp auto& op) const {

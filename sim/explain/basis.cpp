@@ -24,16 +24,7 @@ struct LeadingConstant {
     std::string operator()(const Attention& op) const {
         return op.flash ? "kernel.attention_efficiency" : "kernel.gemm_efficiency";
     }
-    std::string operator()(const MemoryPass& op) const {
-        switch (op.access) {
-            case MemoryPass::Access::stream: return "kernel.memory_efficiency";
-            case MemoryPass::Access::transpose: return "kernel.transpose_efficiency";
-            case MemoryPass::Access::optimizer: return "kernel.optimizer_efficiency";
-            case MemoryPass::Access::rows: return "kernel.row_efficiency";
-            case MemoryPass::Access::strided: return "kernel.strided_efficiency";
-        }
-        return "";
-    }
+    std::string operator()(const MemoryPass& op) const { return pass_constant(op.access).key; }
     [[nodiscard]] std::string link(const char* constant) const {
         return std::string(between_nodes ? "link.inter." : "link.intra.") + constant;
     }

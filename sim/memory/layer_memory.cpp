@@ -147,13 +147,18 @@ Bytes kept_by_alternate(const Block& block, const LayerContext& c) {
     return sum;
 }
 
-// Of a layer, with the projections of one input in one matrix, whichever way they run.
-std::vector<SharedBlock> fused_blocks(const LayerContext& c, int layer) {
-    Workload w = c.experiment.workload;
-    w.fused_projections = true;
+// What mixes tokens, then the feed-forward block or the experts.
+std::vector<SharedBlock> blocks_of(const LayerContext& c, const Workload& w, int layer) {
     std::vector<SharedBlock> blocks = mixing_blocks(w, c.shape);
     blocks.push_back({1, has_experts(w, layer) ? expert_block(w, c.shape) : feed_forward_block(w, c.shape)});
     return blocks;
+}
+
+// With the projections of one input in one matrix, whichever way they run.
+std::vector<SharedBlock> fused_blocks(const LayerContext& c, int layer) {
+    Workload w = c.experiment.workload;
+    w.fused_projections = true;
+    return blocks_of(c, w, layer);
 }
 
 // Inputs that several products read lie there once: where projections are fused each has its own. What sequence
@@ -177,19 +182,17 @@ Bytes read_by_weight_gradients(const Block& block, const LayerContext& c) {
 }  // namespace
 
 LayerMemory layer_memory(const LayerContext& c, int layer) {
-    const Workload& w = c.experiment.workload;
     const bool alternate = c.experiment.parallelism.recompute == Recompute::alternate;
+    const std::vector<SharedBlock> blocks = blocks_of(c, c.experiment.workload, layer);
     LayerMemory memory;
     memory.rerun = c.shape.outer();
-    for (const auto& [share, block] : mixing_blocks(w, c.shape)) {
-        const BlockMemory of = memory_of(block, c);
-        memory.attention.kept += share * of.kept;
-        if (alternate) memory.rerun += share * kept_by_alternate(block, c);
-        memory.attention.work = std::max(memory.attention.work, of.work);
+    for (const SharedBlock& one : blocks) {
+        BlockMemory& half = &one == &blocks.back() ? memory.feed_forward : memory.attention;
+        const BlockMemory of = memory_of(one.block, c);
+        half.kept += one.share * of.kept;
+        half.work = std::max(half.work, of.work);
+        if (alternate) memory.rerun += one.share * kept_by_alternate(one.block, c);
     }
-    const Block feed_forward = has_experts(w, layer) ? expert_block(w, c.shape) : feed_forward_block(w, c.shape);
-    memory.feed_forward = memory_of(feed_forward, c);
-    if (alternate) memory.rerun += kept_by_alternate(feed_forward, c);
     for (const auto& [share, block] : fused_blocks(c, layer)) memory.put_off += share * read_by_weight_gradients(block, c);
     return memory;
 }

@@ -15,6 +15,8 @@ namespace stepcast {
 
 enum class UnitKind : std::uint8_t { dense, experts, embedding, head };  // a layer without and one with experts, and the ends
 inline constexpr int unit_kinds = 4;
+inline constexpr std::array layer_kinds{UnitKind::dense, UnitKind::experts};
+inline constexpr std::array all_kinds{UnitKind::dense, UnitKind::experts, UnitKind::embedding, UnitKind::head};
 constexpr std::size_t at(UnitKind kind) { return static_cast<std::size_t>(kind); }
 using UnitCounts = std::array<int, unit_kinds>;  // by kind
 

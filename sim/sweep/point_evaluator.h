@@ -1,7 +1,7 @@
 // What is known of a split before it is simulated: the closed form where it covers the workload, else only the memory.
 #pragma once
 
-#include <vector>
+#include <deque>
 
 #include "sim/bounds/bounds.h"
 #include "sim/sweep/constraints.h"
@@ -15,7 +15,7 @@ namespace stepcast {
 // and leaves no bound but 0. The peak is that of the worst draw.
 class PointEvaluator {
 public:
-    explicit PointEvaluator(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines = no_pipelines_yet());
+    explicit PointEvaluator(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines = std::make_shared<FoundPipelines>());
 
     // lower = estimate = 0 where no closed form covers the workload.
     [[nodiscard]] StepBound bound(const Parallelism& split);
@@ -33,7 +33,7 @@ private:
     FlopsPerSecond peak_flops_;  // of all ranks
     Flops flops_of_token_;
     bool bounded_ = true;                   // no noise is drawn
-    std::vector<StepBounds> closed_forms_;  // by draw where draws have a routing each, else one; empty: not covered
+    std::deque<StepBounds> closed_forms_;  // by draw where draws have a routing each, else one; empty: not covered
 };
 
 // The step as the event engine gives it: the median over the experiment's draws, what every ranking of a sweep goes by.

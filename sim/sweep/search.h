@@ -14,9 +14,7 @@
 
 namespace stepcast {
 
-// Switches that change nothing in a split, so that a search simulates splits that do the same only once.
-
-// The split of an experiment with every switch that its graph and memory do not depend on as in Parallelism{}: how a tp of
+// So that a search simulates splits that do the same only once: the split of an experiment with every switch that its graph and memory do not depend on as in Parallelism{}: how a tp of
 // 1, a stage without neighbours or a lone replica overlaps what it never exchanges. Splits of one workload and cluster that
 // are equal after it have the same step and peak, to the last digit. Other workloads than transformers: as it is. Throws
 // ConfigError as rank_groups() does.
@@ -76,9 +74,7 @@ private:
     std::uint64_t broken_bounds_ = 0, twins_ = 0;
 };
 
-// The points behind a sweep's interactive map.
-
-// From what the search collected; only a resumed one, or one of several processes, walks the space once more. Empty where
+// The points behind a sweep's interactive map, from what the search collected; only a resumed one, or one of several processes, walks the space once more. Empty where
 // fewer than two keys vary or nothing is known of any point. Of spaces too large for that, and of workloads without a closed
 // form, only what was simulated. Does not depend on the number of threads.
 std::optional<SweepMap> sweep_map(const SweepSpace& space, const SweepQuestion& question, const SweepSearch& search, int threads);

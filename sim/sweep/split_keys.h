@@ -14,27 +14,8 @@ namespace stepcast {
 
 // In the order in which a sweep walks them, slowest first: what is dear to change in StepBounds stands early. A legality rule
 // applies as soon as the last of its keys is set.
-enum class SplitKey : std::uint8_t {
-    global_batch,
-    tp,
-    cp,
-    sequence_parallel,
-    micro_batch,
-    ep,
-    recompute,
-    recompute_layers,
-    overlap_tp,
-    overlap_weight_gradient,
-    pp,
-    dp,
-    schedule,
-    vp,
-    overlap_p2p,
-    scatter_p2p,
-    zero,
-    overlap,
-    overlap_params
-};
+NAMED_ENUM(SplitKey, "a key that a sweep walks", global_batch, tp, cp, sequence_parallel, micro_batch, ep, recompute, recompute_layers,
+           overlap_tp, overlap_weight_gradient, pp, dp, schedule, vp, overlap_p2p, scatter_p2p, zero, overlap, overlap_params);
 
 // Enumerators and booleans as their numbers.
 struct SplitField {
@@ -71,6 +52,7 @@ inline constexpr std::array split_fields{
     split_field_of<&Parallelism::overlap>("parallelism.overlap"),
     split_field_of<&Parallelism::overlap_params>("parallelism.overlap_params")};
 inline constexpr std::size_t split_key_count = split_fields.size();
+static_assert(std::ranges::equal(split_fields, name_list<SplitKey>, {}, [](const SplitField& f) { return f.key.substr(sizeof "parallelism"); }));
 
 constexpr const SplitField& split_field(SplitKey key) { return split_fields[static_cast<std::size_t>(key)]; }
 // split_key_count when there is none.

@@ -107,7 +107,7 @@ std::shared_ptr<FoundPipelines> SweepCommons::pipelines(std::uint64_t base) {
     const std::lock_guard lock(mutex_);
     std::erase_if(pipelines_, [](const auto& of_base) { return of_base.second.expired(); });
     std::shared_ptr<FoundPipelines> found = pipelines_[base].lock();
-    if (!found) pipelines_[base] = found = no_pipelines_yet();
+    if (!found) pipelines_[base] = found = std::make_shared<FoundPipelines>();
     return found;
 }
 

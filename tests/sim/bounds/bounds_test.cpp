@@ -190,13 +190,14 @@ TEST_CASE("no step of a model with experts is below its bound") {
 
 TEST_CASE("bounds depend on the split alone, not on what was asked before, and others answer alike") {
     const Experiment base = middle_gpt();
-    StepBounds one(base);
+    const auto pipelines = std::make_shared<FoundPipelines>();
+    StepBounds one(base, pipelines);
     std::vector<std::pair<Parallelism, StepBound>> asked;
     int i = 0;
     for_each_split(base, [&](const Parallelism& p) {
         if (i++ % 397 == 0) asked.emplace_back(p, one(p));
     });
-    StepBounds other(one, 0);
+    StepBounds other(base, pipelines);
     for (auto it = asked.rbegin(); it != asked.rend(); ++it) REQUIRE(other(it->first) == it->second);
 }
 

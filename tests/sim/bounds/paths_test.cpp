@@ -169,7 +169,7 @@ TEST_CASE("a path takes what its stage takes, and its rounds no more than a long
                 Features times{};
                 for (double& time : times) time = 1 + static_cast<double>(random() % 64) / 8;
                 times[feature::inside_last] = times[feature::after_last] = times[feature::opened] = 0;
-                if (trial < 3) std::fill(times.begin() + feature::device_end, times.end(), 0.0);
+                if (trial < 3) std::fill(times.begin() + feature::hosts, times.end(), 0.0);
                 CAPTURE(static_cast<int>(schedule), key.pp, chunks, trial);
                 const std::vector<PipelinePath> paths = paths_of(key, w, times);
                 const std::vector<double> ends = ends_of(key, w, times);
