@@ -6,8 +6,9 @@ set -euo pipefail
 
 packages=(
     g++ cmake ninja-build git
-    libboost-dev libyaml-cpp-dev libpugixml-dev
+    libyaml-cpp-dev libpugixml-dev
     libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libfmt-dev
+    libboost-graph-dev
     libopenblas-dev libopenmpi-dev openmpi-bin
     libeigen3-dev libceres-dev
     libsimdjson-dev libsqlite3-dev zlib1g-dev

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "model/rank_groups.h"
+#include "sim/network/link_loads.h"
 
 namespace stepcast {
 namespace {
@@ -29,10 +30,10 @@ using Runs = std::vector<Run>;  // by node
 // All groups of one shape over the ranks of a cluster.
 class Tiling {
 public:
-    Tiling(const Group& group, const Wiring& wiring)
+    Tiling(const Group& group, const Topology& topology)
         : g_(group),
-          ranks_(wiring.nodes() * wiring.ranks_per_node()),
-          per_node_(wiring.ranks_per_node()),
+          ranks_(topology.nodes * topology.ranks_per_node),
+          per_node_(topology.ranks_per_node),
           extent_((group.ranks - 1) * group.stride + (group.outer_ranks - 1) * group.outer_stride) {
         const bool nested = g_.outer_ranks == 1 || g_.outer_stride >= g_.ranks * g_.stride;
         if (g_.ranks < 1 || g_.outer_ranks < 1 || g_.stride < 1 || !nested || !fits(g_.first))
@@ -180,10 +181,10 @@ double ring_share(int per_node, const Cluster& cluster) {
     return per_node > 1 && per_node < cluster.gpus_per_node ? cluster.network.partial_ring : 1;
 }
 
-RingPath counted(const Group& group, const Cluster& cluster, Wiring& wiring) {
-    const Tiling tiling(group, wiring);
+RingPath counted(const Group& group, const Cluster& cluster, const Topology& topology, Routes& routes) {
+    const Tiling tiling(group, topology);
     const Runs runs = tiling.runs_of(group.first);
-    const LinkLoads idle(wiring, runs.front().node);
+    const LinkLoads idle(topology, routes, runs.front().node);
     const int ranks = group.size(), per_node = largest_run(runs);
     const double share = 1.0 / std::max(1, ranks - 1);
     const auto rates = [&](const auto& for_flows) { return rates_of(tiling, runs, idle, for_flows); };
@@ -192,7 +193,7 @@ RingPath counted(const Group& group, const Cluster& cluster, Wiring& wiring) {
         for_neighbours(of, group.block == 0, focus, call);
     });
     const Rates all = rates([&](const Runs& of, const LinkLoads& focus, const auto& call) {
-        for_exchange(of, share, static_cast<std::size_t>(cluster.gpus_per_node), focus, call);
+        for_exchange(of, share, static_cast<std::size_t>(topology.ranks_per_node), focus, call);
     });
     // Of a side without traffic, which has no limit, no share is taken.
     const auto shared = [&](BytesPerSecond rate, int others) {
@@ -237,7 +238,7 @@ RingPath ring_path(const Group& group, const Cluster& cluster) {
 
 const RingPath& RingPaths::of(const Group& group) {
     if (const auto at = known_.find(group); at != known_.end()) return at->second;
-    return known_.emplace(group, counted(group, cluster_, wiring_)).first->second;
+    return known_.emplace(group, counted(group, cluster_, topology_, routes_)).first->second;
 }
 
 bool same_paths(const Cluster& a, const Cluster& b) {

@@ -1,4 +1,4 @@
-// What a group of ranks can reach of the cluster's links, as collectives need it: counted link by link where the group is a
+// What a group of ranks can reach of the cluster's links, as collectives need it: counted on the topology where the group is a
 // rule (model/graph/group.h), in closed form for any list of ranks.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 #include "model/cluster.h"
 #include "model/graph/group.h"
-#include "sim/network/wiring.h"
+#include "sim/network/topology.h"
 
 namespace stepcast {
 
@@ -45,14 +45,16 @@ RingPath ring_path(const Group& group, const Cluster& cluster);
 // The same for many groups of one cluster, which must outlive it; each found when first asked for.
 class RingPaths {
 public:
-    explicit RingPaths(const Cluster& cluster) : cluster_(cluster), wiring_(cluster) {}
+    explicit RingPaths(const Cluster& cluster)
+        : cluster_(cluster), topology_(topology_of(cluster)), routes_(topology_) {}
     RingPaths(const RingPaths&) = delete;
     RingPaths& operator=(const RingPaths&) = delete;
     [[nodiscard]] const RingPath& of(const Group& group);
 
 private:
     const Cluster& cluster_;
-    Wiring wiring_;
+    Topology topology_;
+    Routes routes_;
     std::map<Group, RingPath> known_;  // references stay good
 };
 

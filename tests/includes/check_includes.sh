@@ -24,7 +24,7 @@ headers='
 toml++/:            model/keys/toml_reader.cpp
 yaml-cpp/:          translate/document.cpp
 pugixml.hpp:        translate/nccl_topology.cpp
-boost/:             model/files/*.cpp sim/gantt.cpp calibrate/profiles/trace_records.h
+boost/:             model/files/*.cpp sim/network/topology.cpp sim/gantt.cpp calibrate/profiles/trace_records.h
 nlohmann/:          reports/*.cpp reports/json_parts.h model/families/hub_families.h calibrate/profiles/*.cpp calibrate/profiles/json_numbers.h tests/* at most 7
 simdjson.h:         calibrate/profiles/kineto.cpp
 sqlite3.h:          calibrate/profiles/nsight.cpp tests/*

@@ -166,11 +166,11 @@ TEST_CASE("a group that does not fit is our bug") {
 
 namespace {
 
-// The definitions of RingPath counted flow by flow on the whole machine, every group and every link.
+// The definitions of RingPath counted flow by flow on the whole graph, every group and every link.
 class Reference {
 public:
     Reference(const Group& group, const Cluster& cluster)
-        : g_(group), c_(cluster), wiring_(cluster) {
+        : g_(group), c_(cluster), t_(topology_of(cluster, Extent::whole)), routes_(t_) {
         std::set<int> taken;
         for (int first = 0; first < rank_count(cluster); ++first) {
             const auto ranks = members(group, first);
@@ -230,15 +230,16 @@ public:
     // `all` makes the load, `looked_at` of the first group are those whose slowest link counts.
     template <class All, class LookedAt>
     double rate(All all, LookedAt looked_at) {
-        std::map<WiredLink, double> load;
+        std::vector<double> load(t_.links.size());
         for (const auto& ranks : groups_)
             for (const auto& flow : all(ranks))
-                for (const WiredLink& link : route(flow)) load[link] += flow.weight;
+                for (const int link : route(flow)) load[static_cast<std::size_t>(link)] += flow.weight;
         double worst = 0;
         for (const auto& flow : looked_at(members(g_, g_.first)))
-            for (const WiredLink& link : route(flow))
+            for (const int link : route(flow))
                 if (in_focus(link))
-                    worst = std::max(worst, load[link] * (link.of_leaf ? wiring_.links_of_leaf() : wiring_.links_of_node())[static_cast<std::size_t>(link.number)]);
+                    worst = std::max(worst, load[static_cast<std::size_t>(link)] /
+                                                t_.links[static_cast<std::size_t>(link)].bandwidth.si());
         return 1 / worst;
     }
     RingPath path() {
@@ -268,18 +269,21 @@ public:
     }
 
 private:
-    const std::vector<WiredLink>& route(const Traffic& flow) {
+    std::vector<int> route(const Traffic& flow) {
         const int g = c_.gpus_per_node;
-        return wiring_.route({flow.from / g, flow.from % g, flow.to / g, flow.to % g});
+        return routes_.between(flow.from / g, flow.from % g, flow.to / g, flow.to % g);
     }
     // The nodes below the leaf of the group looked at, and that leaf.
-    [[nodiscard]] bool in_focus(const WiredLink& link) const {
-        return (link.of_leaf ? link.owner : wiring_.leaf_of(link.owner)) == wiring_.leaf_of(g_.first / c_.gpus_per_node);
+    [[nodiscard]] bool in_focus(int link) const {
+        const int leaf = g_.first / c_.gpus_per_node / c_.network.nodes_per_leaf, nodes = t_.nodes * t_.links_per_node;
+        return link < nodes ? link / t_.links_per_node / c_.network.nodes_per_leaf == leaf
+                            : (link - nodes) / t_.links_per_leaf_group == leaf;
     }
 
     Group g_;
     Cluster c_;
-    Wiring wiring_;
+    Topology t_;
+    Routes routes_;
     std::vector<std::vector<int>> groups_;
 };
 
@@ -316,7 +320,7 @@ Group random_group(std::mt19937& random, int ranks) {
 
 }  // namespace
 
-TEST_CASE("paths counted on the representative part are those counted on the whole machine") {
+TEST_CASE("paths counted on the representative part are those counted on the whole graph") {
     std::mt19937 random(7);
     int crossing = 0;
     for (int trial = 0; trial < 400; ++trial) {

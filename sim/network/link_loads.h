@@ -1,0 +1,44 @@
+// How much traffic each link carries, counted on a representative part of the machine: the nodes below one leaf (the
+// focus), whose routes are those of the three nodes that a Topology shows.
+#pragma once
+
+#include <vector>
+
+#include "sim/network/topology.h"
+
+namespace stepcast {
+
+// From one rank to another, by node and place on it.
+struct Flow {
+    int node = 0, local = 0, to_node = 0, to_local = 0;
+};
+
+class LinkLoads {
+public:
+    // The focus is the leaf of this node. `routes` are the topology's; both must outlive the loads.
+    LinkLoads(const Topology& topology, Routes& routes, int node);
+
+    [[nodiscard]] int begin() const { return begin_; }  // nodes of the focus
+    [[nodiscard]] int end() const { return end_; }
+    [[nodiscard]] bool holds(int node) const { return node >= begin_ && node < end_; }
+
+    // Adds to the links of the route that lie in the focus: so much to those on the sender's side of the spine, and to those
+    // on the receiver's; below one leaf that leaf's own count as the sender's.
+    void add(const Flow& flow, double leaving, double arriving);
+
+    // How long a unit of traffic on every flow occupies the slowest link of this route in the focus, in s/byte.
+    [[nodiscard]] double occupation(const Flow& flow);
+
+private:
+    const std::vector<int>& route(const Flow& flow);
+    template <class Call>
+    void visit(const Flow& flow, bool leaving, const Call& call);
+
+    const Topology& topology_;
+    Routes& routes_;
+    int begin_, end_;
+    // Of the links of the nodes of the focus, then of its leaves.
+    std::vector<double> loads_, per_byte_;
+};
+
+}  // namespace stepcast

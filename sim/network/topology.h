@@ -1,0 +1,72 @@
+// The machine as a graph of ranks, switches, NICs and directed links, and the routes over it. Knows nothing of groups and
+// traffic (sim/network/ring_path.h); Boost.Graph stays in topology.cpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "model/cluster.h"
+
+namespace stepcast {
+
+struct TopologyVertex {
+    enum class Kind : std::uint8_t { rank, node_switch, pcie_switch, socket, nic, leaf, spine };
+    Kind kind = Kind::rank;
+    int owner = 0;  // the node, of a leaf the group of nodes that it joins; 0 for the spine
+    int index = 0;  // among its kind and owner
+    friend bool operator==(const TopologyVertex&, const TopologyVertex&) = default;
+};
+
+// One direction. Infinite bandwidth where nothing but its neighbours limits it (between a NIC and its host).
+struct TopologyLink {
+    int from = 0, to = 0;
+    BytesPerSecond bandwidth;
+    friend bool operator==(const TopologyLink&, const TopologyLink&) = default;
+};
+
+// Every node has the same vertices and links in the same order, and so has every group of nodes below the spine:
+// vertices and links are stored node by node, then group by group, the spine last.
+struct Topology {
+    int nodes = 1, ranks_per_node = 1, nodes_per_leaf = 1;  // of the cluster
+    int nics = 0;                                           // of a node, no more than its ranks; 0 with one node
+    bool rails = false;
+    bool relayed = false;  // a rank hands what goes to another rail to the neighbour on that rail
+    int shown_nodes = 1, shown_leaf_groups = 0;
+    int nodes_of_first_leaf = 1;  // of those shown
+    int vertices_per_node = 0, links_per_node = 0, links_per_leaf_group = 0;
+    std::vector<TopologyVertex> vertices;
+    std::vector<TopologyLink> links;
+    friend bool operator==(const Topology&, const Topology&) = default;
+};
+
+// representative: two nodes below one leaf and one below another, as far as the cluster has them. All nodes and leaves
+// being alike, each route of the cluster looks like one of those between these three.
+enum class Extent : std::uint8_t { representative, whole };
+
+// nvswitch: all ranks of a node on one switch at link.intra.bandwidth. pcie: two ranks a PCIe switch, the switches on two
+// sockets, each link at link.intra.bandwidth, the one between the sockets at link.intra.socket_bandwidth. nvlink_pairs:
+// that tree, and ranks 2i, 2i + 1 joined at link.intra.pair_bandwidth. NIC i serves the i-th share of a node's ranks and
+// is plugged in next to them; with more NICs than ranks each rank has one that is as much faster. Leaves join NIC i of
+// nodes_per_leaf nodes (rails) or all their NICs; the link from a leaf to the spine carries what its NICs do, divided by
+// the oversubscription. Throws ConfigError when a rank cannot reach another.
+Topology topology_of(const Cluster& cluster, Extent extent = Extent::representative);
+
+// Routes between ranks, found when first asked for. A rank uses the NIC that serves it, or hands over to the one on
+// the receiver's rail (see Topology::relayed); between those points the route with the fewest links is taken.
+class Routes {
+public:
+    explicit Routes(const Topology& topology);  // which must outlive it
+    ~Routes();
+    Routes(const Routes&) = delete;
+    Routes& operator=(const Routes&) = delete;
+
+    // Links from rank `local` of a shown node to one of the same or another, in order.
+    [[nodiscard]] const std::vector<int>& between(int node, int local, int to_node, int to_local);
+
+private:
+    struct Search;
+    std::unique_ptr<Search> search_;
+};
+
+}  // namespace stepcast
