@@ -1,6 +1,8 @@
 // Values of keys by type: from a file's value, to text. Internal to model/.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 #include "model/keys/keys.h"
@@ -9,6 +11,7 @@ namespace stepcast {
 
 // Throws ConfigError saying what was found and what was expected.
 void read_value(const ConfigValue& found, int& out);
+void read_value(const ConfigValue& found, long& out);
 void read_value(const ConfigValue& found, bool& out);
 void read_value(const ConfigValue& found, double& out);
 void read_value(const ConfigValue& found, std::uint64_t& out);
@@ -19,9 +22,9 @@ void read_value(const ConfigValue& found, BytesPerSecond& out);
 void read_value(const ConfigValue& found, FlopsPerSecond& out);
 void read_value(const ConfigValue& found, Watts& out);
 void read_value(const ConfigValue& found, Curve& out);                    // [["4 KiB", "3.1 us"], ..]
-void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out);  // a row: its fields in their order
+void read_value(const ConfigValue& found, std::vector<GemmPoint>& out);  // [[m, n, k, "fp32", "12 us"], ..]
+void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out);  // as older files have them
 void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out);
-void read_value(const ConfigValue& found, std::vector<GemmPoint>& out);   // [[m, n, k, "fp32", "12 us"], ..]
 // Text that names something, and lists of it.
 const std::string& name_in(const ConfigValue& found);
 const std::vector<ConfigValue>& list_in(const ConfigValue& found, std::string_view of);
@@ -52,11 +55,12 @@ void read_value(const ConfigValue& found, std::optional<T>& out) {
 }
 
 // Reads back to an equal value; no quotes around text.
-std::string value_text(int value);
-std::string value_text(bool value);
-std::string value_text(double value);
-std::string value_text(std::uint64_t value);
-std::string value_text(const std::string& value);
+template <class Number>
+    requires std::is_arithmetic_v<Number>
+std::string value_text(Number value) {
+    return fmt::format("{}", value);
+}
+inline std::string value_text(const std::string& value) { return value; }
 std::string value_text(const Curve& value);
 std::string value_text(const std::vector<AttentionKernel>& value);
 std::string value_text(const std::vector<ExpertKernel>& value);
@@ -137,8 +141,7 @@ double number_in(const T& value) {
     else return 0;
 }
 
-// `bounds`: as texts, of the same dimension.
-[[noreturn]] void out_of_range(const std::string& value, const std::string& least, const std::string& most);
+[[noreturn]] void out_of_range(const std::string& value, const std::string& expected);
 template <class T>
 void check_range(const T& value, double least, double most) {
     if constexpr (is_optional<T>) {
@@ -146,8 +149,9 @@ void check_range(const T& value, double least, double most) {
     } else if constexpr (Measurable<T>) {
         const double number = number_in(value);
         if (number >= least && number <= most) return;
-        if constexpr (std::is_arithmetic_v<T>) out_of_range(value_text(value), value_text(least), value_text(most));
-        else out_of_range(value_text(value), to_string(T(least)), to_string(T(most)));
+        if (least == atleast::more_than_0 && number < least) out_of_range(value_text(value), "more than 0");
+        if constexpr (std::is_arithmetic_v<T>) out_of_range(value_text(value), fmt::format("{} to {}", least, most));
+        else out_of_range(value_text(value), to_string(T(least)) + " to " + to_string(T(most)));
     }
 }
 
@@ -228,10 +232,12 @@ bool read_field(std::string_view path, const ConfigValue& value, Table& table) {
     return known;
 }
 
+// Points are rows of values in the order of their fields, other rows with fields are tables.
 template <class T>
 inline constexpr bool is_list_of_tables = false;
 template <class Row>
-inline constexpr bool is_list_of_tables<std::vector<Row>> = has_keys<Row>();
+inline constexpr bool is_list_of_tables<std::vector<Row>> =
+    has_keys<Row>() && !std::is_same_v<Row, CurvePoint> && !std::is_same_v<Row, GemmPoint>;
 
 template <class T>
 bool read_row_field(void* field, std::string_view path, const ConfigValue& value) {
@@ -262,19 +268,15 @@ inline constexpr FieldType field_type{
 
 template <auto... members>
 using FieldOf = std::remove_cvref_t<decltype(reach<members...>(std::declval<Experiment&>()))>;
-template <auto... members>
-inline constexpr KeyField field{[](Experiment& experiment) -> void* { return &reach<members...>(experiment); },
-                            &field_type<FieldOf<members...>>};
 
 template <class T>
 bool holds(const Key& key) {
-    const auto* field = std::get_if<KeyField>(&key.field);
-    return field && field->type == &field_type<T>;
+    return key.type == &field_type<T>;
 }
 // Of a key that holds it.
 template <class T>
 T& field_in(const Key& key, Experiment& experiment) {
-    return *static_cast<T*>(std::get<KeyField>(key.field).get(experiment));
+    return *static_cast<T*>(key.field(experiment));
 }
 // Calls `use` with the field where it is of one of these types; false where it is of none.
 template <class... Types>

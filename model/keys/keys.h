@@ -5,7 +5,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 
 #include "model/experiment.h"
 #include "model/keys/toml_reader.h"
@@ -26,25 +25,16 @@ struct FieldType {
     std::string (*names)();               // that it takes, separated by commas; "" of other kinds
 };
 
-// Not a field: names the file that a whole table starts from.
-struct PresetField {
-    PresetKind kind;
-};
-
-struct KeyField {
-    void* (*get)(Experiment&);
-    const FieldType* type;
-};
-
 // `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the key required.
 struct Key {
-    std::string_view path;
-    std::variant<PresetField, KeyField> field;
-    std::string_view meaning;
+    std::string_view path, meaning;
     double least = 0, most = 1e21;
+    void* (*field)(Experiment&) = nullptr;
+    const FieldType* type = nullptr;  // null: no field, but which file a whole table starts from, and `preset` is its kind
+    PresetKind preset{};
 };
 
-inline bool is_preset(const Key& key) { return std::holds_alternative<PresetField>(key.field); }
+inline bool is_preset(const Key& key) { return !key.type; }
 
 std::span<const Key> workload_keys();  // workload, parallelism, routing, run, recorded
 std::span<const Key> cluster_keys();

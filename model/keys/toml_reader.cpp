@@ -102,9 +102,7 @@ toml::table parse(const std::string& text, const std::string& file) {
 
 }  // namespace
 
-TomlFile read_toml(const std::string& path) {
-    return parse_toml(read_text(path, "a TOML file"), path);
-}
+TomlFile read_toml(const std::string& path) { return parse_toml(read_text(path, "a TOML file"), path); }
 
 TomlFile parse_toml(const std::string& text, const std::string& path) {
     TomlFile file{path, {}, {}};
