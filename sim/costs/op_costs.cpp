@@ -120,7 +120,7 @@ struct Pricer {
             case HostWork::Kind::update: return op.calls * host.update;
             case HostWork::Kind::gather: return op.calls * host.gather;
             case HostWork::Kind::input: return op.calls * host.input;
-            case HostWork::Kind::experts: return op.calls * host.expert_layer;
+            case HostWork::Kind::expert_layer: return op.calls * host.expert_layer;
             case HostWork::Kind::micro_batch: return op.calls * host.micro_batch;
             case HostWork::Kind::exchange: return op.calls * host.exchange;
         }
