@@ -7,11 +7,12 @@
 // (fused.h) and all casts but that of what arrives; the all-to-all's kernels then sort.
 #pragma once
 
-#include <map>
+#include <set>
 
 #include "model/block/block_pass.h"
 #include "model/block/expert_rows.h"
 #include "model/machine/generation.h"
+#include "model/moe/layer.h"
 
 namespace stepcast {
 
@@ -24,7 +25,7 @@ struct FusedExperts {
 
     // Softmax or sigmoid reads and writes the scores, in fp32, top-k reads them again.
     void operator()(const Route&) const {
-        const Bytes choices = static_cast<double>(x.tokens * w.moe.experts) * Bytes(4);
+        const Bytes choices = static_cast<double>(s.routed_tokens * w.moe.experts) * Bytes(4);
         b.forward("router_choice", MemoryPass{2.0 * choices, choices}, 6);
         b.backward("router_choice_backward", MemoryPass{2.0 * choices, choices}, 4);
     }
@@ -42,7 +43,7 @@ struct FusedExperts {
     void operator()(const FromExperts&) const {
         if (b.ahead != nullptr) {
             from_experts();
-            const Bytes tokens = b.tensor(static_cast<double>(x.tokens * s.hidden));
+            const Bytes tokens = b.tensor(static_cast<double>(s.routed_tokens * s.hidden));
             if (permutes()) b.forward("unpermute", MemoryPass{slots(), tokens}, 3);
             return;
         }
@@ -68,11 +69,11 @@ private:
     [[nodiscard]] Bytes rows() const { return b.tensor(static_cast<double>(x.most() * s.hidden)); }
     [[nodiscard]] Bytes slots() const { return b.tensor(static_cast<double>(x.slots * s.hidden)); }
     // Kernels that send a token once read and write tokens where they are.
-    [[nodiscard]] bool permutes() const { return !p.dispatch_once || x.ranks == 1; }
+    [[nodiscard]] bool permutes() const { return !p.dispatch_once || p.ep == 1; }
 
     // `arrived`: what it reads came from other ranks.
     void product(std::string_view name, long n, long k, bool arrived) const {
-        if (arrived || !is_fused()) plan_cast(b.planner(), static_cast<double>(x.most() * k), s.matrix);
+        if (arrived || !is_fused()) plan_cast(b.planner(), x.most(), k, s.matrix);
         grouped(b.planner(), name, n, k, false);
     }
     void grouped(Planner& planner, std::string_view name, long n, long k, bool weight_gradient) const {
@@ -99,11 +100,11 @@ private:
             planner.host("shared_modules", HostWork{HostWork::Kind::module, 2}, false);
         if (b.c.experiment.framework.host.expert_layer && !p.dispatch_once) {
             const auto experts = static_cast<double>(x.rows.front().size());
-            planner.host("experts", HostWork{HostWork::Kind::experts, experts}, b.ahead != nullptr);
+            planner.host("experts", HostWork{HostWork::Kind::expert_layer, experts}, b.ahead != nullptr);
         }
-        if (x.ranks == 1) return;
+        if (p.ep == 1) return;
         if (!p.dispatch_once) return planner.host("exchange_setup", HostWork{HostWork::Kind::exchange_setup, 1}, w.moe.capacity_factor == 0);
-        planner.host("expert_layer", HostWork{HostWork::Kind::experts, 1}, false);
+        planner.host("expert_layer", HostWork{HostWork::Kind::expert_layer, 1}, false);
         if (b.ahead != nullptr) planner.host("exchange_counts", HostWork{HostWork::Kind::read, 1}, true);
     }
 
@@ -122,37 +123,32 @@ private:
     // Rows arrive by source and are computed by expert; a token that came once is copied for each of them.
     void sort(bool back) const {
         const bool once = p.dispatch_once;
-        if (x.ranks == 1 || is_fused() || (x.rows.front().size() == 1 && !once)) return;
+        if (p.ep == 1 || is_fused() || (x.rows.front().size() == 1 && !once)) return;
         if (!once) return b.planner().compute("sort_by_expert", MemoryPass{rows(), rows()});
-        const Bytes tokens = once_over_slots(w.moe, x.ranks) * rows();
+        const Bytes tokens = once_over_slots(w.moe, p.ep) * rows();
         b.planner().compute("sort_by_expert", MemoryPass{back ? rows() : tokens, back ? tokens : rows()}, 2);
     }
 
     void all_to_all(bool back) const {
-        if (x.ranks == 1) return;
-        const auto n = static_cast<std::size_t>(x.ranks);
+        if (p.ep == 1) return;
         const Bytes slot = static_cast<double>(s.hidden) * s.element();
-        AllToAll op{std::vector<Bytes>(n * n, static_cast<double>(x.slots) / static_cast<double>(n) * slot)};
-        for (std::size_t source = 0; source < n && !x.balanced; ++source)
-            for (std::size_t target = 0; target < n; ++target) {
-                const int local = b.c.routing.experts_per_rank();
-                long slots = 0;
-                for (int l = 0; l < local; ++l) slots += b.c.routing.count(static_cast<int>(source), static_cast<int>(target) * local + l);
-                op.bytes[back ? target * n + source : source * n + target] = static_cast<double>(slots) * slot;
-            }
+        const auto slots = [&](int source, int owner) {
+            return x.balanced ? static_cast<double>(x.slots) / p.ep : static_cast<double>(slots_between(b.c.routing, source, owner));
+        };
+        AllToAll op = stepcast::all_to_all(p.ep, [&](int from, int to) { return slots(back ? to : from, back ? from : to) * slot; });
         if (p.dispatch_once) send_once(op);
-        b.planner().collective("ep_all_to_all", op, x.all_to_all);
+        b.planner().collective("ep_all_to_all", op, b.c.groups.expert);
     }
 
     void send_once(AllToAll& op) const {
         op.row = static_cast<double>(s.hidden) * s.element();
-        op.tokens = static_cast<double>(x.tokens);
-        const std::vector<int> ranks = members(x.all_to_all, x.all_to_all.first);
-        std::map<int, int> in_node;
+        op.tokens = static_cast<double>(s.routed_tokens);
+        const std::vector<int> ranks = members(b.c.groups.expert, b.c.groups.expert.first);
         const auto node = [&](std::size_t i) { return ranks[i] / b.c.experiment.cluster.gpus_per_node; };
-        for (std::size_t i = 0; i < ranks.size(); ++i) ++in_node[node(i)];
-        const auto nodes = static_cast<long>(in_node.size());
-        const double inside = once_over_slots(w.moe, x.ranks) * static_cast<double>(nodes), between = once_over_slots(w.moe, nodes);
+        std::set<int> reached;
+        for (std::size_t i = 0; i < ranks.size(); ++i) reached.insert(node(i));
+        const auto nodes = static_cast<long>(reached.size());
+        const double inside = once_over_slots(w.moe, p.ep) * static_cast<double>(nodes), between = once_over_slots(w.moe, nodes);
         for (std::size_t i = 0; i < ranks.size(); ++i)
             for (std::size_t j = 0; j < ranks.size(); ++j)
                 op.bytes[i * ranks.size() + j] *=
