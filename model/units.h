@@ -88,7 +88,6 @@ constexpr FlopsPerSecond operator""_TFLOPps(unsigned long long v) {
 // found and what was expected; the caller prefixes position and key.
 Seconds parse_seconds(std::string_view text);
 Bytes parse_bytes(std::string_view text);
-Flops parse_flops(std::string_view text);
 BytesPerSecond parse_bandwidth(std::string_view text);
 FlopsPerSecond parse_flop_rate(std::string_view text);
 Watts parse_power(std::string_view text);
@@ -96,7 +95,6 @@ Watts parse_power(std::string_view text);
 // Shortest text with a fitting prefix that reads back to within 1e-6 relative: "8 us", "1.5 GiB", "312 TFLOP/s".
 std::string to_string(Seconds value);
 std::string to_string(Bytes value);
-std::string to_string(Flops value);
 std::string to_string(BytesPerSecond value);
 std::string to_string(FlopsPerSecond value);
 std::string to_string(Watts value);

@@ -97,8 +97,7 @@ private:
             if (b.ahead != nullptr) plan_linear(*b.ahead, of);
         for (const Linear& of : {out, in})
             if (b.back != nullptr) {
-                b.back->weights.compute(of.name, Gemm{.m = of.out.rank, .n = of.in.rank, .k = of.tokens, .dtype = of.dtype,
-                                                      .unaligned = of.in.rank % 8 != 0 || of.out.rank % 8 != 0});
+                b.back->weights.compute(of.name, product_of(of, of.out.rank, of.in.rank, of.tokens));
                 plan_input_gradient(b.back->inputs, of);
             }
         b.forward("adapter_sum", MemoryPass{2.0 * tensor(l.out), tensor(l.out)});

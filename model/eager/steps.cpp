@@ -1,4 +1,4 @@
-#include "model/builders.h"
+#include "model/step.h"
 #include "model/checks/checks.h"
 #include "model/eager/rules.h"
 #include "model/keys/keys.h"
