@@ -65,7 +65,7 @@ std::string located(const Layers& layers, const std::string& complaint) {
 // The same in a cluster file, which leaves out "cluster."; a missing link at the key that asks for it.
 std::string located_in_cluster(const Layers& layers, const std::string& path, const std::string& complaint) {
     const auto key = complaint.substr(0, complaint.find(": "));
-    const auto asks = key.starts_with("cluster.link.inter") ? "cluster.nodes" : "cluster.gpus_per_node";
+    const auto asks = key.starts_with("cluster.link.inter") ? "cluster.nodes" : key.starts_with("cluster.link") ? "cluster.gpus_per_node" : "";
     auto found = layers.said.find(key);
     if (found == layers.said.end()) found = layers.said.find(asks);
     return (found == layers.said.end() ? path : found->second.at) + ": " + complaint.substr(8);
@@ -269,11 +269,8 @@ Cluster read_cluster(const std::string& path_or_preset) {
     lay_cluster(layers, path);
     auto& cluster = layers.experiment.cluster;
     if (cluster.name.empty()) cluster.name = stem_of(path);
-    for (const auto& key : cluster_keys())
-        if (is_missing(key, layers.experiment))
-            throw ConfigError(path + ": " + std::string(key.path.substr(8)) + ": missing; expected " +
-                              std::string(key.meaning));
     try {
+        check_required(layers.experiment, cluster_keys());
         check_cluster(cluster);
     } catch (const ConfigError& e) {
         throw ConfigError(located_in_cluster(layers, path, e.what()));

@@ -116,20 +116,16 @@ struct Stated {
 };
 template <class T>
 struct Stated<std::optional<T>> : Stated<T> {};
+template <class T>
+using StatedAs = typename Stated<T>::type;
+template <class T>
+inline constexpr bool is_word = std::is_same_v<T, std::string> || std::is_enum_v<T>;
 
 // Bare or quoted words of the command line become what a file would hold; text stays text where text belongs.
 std::string unquoted(const std::string& text);
 ConfigValue word_of(const std::string& raw);
 ConfigValue number_or_word_of(const std::string& raw);
 ConfigValue list_of(const std::string& raw);
-
-template <class T>
-ConfigValue typed_value(const std::string& raw) {
-    using V = typename Stated<T>::type;
-    if constexpr (is_list<V>) return list_of(raw);
-    else if constexpr (std::is_same_v<V, std::string> || std::is_enum_v<V>) return word_of(raw);
-    else return number_or_word_of(raw);
-}
 
 template <class T>
 concept Measurable = (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || requires(T value) { value.si(); };
@@ -153,14 +149,6 @@ void check_range(const T& value, double least, double most) {
         if constexpr (std::is_arithmetic_v<T>) out_of_range(value_text(value), fmt::format("{} to {}", least, most));
         else out_of_range(value_text(value), to_string(T(least)) + " to " + to_string(T(most)));
     }
-}
-
-template <class T>
-std::string names_text() {
-    std::string text;
-    if constexpr (HasNames<T>)
-        for (const std::string_view name : name_list<T>) text += (text.empty() ? "" : ", ") + std::string(name);
-    return text;
 }
 
 // Calls `use` with the row of each key of a struct; `name`: of the table that it stands for (keyed.h).
@@ -251,7 +239,7 @@ bool read_row_field(void* field, std::string_view path, const ConfigValue& value
 template <class T>
 inline constexpr FieldType field_type{
     .kind = kind_of<T>(),
-    .quoted = !std::is_arithmetic_v<typename Stated<T>::type> && !is_list<T>,
+    .quoted = !std::is_arithmetic_v<StatedAs<T>> && !is_list<T>,
     .assign =
         [](void* field, const ConfigValue& value, double least, double most) {
             T parsed{};
@@ -260,10 +248,13 @@ inline constexpr FieldType field_type{
             *static_cast<T*>(field) = std::move(parsed);
         },
     .assign_row = is_list_of_tables<T> ? read_row_field<T> : nullptr,
-    .typed = typed_value<T>,
+    .typed = is_list<StatedAs<T>> ? list_of : is_word<StatedAs<T>> ? word_of : number_or_word_of,
     .text = [](const void* field) { return value_text(*static_cast<const T*>(field)); },
     .number = [](const void* field) { return number_in(*static_cast<const T*>(field)); },
-    .names = names_text<T>,
+    .names = [] {
+        if constexpr (HasNames<T>) return std::span<const std::string_view>(name_list<T>);
+        else return std::span<const std::string_view>();
+    }(),
 };
 
 template <auto... members>

@@ -1,6 +1,7 @@
 #include "model/keys/keys.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "model/errors.h"
 #include "model/keys/key_values.h"
@@ -80,6 +81,11 @@ std::string unknown_key(const std::string& path, const std::string& prefix) {
     return "unknown key; expected one of " + siblings + " in " + table.substr(0, table.size() - 1);
 }
 
+void check_required(const Experiment& experiment, std::span<const Key> keys) {
+    for (const auto& key : keys)
+        if (is_missing(key, experiment)) throw ConfigError(fmt::format("{}: missing; expected {}", key.path, key.meaning));
+}
+
 void assign(const Key& key, Experiment& experiment, const ConfigValue& value) {
     type_of(key).assign(key.field(experiment), value, key.least, key.most);
 }
@@ -128,7 +134,7 @@ std::vector<KeyDoc> key_docs() {
     for (const auto& key : all_keys()) {
         docs.push_back({std::string(key.path), std::string(is_preset(key) ? "preset" : key.type->kind),
                         is_missing(key, defaults) ? "required" : text_of(key, defaults), std::string(key.meaning),
-                        is_preset(key) ? "" : key.type->names()});
+                        is_preset(key) ? "" : fmt::format("{}", fmt::join(key.type->names, ", "))});
     }
     return docs;
 }

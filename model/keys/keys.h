@@ -22,7 +22,7 @@ struct FieldType {
     ConfigValue (*typed)(const std::string& text);  // what a file would hold for bare or quoted words
     std::string (*text)(const void* field);
     double (*number)(const void* field);  // 0 of what is none
-    std::string (*names)();               // that it takes, separated by commas; "" of other kinds
+    std::span<const std::string_view> names;  // that it takes
 };
 
 // `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the key required.
@@ -62,6 +62,7 @@ std::string text_of(const Key& key, const Experiment& experiment);       // bare
 std::string toml_text_of(const Key& key, const Experiment& experiment);  // as after `key = ` in a file
 std::string quoted_toml(std::string_view text);
 bool is_missing(const Key& key, const Experiment& experiment);  // required and still at its default
+void check_required(const Experiment& experiment, std::span<const Key> keys);  // throws ConfigError of the first that is missing
 bool is_unset(const Key& key, const Experiment& experiment);    // empty or zero by default, and untouched
 
 }  // namespace stepcast

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "model/errors.h"
-#include "model/families/hub_config.h"
+#include "model/families/families.h"
 
 namespace stepcast {
 

@@ -17,12 +17,7 @@
 namespace stepcast {
 
 // Who said the value of a key last, from weak to strong.
-enum class Origin : std::uint8_t { defaulted, prior, family, framework, preset, fitted, set };
-constexpr auto names_of(Origin) {
-    using enum Origin;
-    return name_table<Origin>("an origin", {{defaulted, "default"}, {prior, "prior"}, {family, "family"}, {framework, "framework"},
-                                       {preset, "preset"}, {fitted, "fitted"}, {set, "set"}});
-}
+NAMED_ENUM_AS(Origin, "an origin", "default, prior, family, framework, preset, fitted, set", defaulted, prior, family, framework, preset, fitted, set);
 
 struct Said {
     Origin who = Origin::defaulted;
