@@ -17,18 +17,9 @@ public:
     constexpr explicit Quantity(double si) : si_(si) {}
     [[nodiscard]] constexpr double si() const { return si_; }
 
-    constexpr Quantity& operator+=(Quantity o) {
-        si_ += o.si_;
-        return *this;
-    }
-    constexpr Quantity& operator-=(Quantity o) {
-        si_ -= o.si_;
-        return *this;
-    }
-    constexpr Quantity& operator*=(double f) {
-        si_ *= f;
-        return *this;
-    }
+    constexpr Quantity& operator+=(Quantity o) { return *this = *this + o; }
+    constexpr Quantity& operator-=(Quantity o) { return *this = *this - o; }
+    constexpr Quantity& operator*=(double f) { return *this = *this * f; }
     friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity(a.si_ + b.si_); }
     friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity(a.si_ - b.si_); }
     friend constexpr Quantity operator-(Quantity a) { return Quantity(-a.si_); }

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/families/hub_config.h"
+#include "model/families/families.h"
 #include "model/keys/keys.h"
 #include "tests/golden_text.h"
 #include "tests/model/files.h"
