@@ -17,11 +17,7 @@ namespace stepcast {
 
 // How the ranks of a node reach each other. nvswitch: any two at full bandwidth; nvlink_pairs: ranks 2i and 2i+1 over
 // `pair_bandwidth`, others over the host bridge; pcie: all through one tree of switches.
-enum class Fabric : std::uint8_t { nvswitch, nvlink_pairs, pcie };
-constexpr auto names_of(Fabric) {
-    using enum Fabric;
-    return name_table<Fabric>("a fabric", {{nvswitch, "nvswitch"}, {nvlink_pairs, "nvlink-pairs"}, {pcie, "pcie"}});
-}
+NAMED_ENUM_AS(Fabric, "a fabric", "nvswitch, nvlink-pairs, pcie", nvswitch, nvlink_pairs, pcie);
 
 // The network between nodes: NICs of a node (link.inter.bandwidth is one NIC's), leaf switches of rails (NIC i of every
 // node of a group) or of whole nodes, and a spine whose links are `oversubscription` times too few.

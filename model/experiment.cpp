@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -66,7 +65,7 @@ std::string located(const Layers& layers, const std::string& complaint) {
 // The same in a cluster file, which leaves out "cluster."; a missing link at the key that asks for it.
 std::string located_in_cluster(const Layers& layers, const std::string& path, const std::string& complaint) {
     const auto key = complaint.substr(0, complaint.find(": "));
-    const auto asks = key.starts_with("cluster.link.inter") ? "cluster.nodes" : "cluster.gpus_per_node";
+    const auto asks = key.starts_with("cluster.link.inter") ? "cluster.nodes" : key.starts_with("cluster.link") ? "cluster.gpus_per_node" : "";
     auto found = layers.said.find(key);
     if (found == layers.said.end()) found = layers.said.find(asks);
     return (found == layers.said.end() ? path : found->second.at) + ": " + complaint.substr(8);
@@ -85,9 +84,9 @@ void adopt_routing_file(Layers& layers, std::span<const Override> overrides) {
 void name_unnamed(Layers& layers, const std::string& file, const std::optional<std::string>& workload,
                   const std::optional<std::string>& cluster) {
     auto& e = layers.experiment;
-    e.name = plain_text(fs::path(file).stem().string());
-    if (e.workload.name.empty()) e.workload.name = workload ? plain_text(fs::path(*workload).stem().string()) : e.name;
-    if (e.cluster.name.empty()) e.cluster.name = cluster ? plain_text(fs::path(*cluster).stem().string()) : e.name;
+    e.name = plain_text(stem_of(file));
+    if (e.workload.name.empty()) e.workload.name = workload ? plain_text(stem_of(*workload)) : e.name;
+    if (e.cluster.name.empty()) e.cluster.name = cluster ? plain_text(stem_of(*cluster)) : e.name;
 }
 
 // A workload alone is an experiment whose split and machine the command line says.
@@ -269,12 +268,9 @@ Cluster read_cluster(const std::string& path_or_preset) {
     Layers layers;
     lay_cluster(layers, path);
     auto& cluster = layers.experiment.cluster;
-    if (cluster.name.empty()) cluster.name = fs::path(path).stem().string();
-    for (const auto& key : cluster_keys())
-        if (is_missing(key, layers.experiment))
-            throw ConfigError(path + ": " + std::string(key.path.substr(8)) + ": missing; expected " +
-                              std::string(key.meaning));
+    if (cluster.name.empty()) cluster.name = stem_of(path);
     try {
+        check_required(layers.experiment, cluster_keys());
         check_cluster(cluster);
     } catch (const ConfigError& e) {
         throw ConfigError(located_in_cluster(layers, path, e.what()));
@@ -306,7 +302,7 @@ void set_preset(Experiment& e, PresetKind kind, const std::string& name) {
         forget(e.framework, "workload.");
         std::ranges::copy(layers.experiment.framework.stated, std::back_inserter(e.framework.stated));
         e.workload = layers.experiment.workload;
-        if (e.workload.name.empty()) e.workload.name = fs::path(path).stem().string();
+        if (e.workload.name.empty()) e.workload.name = stem_of(path);
     }
 }
 
@@ -314,9 +310,9 @@ void set_preset(Experiment& e, PresetKind kind, const std::string& name) {
 
 void set_key(Experiment& experiment, const Override& override) {
     const auto* key = find_key(override.key);
-    if (const auto* preset = key ? std::get_if<PresetField>(&key->field) : nullptr) {
+    if (key && is_preset(*key)) {
         at_place("--set " + override.key + "=" + override.value,
-                 [&] { set_preset(experiment, preset->kind, unquoted(override.value)); });
+                 [&] { set_preset(experiment, key->preset, unquoted(override.value)); });
         return adopt_framework(experiment);
     }
     Layers layers;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/keys/keyed.h"
+#include "model/names.h"
 
 namespace stepcast {
 
@@ -44,7 +45,7 @@ struct FittedConstants {
 // A measured row by its content (model/records/provenance.h).
 using RowHash = std::uint64_t;
 // What a forecast of a measured row shows: its cluster was fitted on it; the model was made with it in sight; neither.
-enum class Evidence : std::uint8_t { fitted, seen, unseen };
+NAMED_ENUM_AS(Evidence, "a kind of evidence", "fitted on, seen, unseen", fitted, seen, unseen);
 
 // Where the numbers came from. Reading a cluster file applies `parameters` over the datasheet values.
 struct Fitted {

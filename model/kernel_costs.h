@@ -12,8 +12,8 @@ namespace stepcast {
 
 // One measured point of a collective or of a memory pass: payload against time.
 struct CurvePoint {
-    Bytes bytes;
-    Seconds time;
+    KEY(Bytes, bytes, {}, "payload", atleast::more_than_0);
+    KEY(Seconds, time, {}, "measured", atleast::more_than_0);
     friend bool operator==(const CurvePoint&, const CurvePoint&) = default;
 };
 // Ascending in bytes. Empty: use the law. Inside: linear interpolation. Beyond the last point: its slope continues.
@@ -21,9 +21,11 @@ using Curve = std::vector<CurvePoint>;
 
 // One measured GEMM shape.
 struct GemmPoint {
-    long m = 0, n = 0, k = 0;
-    Dtype dtype = Dtype::fp32;
-    Seconds time;
+    KEY(long, m, 0, "rows", atleast::more_than_0);
+    KEY(long, n, 0, "columns", atleast::more_than_0);
+    KEY(long, k, 0, "products of each", atleast::more_than_0);
+    KEY(Dtype, dtype, Dtype::fp32, "of the operands");
+    KEY(Seconds, time, {}, "measured", atleast::more_than_0);
     friend bool operator==(const GemmPoint&, const GemmPoint&) = default;
 };
 

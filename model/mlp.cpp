@@ -1,4 +1,4 @@
-#include "model/builders.h"
+#include "model/step.h"
 
 #include "model/moe/perceptron.h"
 #include "model/moe/program.h"

@@ -1,8 +1,7 @@
 // Enumerations by the names that files and messages use:
 //   NAMED_ENUM(Head, "a head", tokens, span);
-// is the enumeration with its enumerators as names; where files call some otherwise, a table stands next to it:
-//   enum class Fabric : std::uint8_t { nvswitch, nvlink_pairs };
-//   constexpr auto names_of(Fabric) { return name_table<Fabric>("a fabric", {{Fabric::nvswitch, "nvswitch"}, ..}); }
+// is the enumeration with its enumerators as names; where files call some otherwise, their names stand before, in the same order:
+//   NAMED_ENUM_AS(Fabric, "a fabric", "nvswitch, nvlink-pairs, pcie", nvswitch, nvlink_pairs, pcie);
 // and to_string(), parse_name<Head>(), keys and their documentation follow from it.
 #pragma once
 
@@ -44,15 +43,16 @@ constexpr NameTable<Enum, count> names_as_written(std::string_view what, std::st
     }
     return table;
 }
-#define NAMED_ENUM_AT(friendly, Enum, what, ...)                                                                       \
+#define NAMED_ENUM_AT(friendly, Enum, what, names, ...)                                                                \
     enum class Enum : std::uint8_t { __VA_ARGS__ };                                                                    \
     friendly constexpr auto names_of(Enum) {                                                                           \
         using enum Enum;                                                                                               \
-        return names_as_written<Enum>(what, #__VA_ARGS__, {__VA_ARGS__});                                              \
+        return names_as_written<Enum>(what, names, {__VA_ARGS__});                                                     \
     }                                                                                                                  \
     static_assert(true)
-#define NAMED_ENUM(Enum, ...) NAMED_ENUM_AT(, Enum, __VA_ARGS__)
-#define NAMED_ENUM_IN(Enum, ...) NAMED_ENUM_AT(friend, Enum, __VA_ARGS__)  // in a struct
+#define NAMED_ENUM_AS(Enum, what, names, ...) NAMED_ENUM_AT(, Enum, what, names, __VA_ARGS__)
+#define NAMED_ENUM(Enum, what, ...) NAMED_ENUM_AT(, Enum, what, #__VA_ARGS__, __VA_ARGS__)
+#define NAMED_ENUM_IN(Enum, what, ...) NAMED_ENUM_AT(friend, Enum, what, #__VA_ARGS__, __VA_ARGS__)  // in a struct
 
 // The same of a table whose rows hold more, in the order of the enumerators.
 template <class Enum, class Row, std::size_t count>

@@ -19,11 +19,7 @@ NAMED_ENUM(Recompute, "a recompute mode", none, selective, full, alternate);
 
 // How attention sees the keys of the other context-parallel ranks: passed round a ring during the computation, or
 // gathered before it.
-enum class ContextExchange : std::uint8_t { ring, all_gather };
-constexpr auto names_of(ContextExchange) {
-    using enum ContextExchange;
-    return name_table<ContextExchange>("a context exchange", {{ring, "ring"}, {all_gather, "all-gather"}});
-}
+NAMED_ENUM_AS(ContextExchange, "a context exchange", "ring, all-gather", ring, all_gather);
 
 // Where stages are cut: between layers, or (as a tracing splitter does) after equal numbers of modules with a matrix product
 // or an activation, counting the embedding, eight a gated layer (q, k, v, o, gate, activation, up, down) and the logits.

@@ -20,11 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string noun_of(PresetKind kind) {
-    constexpr const char* nouns[] = {"workload", "cluster", "experiment", "framework", "family", "nameplate"};
-    return nouns[static_cast<std::size_t>(kind)];
-}
-
 // The file that this code was loaded from: the program, or a library (the Python module).
 struct LoadedFrom {
     fs::path file;
@@ -56,7 +51,7 @@ fs::path shared_path(const std::string& name) {
 
 fs::path folder(PresetKind kind) {
     const bool shared = kind == PresetKind::framework || kind == PresetKind::family;
-    const std::string name = kind == PresetKind::family ? "families" : noun_of(kind) + "s";
+    const std::string name = kind == PresetKind::family ? "families" : std::string(to_string(kind)) + "s";
     return shared ? shared_path(name) : fs::path(home_folder()) / "model" / "presets" / name;
 }
 
@@ -125,7 +120,7 @@ std::vector<std::string> preset_names(PresetKind kind) {
 bool has_preset(PresetKind kind, const std::string& name) { return found_preset(kind, name).has_value(); }
 
 std::string preset_path(PresetKind kind, const std::string& name) {
-    const std::string noun = noun_of(kind);
+    const std::string noun(to_string(kind));
     std::error_code ignored;
     if (is_standard_input(name)) return name;
     const bool hub_config = kind == PresetKind::workload && name.ends_with(".json");

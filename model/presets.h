@@ -4,10 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "model/names.h"
+
 namespace stepcast {
 
 // A nameplate is a cluster file of a datasheet alone: found where a cluster is asked for that no measured preset has.
-enum class PresetKind { workload, cluster, experiment, framework, family, nameplate };
+NAMED_ENUM(PresetKind, "a kind of preset", workload, cluster, experiment, framework, family, nameplate);
 
 // Path of a preset file; a cluster also by its GPU's name. Throws ConfigError naming the nearest valid name.
 std::string preset_path(PresetKind kind, const std::string& name);

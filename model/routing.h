@@ -13,7 +13,7 @@ namespace stepcast {
 
 // What an experiment asks for.
 struct RoutingSpec {
-    enum class Kind : std::uint8_t { uniform, zipf, power_law, random_gate, file };
+    NAMED_ENUM_AT(friend, Kind, "a routing kind", "uniform, zipf, power-law, random-gate, file", uniform, zipf, power_law, random_gate, file);
     KEY(Kind, kind, Kind::uniform, "which tokens go where");
     KEY(std::uint64_t, seed, 1, "seed of the first draw", 0, 9e18);
     KEY(double, skew, 1.0, "zipf, power-law: exponent; random-gate: offset over token-dependent spread, in units of 1.732", 0, 1000);
@@ -22,10 +22,6 @@ struct RoutingSpec {
     KEY(int, draws, 1, "Monte Carlo draws", 1, 100000);  // seeds seed .. seed + draws - 1
     friend bool operator==(const RoutingSpec&, const RoutingSpec&) = default;
 };
-constexpr auto names_of(RoutingSpec::Kind) {
-    using enum RoutingSpec::Kind;
-    return name_table<RoutingSpec::Kind>("a routing kind", {{uniform, "uniform"}, {zipf, "zipf"}, {power_law, "power-law"}, {random_gate, "random-gate"}, {file, "file"}});
-}
 
 // What a run recorded when it kept only sums: 64-row blocks that a rank computes, of which `remote` hold rows of
 // another rank.

@@ -4,9 +4,9 @@
 #include <random>
 
 #include "model/checks/checks.h"
-#include "model/builders.h"
 #include "model/moe/layer.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/layer.h"
 #include "model/transformer/step.h"
 
 namespace stepcast {
@@ -52,8 +52,7 @@ Routing transformer_routing(const Experiment& e, int draw) {
     const bool system = e.parallelism.moe_system != MoeSystem::alltoall;  // its layers are written expert by expert
     if (e.workload.moe.experts == 0 || (e.routing.kind == RoutingSpec::Kind::uniform && !system)) return {};
     const Parallelism& p = e.parallelism;
-    const int split = p.sequence_parallel || !p.expert_tensor_parallel ? p.tp : 1;
-    const int tokens = (p.micro_batch * e.workload.seq / p.cp + split - 1) / split;
+    const auto tokens = static_cast<int>(rank_shape(e).routed_tokens);
     const RoutingSpec spec = system ? drawn_skew(e.routing, draw) : e.routing;
     const auto draw_gate = [&](int index) {
         return make_routing(spec, p.ep, e.workload.moe.experts, tokens, e.workload.moe.top_k, index);

@@ -33,8 +33,6 @@ constexpr Unit time_units[] = {
 constexpr Unit byte_units[] = {{"B", true, 0},     {"KiB", false, 10}, {"kB", true, 3},    {"KB", true, 3, false},
                                {"MiB", false, 20}, {"MB", true, 6},    {"GiB", false, 30}, {"GB", true, 9},
                                {"TiB", false, 40}, {"TB", true, 12}};
-constexpr Unit flop_units[] = {{"FLOP", true, 0},  {"kFLOP", true, 3},  {"MFLOP", true, 6},
-                               {"GFLOP", true, 9}, {"TFLOP", true, 12}, {"PFLOP", true, 15}};
 constexpr double a_bit = 0.125;
 constexpr Unit bandwidth_units[] = {
     {"B/s", true, 0}, {"KiB/s", false, 10, false}, {"kB/s", true, 3}, {"KB/s", true, 3, false},
@@ -53,7 +51,6 @@ constexpr Unit flop_rate_units[] = {{"FLOP/s", true, 0},  {"kFLOP/s", true, 3}, 
 constexpr Unit power_units[] = {{"W", true, 0}, {"kW", true, 3}};
 constexpr Dimension time_dimension{"a time", "8 us", time_units};
 constexpr Dimension byte_dimension{"bytes", "80 GiB", byte_units};
-constexpr Dimension flop_dimension{"floating-point operations", "2 TFLOP", flop_units};
 constexpr Dimension bandwidth_dimension{"bytes per second", "900 GB/s", bandwidth_units};
 constexpr Dimension flop_rate_dimension{"floating-point operations per second", "312 TFLOP/s", flop_rate_units};
 constexpr Dimension power_dimension{"a power", "700 W", power_units};
@@ -191,14 +188,12 @@ constexpr double readable = 1e-6;
 
 Seconds parse_seconds(std::string_view text) { return Seconds(parse(text, time_dimension)); }
 Bytes parse_bytes(std::string_view text) { return Bytes(parse(text, byte_dimension)); }
-Flops parse_flops(std::string_view text) { return Flops(parse(text, flop_dimension)); }
 BytesPerSecond parse_bandwidth(std::string_view text) { return BytesPerSecond(parse(text, bandwidth_dimension)); }
 FlopsPerSecond parse_flop_rate(std::string_view text) { return FlopsPerSecond(parse(text, flop_rate_dimension)); }
 Watts parse_power(std::string_view text) { return Watts(parse(text, power_dimension)); }
 
 std::string to_string(Seconds value) { return format(value.si(), time_dimension, readable); }
 std::string to_string(Bytes value) { return format(value.si(), byte_dimension, readable); }
-std::string to_string(Flops value) { return format(value.si(), flop_dimension, readable); }
 std::string to_string(BytesPerSecond value) { return format(value.si(), bandwidth_dimension, readable); }
 std::string to_string(FlopsPerSecond value) { return format(value.si(), flop_rate_dimension, readable); }
 std::string to_string(Watts value) { return format(value.si(), power_dimension, readable); }

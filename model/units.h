@@ -17,18 +17,9 @@ public:
     constexpr explicit Quantity(double si) : si_(si) {}
     [[nodiscard]] constexpr double si() const { return si_; }
 
-    constexpr Quantity& operator+=(Quantity o) {
-        si_ += o.si_;
-        return *this;
-    }
-    constexpr Quantity& operator-=(Quantity o) {
-        si_ -= o.si_;
-        return *this;
-    }
-    constexpr Quantity& operator*=(double f) {
-        si_ *= f;
-        return *this;
-    }
+    constexpr Quantity& operator+=(Quantity o) { return *this = *this + o; }
+    constexpr Quantity& operator-=(Quantity o) { return *this = *this - o; }
+    constexpr Quantity& operator*=(double f) { return *this = *this * f; }
     friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity(a.si_ + b.si_); }
     friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity(a.si_ - b.si_); }
     friend constexpr Quantity operator-(Quantity a) { return Quantity(-a.si_); }
@@ -88,7 +79,6 @@ constexpr FlopsPerSecond operator""_TFLOPps(unsigned long long v) {
 // found and what was expected; the caller prefixes position and key.
 Seconds parse_seconds(std::string_view text);
 Bytes parse_bytes(std::string_view text);
-Flops parse_flops(std::string_view text);
 BytesPerSecond parse_bandwidth(std::string_view text);
 FlopsPerSecond parse_flop_rate(std::string_view text);
 Watts parse_power(std::string_view text);
@@ -96,7 +86,6 @@ Watts parse_power(std::string_view text);
 // Shortest text with a fitting prefix that reads back to within 1e-6 relative: "8 us", "1.5 GiB", "312 TFLOP/s".
 std::string to_string(Seconds value);
 std::string to_string(Bytes value);
-std::string to_string(Flops value);
 std::string to_string(BytesPerSecond value);
 std::string to_string(FlopsPerSecond value);
 std::string to_string(Watts value);

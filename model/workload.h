@@ -1,7 +1,6 @@
 // What is trained. Says nothing about GPUs or how it is split.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "model/dtype.h"

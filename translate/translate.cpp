@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
-#include "model/families/hub_config.h"
+#include "model/families/families.h"
 #include "model/files/whole_files.h"
 #include "translate/readers.h"
 

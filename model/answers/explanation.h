@@ -1,7 +1,6 @@
 // Why a step takes as long as it does, and what would change it: plain values that explain() fills and reports print.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -22,17 +22,19 @@ struct PassWriter {
     [[nodiscard]] Planner& planner() const { return ahead != nullptr ? *ahead : back->inputs; }
 };
 
-// Of a transformer's block.
+// Of a transformer's block; rules of operators begin with it.
 struct BlockPass : PassWriter {
     const LayerContext& c;
+    const RankShape& s = c.shape;
+    const Workload& w = c.experiment.workload;
+    const Parallelism& p = c.experiment.parallelism;
 
-    [[nodiscard]] const Workload& workload() const { return c.experiment.workload; }
-    [[nodiscard]] bool drops() const { return workload().dropout > 0; }
-    [[nodiscard]] bool drops_scores() const { return drops() && workload().score_dropout; }
+    [[nodiscard]] bool drops() const { return w.dropout > 0; }
+    [[nodiscard]] bool drops_scores() const { return drops() && w.score_dropout; }
     // Of so many elements as they lie in memory, and their dropout mask.
-    [[nodiscard]] Bytes tensor(double elements) const { return elements * c.shape.element(); }
-    [[nodiscard]] Bytes mask(double elements) const { return drops() ? elements * Bytes(1) : Bytes(0); }
-    [[nodiscard]] double outer() const { return static_cast<double>(c.shape.outer_tokens * c.shape.hidden); }
+    [[nodiscard]] Bytes tensor(double elements) const { return elements * s.element(); }
+    [[nodiscard]] Bytes mask_of(double elements) const { return drops() ? elements * Bytes(1) : Bytes(0); }
+    [[nodiscard]] double outer() const { return static_cast<double>(s.outer_tokens * s.hidden); }
 };
 
 }  // namespace stepcast

@@ -12,41 +12,37 @@
 
 namespace stepcast {
 
-struct Ends {
-    const BlockPass& b;
-    const RankShape& s = b.c.shape;
-    const Workload& w = b.workload();
+struct Ends : BlockPass {
     // Passes over logits or a whole table move hundreds of megabytes each, as the optimizer's do: no start or end of a kernel that
     // counts. Measured: a last stage of nanotron that holds the logits alone (4096 x 131072) takes 18 ms a micro-batch, 11 of them products.
     static constexpr auto long_pass = MemoryPass::Access::optimizer;
 
     void operator()(const Embed&) const {
-        const Parallelism& p = b.c.experiment.parallelism;
-        const Group& tensor = b.c.groups.tensor;
-        const Bytes whole = s.inner(s.hidden), a = b.tensor(b.outer()), mask = b.mask(b.outer());
-        b.forward("embedding", MemoryPass{whole, whole});
-        if (b.ahead != nullptr && p.sequence_parallel) b.ahead->collective("tp_reduce_scatter", ReduceScatter{whole}, tensor);
-        if (b.ahead != nullptr && !p.sequence_parallel) b.ahead->collective("tp_all_reduce", AllReduce{whole}, tensor);
-        if (w.positions == Positions::learned) b.forward("positions", MemoryPass{2.0 * a, a});
-        if (b.drops()) b.forward("dropout", MemoryPass{a, a + mask});
+        const Group& ranks = c.groups.tensor;
+        const Bytes whole = s.inner(s.hidden), a = tensor(outer()), mask = mask_of(outer());
+        forward("embedding", MemoryPass{whole, whole});
+        if (ahead != nullptr && p.sequence_parallel) ahead->collective("tp_reduce_scatter", ReduceScatter{whole}, ranks);
+        if (ahead != nullptr && !p.sequence_parallel) ahead->collective("tp_all_reduce", AllReduce{whole}, ranks);
+        if (w.positions == Positions::learned) forward("positions", MemoryPass{2.0 * a, a});
+        if (drops()) forward("dropout", MemoryPass{a, a + mask});
 
-        if (b.drops()) b.backward("dropout_backward", MemoryPass{a + mask, a});
-        if (b.back != nullptr && p.sequence_parallel) b.back->inputs.collective("tp_all_gather", AllGather{whole}, tensor);
+        if (drops()) backward("dropout_backward", MemoryPass{a + mask, a});
+        if (back != nullptr && p.sequence_parallel) back->inputs.collective("tp_all_gather", AllGather{whole}, ranks);
         if (w.adapter_rank > 0) return;
         const double weights = static_cast<double>(s.vocab) * static_cast<double>(s.hidden);
         const Bytes table = weights * (s.element() + size_of(p.gradient_dtype));
-        b.backward("embedding_gradient", MemoryPass{2.0 * whole + table, whole + table, long_pass}, 4);
+        backward("embedding_gradient", MemoryPass{2.0 * whole + table, whole + table, long_pass}, 4);
         table_slices_backward(weights * s.element());
     }
 
     void operator()(const Loss&) const {
         const double n = static_cast<double>(s.head_tokens) * static_cast<double>(s.vocab);
-        if (w.loss_in_forward == (b.ahead != nullptr)) loss(n);
+        if (w.loss_in_forward == (ahead != nullptr)) loss(n);
         if (w.fused_loss)
-            b.backward("loss_backward", MemoryPass{n * Bytes(4), n * s.element(), long_pass}, 2);
+            backward("loss_backward", MemoryPass{n * Bytes(4), n * s.element(), long_pass}, 2);
         else
-            b.backward("loss_backward", MemoryPass{n * Bytes(4 + 4), n * (Bytes(4) + s.element()), long_pass}, 4);
-        loss_slices_backward(b.tensor(n));
+            backward("loss_backward", MemoryPass{n * Bytes(4 + 4), n * (Bytes(4) + s.element()), long_pass}, 4);
+        loss_slices_backward(tensor(n));
     }
 
 private:
@@ -55,8 +51,8 @@ private:
     void table_slices_backward(Bytes table) const {
         const double slices = w.table_slices;
         if (slices == 1) return;
-        b.backward("table_slices", MemoryPass{table, (slices + 1) * table, long_pass}, static_cast<float>(2 * slices));
-        b.backward("table_slices", MemoryPass{2 * slices * table, slices * table, long_pass}, static_cast<float>(slices));
+        backward("table_slices", MemoryPass{table, (slices + 1) * table, long_pass}, static_cast<float>(2 * slices));
+        backward("table_slices", MemoryPass{2 * slices * table, slices * table, long_pass}, static_cast<float>(slices));
     }
 
     // A loss added up over slices of the logits: automatic differentiation makes of each slice's gradient one of the whole,
@@ -64,18 +60,18 @@ private:
     void loss_slices_backward(Bytes whole) const {
         const double slices = w.loss_pieces;
         if (slices == 1) return;
-        b.backward("loss_slices", MemoryPass{whole, (slices + 1) * whole, long_pass}, static_cast<float>(2 * slices));
-        b.backward("loss_slices", MemoryPass{2 * (slices - 1) * whole, (slices - 1) * whole, long_pass}, static_cast<float>(slices - 1));
+        backward("loss_slices", MemoryPass{whole, (slices + 1) * whole, long_pass}, static_cast<float>(2 * slices));
+        backward("loss_slices", MemoryPass{2 * (slices - 1) * whole, (slices - 1) * whole, long_pass}, static_cast<float>(slices - 1));
     }
 
     void loss(double n) const {
         const Bytes element = s.element();
         if (w.fused_loss)
-            b.planner().compute("loss", MemoryPass{n * 3.0 * element, n * Bytes(4), long_pass}, 4);
+            planner().compute("loss", MemoryPass{n * 3.0 * element, n * Bytes(4), long_pass}, 4);
         else
-            b.planner().compute("loss", MemoryPass{n * (element + Bytes(4 + 4 + 4 + 4)), n * Bytes(4 + 4 + 4), long_pass}, 12);
+            planner().compute("loss", MemoryPass{n * (element + Bytes(4 + 4 + 4 + 4)), n * Bytes(4 + 4 + 4), long_pass}, 12);
         const AllReduce one{static_cast<double>(s.head_tokens) * Bytes(4)};
-        for (int i = 0; i < 3; ++i) b.planner().collective("loss_all_reduce", one, b.c.groups.tensor);
+        for (int i = 0; i < 3; ++i) planner().collective("loss_all_reduce", one, c.groups.tensor);
     }
 };
 

@@ -48,18 +48,13 @@ ExpertRows expert_rows(const LayerContext& c) {
     const Parallelism& p = c.experiment.parallelism;
     const Moe& moe = c.experiment.workload.moe;
     const long local = moe.experts / p.ep;
+    const long chosen = c.shape.routed_tokens * moe.top_k, gathered = p.sequence_parallel && p.expert_tensor_parallel ? p.tp : 1;
     ExpertRows x;
-    x.ranks = p.ep;
-    x.tokens = c.shape.routed_tokens;
-    const long chosen = x.tokens * moe.top_k;
     x.slots = std::lround(std::ceil(kept_share(moe) * static_cast<double>(chosen)));
-    x.gathered = p.sequence_parallel && p.expert_tensor_parallel ? p.tp : 1;
-    x.all_to_all = c.groups.expert;
-    x.tensor = x.gathered > 1 ? c.groups.tensor : Group{};
+    x.tensor = gathered > 1 ? c.groups.tensor : Group{};
     x.balanced = c.routing.counts.empty() || moe.capacity_factor > 0;
     if (x.balanced) {
-        const long slots = chosen * x.gathered;
-        x.rows = {balanced_rows(moe, slots, local, static_cast<double>(slots * x.ranks) / moe.experts)};
+        x.rows = {balanced_rows(moe, chosen * gathered, local, static_cast<double>(chosen * gathered * p.ep) / moe.experts)};
         return x;
     }
     for (int r = 0; r < p.ep; ++r) {
@@ -68,7 +63,7 @@ ExpertRows expert_rows(const LayerContext& c) {
             long sum = 0;
             for (int source = 0; source < p.ep; ++source)
                 sum += c.routing.count(source, static_cast<int>(r * local + l));
-            rows.push_back(sum * x.gathered);
+            rows.push_back(sum * gathered);
         }
     }
     return x;

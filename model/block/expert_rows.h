@@ -8,12 +8,9 @@
 namespace stepcast {
 
 struct ExpertRows {
-    long ranks = 1;     // expert-parallel
-    long tokens = 0;    // that this rank routes
-    long slots = 0;     // that it sends: tokens x top_k, or what their experts' capacity makes of them
+    long slots = 0;        // that this rank sends: tokens x top_k, or what their experts' capacity makes of them
     bool balanced = true;  // no drawn or recorded routing counts
-    long gathered = 1;  // tensor-parallel ranks whose slots an expert sees
-    Group all_to_all, tensor;
+    Group tensor;          // ranks whose slots an expert sees
     std::vector<std::vector<long>> rows;  // of each local expert, by expert-parallel rank; one entry when balanced
     [[nodiscard]] long most() const;      // of one rank
 };

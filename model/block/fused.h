@@ -8,48 +8,47 @@
 
 namespace stepcast {
 
-struct Fused {
-    const BlockPass& b;
+struct Fused : BlockPass {
     const ExpertRows& experts;
 
     void operator()(const Linear& op) const {
-        const SplitLinear linear{b, op};
-        b.ahead != nullptr ? linear.forward() : linear.backward();
+        const SplitLinear linear{*this, op};
+        ahead != nullptr ? linear.forward() : linear.backward();
     }
 
     // Each further gradient is read with the sum so far, which is written.
     void operator()(const Fork& op) const {
         const double further = op.readers - 1;
-        const Bytes x = b.tensor(op.elements);
-        b.backward(op.sum, MemoryPass{2.0 * further * x, further * x}, static_cast<float>(further));
+        const Bytes x = tensor(op.elements);
+        backward(op.sum, MemoryPass{2.0 * further * x, further * x}, static_cast<float>(further));
     }
 
     // Reads x, writes y; backward: reads x and dy, writes dx.
     void operator()(const Normalize& op) const {
-        const Bytes x = b.tensor(static_cast<double>(op.rows * op.width));
-        b.forward(op.name, MemoryPass{x, x}, static_cast<float>(op.kernels));
-        b.backward(backward_name(op.name), MemoryPass{2.0 * x, x}, 2);
+        const Bytes x = tensor(static_cast<double>(op.rows * op.width));
+        forward(op.name, MemoryPass{x, x}, static_cast<float>(op.kernels));
+        backward(backward_name(op.name), MemoryPass{2.0 * x, x}, 2);
     }
 
     // Backward: reads what it read and the gradient, writes the gradients of what it read; the bias sums those. Fused products of
     // experts hold it.
     void operator()(const Activate& op) const {
         const bool slots = op.rows == Activate::Rows::expert_slots;
-        if (slots && b.c.experiment.parallelism.expert_products == ExpertProducts::fused) return;
-        const Bytes inner = b.tensor(static_cast<double>((slots ? experts.most() : b.c.shape.tokens) * op.width.rank));
+        if (slots && p.expert_products == ExpertProducts::fused) return;
+        const Bytes inner = tensor(static_cast<double>((slots ? experts.most() : s.tokens) * op.width.rank));
         const Bytes inputs = static_cast<double>(op.inputs) * inner;
-        b.forward("activation", MemoryPass{inputs, inner});
-        b.backward("activation_backward", MemoryPass{inputs + inner, inputs});
-        if (op.bias) b.backward("bias_gradient", MemoryPass{inputs, Bytes(0)});
+        forward("activation", MemoryPass{inputs, inner});
+        backward("activation_backward", MemoryPass{inputs + inner, inputs});
+        if (op.bias) backward("bias_gradient", MemoryPass{inputs, Bytes(0)});
     }
 
     // Bias and residual added, with dropout between: reads both, writes the sum and the mask. The gradient passes the dropout
     // (reads gradient and mask, writes) and is summed over tokens for the bias.
     void operator()(const Residual& op) const {
-        const Bytes a = b.tensor(b.outer()), mask = b.mask(b.outer());
-        b.forward("residual", MemoryPass{2.0 * a, a + mask});
-        if (b.drops()) b.backward("dropout_backward", MemoryPass{a + mask, a});
-        if (op.bias) b.backward("bias_gradient", MemoryPass{a, Bytes(0)});
+        const Bytes a = tensor(outer()), mask = mask_of(outer());
+        forward("residual", MemoryPass{2.0 * a, a + mask});
+        if (drops()) backward("dropout_backward", MemoryPass{a + mask, a});
+        if (op.bias) backward("bias_gradient", MemoryPass{a, Bytes(0)});
     }
 
     // Known operation by operation only; check_experiment() lets none through. There is nothing to cast.
@@ -57,33 +56,31 @@ struct Fused {
 };
 
 // The same in every style.
-struct SharedPasses {
-    const BlockPass& b;
-
+struct SharedPasses : BlockPass {
     void operator()(const Elementwise& op) const {
-        b.forward(op.name, MemoryPass{b.tensor(op.read), b.tensor(op.written)});
-        b.backward(backward_name(op.name), MemoryPass{b.tensor(op.read + op.written), b.tensor(op.read)}, 2);
+        forward(op.name, MemoryPass{tensor(op.read), tensor(op.written)});
+        backward(backward_name(op.name), MemoryPass{tensor(op.read + op.written), tensor(op.read)}, 2);
     }
 
     void operator()(const Scan& op) const {
-        const Bytes inner = b.c.shape.inner(op.inner().rank), around = b.c.shape.inner(op.around().rank);
+        const Bytes inner = s.inner(op.inner().rank), around = s.inner(op.around().rank);
         scan_products(op);
-        b.forward("scan", MemoryPass{2.0 * around, 2.0 * inner});
-        if (b.back != nullptr) scan_products(op);
-        b.backward("scan_backward", MemoryPass{4.0 * around + 2.0 * inner, 2.0 * around}, 4);
+        forward("scan", MemoryPass{2.0 * around, 2.0 * inner});
+        if (back != nullptr) scan_products(op);
+        backward("scan_backward", MemoryPass{4.0 * around + 2.0 * inner, 2.0 * around}, 4);
     }
 
 private:
     // By chunks of Q tokens, as batched products: C B^T and that times x inside a chunk, states from B and x, their part in y
     // from C. Backward: two products for each.
-    void scan_products(const Scan& s) const {
+    void scan_products(const Scan& scan) const {
         constexpr long chunk = 128;  // Q
-        const long chunks = (b.c.shape.tokens + chunk - 1) / chunk, heads = chunks * s.heads.rank;
-        const Dtype dtype = b.c.shape.storage;
-        b.planner().compute("scan_scores", Gemm{chunk, chunk, s.state, chunks * s.groups.rank, dtype});
-        b.planner().compute("scan_inside", Gemm{chunk, s.width, chunk, heads, dtype});
-        b.planner().compute("scan_states", Gemm{s.width, s.state, chunk, heads, dtype});
-        b.planner().compute("scan_between", Gemm{chunk, s.width, s.state, heads, dtype});
+        const long chunks = (s.tokens + chunk - 1) / chunk, heads = chunks * scan.heads.rank;
+        const Dtype dtype = s.storage;
+        planner().compute("scan_scores", Gemm{chunk, chunk, scan.state, chunks * scan.groups.rank, dtype});
+        planner().compute("scan_inside", Gemm{chunk, scan.width, chunk, heads, dtype});
+        planner().compute("scan_states", Gemm{scan.width, scan.state, chunk, heads, dtype});
+        planner().compute("scan_between", Gemm{chunk, scan.width, scan.state, heads, dtype});
     }
 };
 

@@ -7,46 +7,43 @@
 // (fused.h) and all casts but that of what arrives; the all-to-all's kernels then sort.
 #pragma once
 
-#include <map>
+#include <set>
 
 #include "model/block/block_pass.h"
 #include "model/block/expert_rows.h"
 #include "model/machine/generation.h"
+#include "model/moe/layer.h"
 
 namespace stepcast {
 
-struct FusedExperts {
-    const BlockPass& b;
+struct FusedExperts : BlockPass {
     const ExpertRows& x;
-    const RankShape& s = b.c.shape;
-    const Workload& w = b.workload();
-    const Parallelism& p = b.c.experiment.parallelism;
 
     // Softmax or sigmoid reads and writes the scores, in fp32, top-k reads them again.
     void operator()(const Route&) const {
-        const Bytes choices = static_cast<double>(x.tokens * w.moe.experts) * Bytes(4);
-        b.forward("router_choice", MemoryPass{2.0 * choices, choices}, 6);
-        b.backward("router_choice_backward", MemoryPass{2.0 * choices, choices}, 4);
+        const Bytes choices = static_cast<double>(s.routed_tokens * w.moe.experts) * Bytes(4);
+        forward("router_choice", MemoryPass{2.0 * choices, choices}, 6);
+        backward("router_choice_backward", MemoryPass{2.0 * choices, choices}, 4);
     }
 
     void operator()(const ToExperts&) const {
-        if (b.ahead != nullptr) {
+        if (ahead != nullptr) {
             counts();
-            if (permutes()) b.forward("permute", MemoryPass{slots(), slots()}, 4);
+            if (permutes()) forward("permute", MemoryPass{slots(), slots()}, 4);
             return to_experts();
         }
         from_experts();
-        if (permutes()) b.backward("permute_backward", MemoryPass{slots(), slots()}, 3);
+        if (permutes()) backward("permute_backward", MemoryPass{slots(), slots()}, 3);
     }
 
     void operator()(const FromExperts&) const {
-        if (b.ahead != nullptr) {
+        if (ahead != nullptr) {
             from_experts();
-            const Bytes tokens = b.tensor(static_cast<double>(x.tokens * s.hidden));
-            if (permutes()) b.forward("unpermute", MemoryPass{slots(), tokens}, 3);
+            const Bytes tokens = tensor(static_cast<double>(s.routed_tokens * s.hidden));
+            if (permutes()) forward("unpermute", MemoryPass{slots(), tokens}, 3);
             return;
         }
-        if (permutes()) b.backward("unpermute_backward", MemoryPass{2.0 * slots(), slots()}, 3);
+        if (permutes()) backward("unpermute_backward", MemoryPass{2.0 * slots(), slots()}, 3);
         counts();
         to_experts();
     }
@@ -54,26 +51,26 @@ struct FusedExperts {
     // Weight gradients: [hidden, inner] of both matrices.
     void operator()(const GroupedLinear& op) const {
         const bool up = op.split == Split::column;
-        if (b.ahead != nullptr) return product(op.name, op.out.rank, op.in.rank, up);
+        if (ahead != nullptr) return product(op.name, op.out.rank, op.in.rank, up);
         product(op.name, op.in.rank, op.out.rank, !up);
-        if (w.adapter_rank == 0) grouped(b.back->weights, op.weight_gradient, up ? op.out.rank : op.in.rank, up ? op.in.rank : op.out.rank, true);
+        if (w.adapter_rank == 0) grouped(back->weights, op.weight_gradient, up ? op.out.rank : op.in.rank, up ? op.in.rank : op.out.rank, true);
     }
 
     void operator()(const AddShared&) const {
-        b.forward("add_shared", MemoryPass{2.0 * b.tensor(b.outer()), b.tensor(b.outer())});
+        forward("add_shared", MemoryPass{2.0 * tensor(outer()), tensor(outer())});
     }
 
 private:
     [[nodiscard]] bool is_fused() const { return p.expert_products == ExpertProducts::fused; }
-    [[nodiscard]] Bytes rows() const { return b.tensor(static_cast<double>(x.most() * s.hidden)); }
-    [[nodiscard]] Bytes slots() const { return b.tensor(static_cast<double>(x.slots * s.hidden)); }
+    [[nodiscard]] Bytes rows() const { return tensor(static_cast<double>(x.most() * s.hidden)); }
+    [[nodiscard]] Bytes slots() const { return tensor(static_cast<double>(x.slots * s.hidden)); }
     // Kernels that send a token once read and write tokens where they are.
-    [[nodiscard]] bool permutes() const { return !p.dispatch_once || x.ranks == 1; }
+    [[nodiscard]] bool permutes() const { return !p.dispatch_once || p.ep == 1; }
 
     // `arrived`: what it reads came from other ranks.
     void product(std::string_view name, long n, long k, bool arrived) const {
-        if (arrived || !is_fused()) plan_cast(b.planner(), static_cast<double>(x.most() * k), s.matrix);
-        grouped(b.planner(), name, n, k, false);
+        if (arrived || !is_fused()) plan_cast(planner(), x.most(), k, s.matrix);
+        grouped(planner(), name, n, k, false);
     }
     void grouped(Planner& planner, std::string_view name, long n, long k, bool weight_gradient) const {
         std::vector<Op> ops;
@@ -86,7 +83,7 @@ private:
     [[nodiscard]] int kernels_of_each(bool weight_gradient) const {
         if (p.expert_products != ExpertProducts::each) return 0;
         if (!is_narrow(s.matrix)) return 1;
-        return 1 + (weight_gradient ? 0 : 1) + (is_blackwell(b.c.experiment.cluster.gpu) ? 2 : 0);
+        return 1 + (weight_gradient ? 0 : 1) + (is_blackwell(c.experiment.cluster.gpu) ? 2 : 0);
     }
 
     // The host reads how many slots every expert has before it can issue the all-to-all (dropless: sizes are data; with a capacity it
@@ -94,65 +91,60 @@ private:
     // A framework that runs its experts one after the other reads them on any split, and says what an expert costs it.
     // Shared experts are two linear layers more, but for CUDA graphs, which hold the router and them.
     void counts() const {
-        Planner& planner = b.planner();
-        if (w.moe.shared_experts > 0 && b.c.experiment.cluster.host.expert_layer > Seconds(0))
-            planner.host("shared_modules", HostWork{HostWork::Kind::module, 2}, false);
-        if (b.c.experiment.framework.host.expert_layer && !p.dispatch_once) {
+        Planner& out = planner();
+        if (w.moe.shared_experts > 0 && c.experiment.cluster.host.expert_layer > Seconds(0))
+            out.host("shared_modules", HostWork{HostWork::Kind::module, 2}, false);
+        if (c.experiment.framework.host.expert_layer && !p.dispatch_once) {
             const auto experts = static_cast<double>(x.rows.front().size());
-            planner.host("experts", HostWork{HostWork::Kind::experts, experts}, b.ahead != nullptr);
+            out.host("experts", HostWork{HostWork::Kind::expert_layer, experts}, ahead != nullptr);
         }
-        if (x.ranks == 1) return;
-        if (!p.dispatch_once) return planner.host("exchange_setup", HostWork{HostWork::Kind::exchange_setup, 1}, w.moe.capacity_factor == 0);
-        planner.host("expert_layer", HostWork{HostWork::Kind::experts, 1}, false);
-        if (b.ahead != nullptr) planner.host("exchange_counts", HostWork{HostWork::Kind::read, 1}, true);
+        if (p.ep == 1) return;
+        if (!p.dispatch_once) return out.host("exchange_setup", HostWork{HostWork::Kind::exchange_setup, 1}, w.moe.capacity_factor == 0);
+        out.host("expert_layer", HostWork{HostWork::Kind::expert_layer, 1}, false);
+        if (ahead != nullptr) out.host("exchange_counts", HostWork{HostWork::Kind::read, 1}, true);
     }
 
     // Slots to where their experts are, with those of the tensor-parallel ranks that share them; and back.
     void to_experts() const {
         all_to_all(false);
-        b.planner().collective("tp_all_gather", AllGather{rows()}, x.tensor);
+        planner().collective("tp_all_gather", AllGather{rows()}, x.tensor);
         sort(false);
     }
     void from_experts() const {
         sort(true);
-        b.planner().collective("tp_reduce_scatter", ReduceScatter{rows()}, x.tensor);
+        planner().collective("tp_reduce_scatter", ReduceScatter{rows()}, x.tensor);
         all_to_all(true);
     }
 
     // Rows arrive by source and are computed by expert; a token that came once is copied for each of them.
-    void sort(bool back) const {
+    void sort(bool home) const {
         const bool once = p.dispatch_once;
-        if (x.ranks == 1 || is_fused() || (x.rows.front().size() == 1 && !once)) return;
-        if (!once) return b.planner().compute("sort_by_expert", MemoryPass{rows(), rows()});
-        const Bytes tokens = once_over_slots(w.moe, x.ranks) * rows();
-        b.planner().compute("sort_by_expert", MemoryPass{back ? rows() : tokens, back ? tokens : rows()}, 2);
+        if (p.ep == 1 || is_fused() || (x.rows.front().size() == 1 && !once)) return;
+        if (!once) return planner().compute("sort_by_expert", MemoryPass{rows(), rows()});
+        const Bytes tokens = once_over_slots(w.moe, p.ep) * rows();
+        planner().compute("sort_by_expert", MemoryPass{home ? rows() : tokens, home ? tokens : rows()}, 2);
     }
 
-    void all_to_all(bool back) const {
-        if (x.ranks == 1) return;
-        const auto n = static_cast<std::size_t>(x.ranks);
+    void all_to_all(bool home) const {
+        if (p.ep == 1) return;
         const Bytes slot = static_cast<double>(s.hidden) * s.element();
-        AllToAll op{std::vector<Bytes>(n * n, static_cast<double>(x.slots) / static_cast<double>(n) * slot)};
-        for (std::size_t source = 0; source < n && !x.balanced; ++source)
-            for (std::size_t target = 0; target < n; ++target) {
-                const int local = b.c.routing.experts_per_rank();
-                long slots = 0;
-                for (int l = 0; l < local; ++l) slots += b.c.routing.count(static_cast<int>(source), static_cast<int>(target) * local + l);
-                op.bytes[back ? target * n + source : source * n + target] = static_cast<double>(slots) * slot;
-            }
+        const auto slots = [&](int source, int owner) {
+            return x.balanced ? static_cast<double>(x.slots) / p.ep : static_cast<double>(slots_between(c.routing, source, owner));
+        };
+        AllToAll op = stepcast::all_to_all(p.ep, [&](int from, int to) { return slots(home ? to : from, home ? from : to) * slot; });
         if (p.dispatch_once) send_once(op);
-        b.planner().collective("ep_all_to_all", op, x.all_to_all);
+        planner().collective("ep_all_to_all", op, c.groups.expert);
     }
 
     void send_once(AllToAll& op) const {
         op.row = static_cast<double>(s.hidden) * s.element();
-        op.tokens = static_cast<double>(x.tokens);
-        const std::vector<int> ranks = members(x.all_to_all, x.all_to_all.first);
-        std::map<int, int> in_node;
-        const auto node = [&](std::size_t i) { return ranks[i] / b.c.experiment.cluster.gpus_per_node; };
-        for (std::size_t i = 0; i < ranks.size(); ++i) ++in_node[node(i)];
-        const auto nodes = static_cast<long>(in_node.size());
-        const double inside = once_over_slots(w.moe, x.ranks) * static_cast<double>(nodes), between = once_over_slots(w.moe, nodes);
+        op.tokens = static_cast<double>(s.routed_tokens);
+        const std::vector<int> ranks = members(c.groups.expert, c.groups.expert.first);
+        const auto node = [&](std::size_t i) { return ranks[i] / c.experiment.cluster.gpus_per_node; };
+        std::set<int> reached;
+        for (std::size_t i = 0; i < ranks.size(); ++i) reached.insert(node(i));
+        const auto nodes = static_cast<long>(reached.size());
+        const double inside = once_over_slots(w.moe, p.ep) * static_cast<double>(nodes), between = once_over_slots(w.moe, nodes);
         for (std::size_t i = 0; i < ranks.size(); ++i)
             for (std::size_t j = 0; j < ranks.size(); ++j)
                 op.bytes[i * ranks.size() + j] *=

@@ -15,7 +15,7 @@ struct Style : Rules... {
 };
 
 void write(const BlockPass& pass, std::span<const Operator> operators, KernelStyle style) {
-    const ExpertRows rows = pass.workload().moe.experts > 0 ? expert_rows(pass.c) : ExpertRows{};
+    const ExpertRows rows = pass.w.moe.experts > 0 ? expert_rows(pass.c) : ExpertRows{};
     const FusedExperts experts{pass, rows};
     const Style fused{Fused{pass, rows}, FusedAttention{pass}, SharedPasses{pass}, experts, Ends{pass}};
     const Style unfused{Unfused{pass}, SharedPasses{pass}, experts, Ends{pass}};

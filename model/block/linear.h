@@ -6,13 +6,40 @@
 
 namespace stepcast {
 
-void plan_linear(Planner& planner, const Linear& linear);
-void plan_input_gradient(Planner& planner, const Linear& linear);
+inline Gemm product_of(const Linear& l, long m, long n, long k) {
+    return {.m = m, .n = n, .k = k, .dtype = l.dtype, .unaligned = l.in.rank % 8 != 0 || l.out.rank % 8 != 0};
+}
+
+// Operands of narrow products: read in 16 bits, written twice, by rows and by columns. Nothing for wider ones.
+inline void plan_cast(Planner& planner, long rows, long width, Dtype dtype) {
+    if (!is_narrow(dtype)) return;
+    const auto elements = static_cast<double>(rows * width);
+    planner.compute("cast", MemoryPass{elements * size_of(between_products(dtype)), 2 * elements * size_of(dtype)});
+}
+
+inline void plan_linear(Planner& planner, const Linear& l) {
+    if (!l.after_norm) plan_cast(planner, l.tokens, l.in.rank, l.dtype);
+    planner.compute(l.name, product_of(l, l.tokens, l.out.rank, l.in.rank));
+}
+
+inline void plan_input_gradient(Planner& planner, const Linear& l) {
+    plan_cast(planner, l.tokens, l.out.rank, l.dtype);
+    planner.compute(l.name, product_of(l, l.tokens, l.in.rank, l.out.rank));
+}
+
 // The GEMM, and without fused accumulation the pass that adds its result to those of the micro-batches before (zero 3
 // accumulates shards, which is little). Nothing where the weights are frozen.
-void plan_weight_gradient(Planner& planner, const Linear& linear, const Experiment& experiment);
-// Operands of narrow products: read in 16 bits, written twice, by rows and by columns. Nothing for wider ones.
-void plan_cast(Planner& planner, double elements, Dtype dtype);
+inline void plan_weight_gradient(Planner& planner, const Linear& l, const Experiment& e) {
+    if (e.workload.adapter_rank > 0) return;
+    const Parallelism& p = e.parallelism;
+    Gemm gemm = product_of(l, l.out.rank, l.in.rank, l.tokens);
+    gemm.accumulate = p.fused_accumulation && p.gradient_dtype == Dtype::fp32;
+    planner.compute(l.name, gemm);
+    if (p.fused_accumulation || p.zero == 3 || micro_batches(p) == 1) return;
+    const auto weights = static_cast<double>(l.out.rank * l.in.rank);
+    const Bytes made = size_of(between_products(l.dtype)), kept = size_of(p.gradient_dtype);
+    planner.compute("accumulate_gradient", MemoryPass{weights * (made + kept), weights * kept, MemoryPass::Access::optimizer});
+}
 
 // With `overlapped`, what `work` writes runs during the collective.
 template <typename Work>

@@ -14,11 +14,10 @@
 
 namespace stepcast {
 
-struct SplitLinear {
-    const BlockPass& b;
+struct SplitLinear : BlockPass {
     const Linear& l;
-    const Parallelism& p = b.c.experiment.parallelism;
-    const Group& group = b.c.groups.tensor;
+    const Group& group = c.groups.tensor;
+    using PassWriter::backward, PassWriter::forward;
 
     void forward() const {
         if (l.split == Split::none) return product();
@@ -27,15 +26,15 @@ struct SplitLinear {
             return adapter();
         }
         adapter();
-        overlap(*b.ahead, p.overlap_tp, sum_name(), sum(l.out), group, [&] { product(); });
+        overlap(*ahead, p.overlap_tp, sum_name(), sum(l.out), group, [&] { product(); });
         if (p.overlap_tp) return;
         lay_out(l.out);
-        b.ahead->collective(sum_name(), sum(l.out), group);
+        ahead->collective(sum_name(), sum(l.out), group);
     }
 
     void backward() const {
-        const auto& [inputs, weights] = *b.back;
-        const auto weight_gradient = [&] { plan_weight_gradient(b.back->weights, l, b.c.experiment); };
+        const auto& [inputs, weights] = *back;
+        const auto weight_gradient = [&] { plan_weight_gradient(back->weights, l, c.experiment); };
         const bool column = l.split == Split::column, apart = &inputs != &weights;
         if (l.split == Split::none) product();
         if (l.split == Split::row) gather(l.out, p.overlap_tp);
@@ -50,7 +49,7 @@ struct SplitLinear {
 
 private:
     // What collectives of a tensor of so many columns move, and which they are.
-    [[nodiscard]] Bytes whole(Width width) const { return b.c.shape.inner(width.rank); }
+    [[nodiscard]] Bytes whole(Width width) const { return s.inner(width.rank); }
     [[nodiscard]] Op sum(Width width) const {
         return p.sequence_parallel ? Op(ReduceScatter{whole(width)}) : Op(AllReduce{whole(width)});
     }
@@ -59,31 +58,31 @@ private:
     // Parts of the sequence of several samples do not lie one after another in [batch, sequence, hidden].
     void lay_out(Width width) const {
         if (p.gather_copies && p.sequence_parallel && p.tp > 1 && !p.overlap_tp)
-            b.planner().compute("tp_copy", MemoryPass{whole(width), whole(width)});
+            planner().compute("tp_copy", MemoryPass{whole(width), whole(width)});
     }
 
     // The whole tensor, where sequence parallelism holds a part; during the product or before it.
     void gather(Width width, bool overlapped) const {
         const AllGather all{whole(width)};
-        if (p.sequence_parallel && !overlapped) b.planner().collective("tp_all_gather", all, group);
-        overlap(b.planner(), p.sequence_parallel && overlapped, "tp_all_gather", all, group, [&] { product(); });
+        if (p.sequence_parallel && !overlapped) planner().collective("tp_all_gather", all, group);
+        overlap(planner(), p.sequence_parallel && overlapped, "tp_all_gather", all, group, [&] { product(); });
         lay_out(width);
     }
 
     void product() const {
         row_scales();
-        b.ahead != nullptr ? plan_linear(*b.ahead, l) : plan_input_gradient(b.back->inputs, l);
+        ahead != nullptr ? plan_linear(*ahead, l) : plan_input_gradient(back->inputs, l);
     }
 
     // A scale a row: the cast by columns finds the maxima first, so that it reads its tensor once more, and the weights are cast too,
     // for one product by rows and for one by columns. Several products of one input cast it once.
     void row_scales() const {
-        if (!b.workload().row_scales || !is_narrow(l.dtype)) return;
-        const bool is_cast = b.ahead != nullptr && l.after_norm;
-        const double activations = is_cast ? 0 : static_cast<double>(l.tokens * (b.ahead != nullptr ? l.in : l.out).rank);
+        if (!w.row_scales || !is_narrow(l.dtype)) return;
+        const bool is_cast = ahead != nullptr && l.after_norm;
+        const double activations = is_cast ? 0 : static_cast<double>(l.tokens * (ahead != nullptr ? l.in : l.out).rank);
         const double weights = static_cast<double>(l.in.rank * l.out.rank);
         const Bytes read = size_of(between_products(l.dtype));
-        b.planner().compute("row_scales", MemoryPass{2.0 * activations * read + 1.5 * weights * read, weights * size_of(l.dtype)});
+        planner().compute("row_scales", MemoryPass{2.0 * activations * read + 1.5 * weights * read, weights * size_of(l.dtype)});
     }
 
     // Trained, where the layer itself is frozen: its weight gradients come first.
@@ -92,17 +91,16 @@ private:
         const Dtype dtype = between_products(l.dtype);
         const Linear in{.name = "adapter_in", .tokens = l.tokens, .out = l.adapter_rank, .in = l.in, .dtype = dtype};
         const Linear out{.name = "adapter_out", .tokens = l.tokens, .out = l.out, .in = l.adapter_rank, .dtype = dtype};
-        const auto tensor = [&](Width width) { return static_cast<double>(l.tokens * width.rank) * size_of(dtype); };
+        const auto moved = [&](Width width) { return static_cast<double>(l.tokens * width.rank) * size_of(dtype); };
         for (const Linear& of : {in, out})
-            if (b.ahead != nullptr) plan_linear(*b.ahead, of);
+            if (ahead != nullptr) plan_linear(*ahead, of);
         for (const Linear& of : {out, in})
-            if (b.back != nullptr) {
-                b.back->weights.compute(of.name, Gemm{.m = of.out.rank, .n = of.in.rank, .k = of.tokens, .dtype = of.dtype,
-                                                      .unaligned = of.in.rank % 8 != 0 || of.out.rank % 8 != 0});
-                plan_input_gradient(b.back->inputs, of);
+            if (back != nullptr) {
+                back->weights.compute(of.name, product_of(of, of.out.rank, of.in.rank, of.tokens));
+                plan_input_gradient(back->inputs, of);
             }
-        b.forward("adapter_sum", MemoryPass{2.0 * tensor(l.out), tensor(l.out)});
-        b.backward("adapter_sum_backward", MemoryPass{2.0 * tensor(l.in), tensor(l.in)});
+        forward("adapter_sum", MemoryPass{2.0 * moved(l.out), moved(l.out)});
+        backward("adapter_sum_backward", MemoryPass{2.0 * moved(l.in), moved(l.in)});
     }
 };
 

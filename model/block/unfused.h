@@ -15,23 +15,20 @@
 
 namespace stepcast {
 
-struct Unfused {
-    const BlockPass& b;
-    const RankShape& s = b.c.shape;
-    const Workload& w = b.workload();
-    const Bytes matrix = s.element(), wide = w.autocast ? size_of(Dtype::fp32) : s.element(), mask = b.mask(1);
+struct Unfused : BlockPass {
+    const Bytes matrix = s.element(), wide = w.autocast ? size_of(Dtype::fp32) : s.element(), mask = mask_of(1);
 
     // With automatic casting the weight is cast once a step, and its gradient back. A bias is a sum over tokens.
     void operator()(const Linear& op) const {
         const double weights = number(op.in.rank * op.out.rank);
         cast(weights, wide, matrix);
-        if (b.ahead != nullptr) return plan_linear(*b.ahead, op);
-        if (!op.constant_input) plan_input_gradient(b.back->inputs, op);
-        plan_weight_gradient(b.back->weights, op, b.c.experiment);
+        if (ahead != nullptr) return plan_linear(*ahead, op);
+        if (!op.constant_input) plan_input_gradient(back->inputs, op);
+        plan_weight_gradient(back->weights, op, c.experiment);
         if (op.constant_input) return;
-        if (wide != matrix) b.back->weights.compute("cast", MemoryPass{weights * matrix, weights * wide});
+        if (wide != matrix) back->weights.compute("cast", MemoryPass{weights * matrix, weights * wide});
         const double results = number(op.tokens * op.out.rank);
-        if (op.bias) b.back->weights.compute("bias_gradient", MemoryPass{results * matrix, Bytes(0)});
+        if (op.bias) back->weights.compute("bias_gradient", MemoryPass{results * matrix, Bytes(0)});
     }
 
     void operator()(const Fork& op) const {
@@ -52,20 +49,19 @@ struct Unfused {
 
     // Dropout of a block's result, then the sum.
     void operator()(const Residual&) const {
-        if (b.drops()) forward("dropout", b.outer(), matrix, matrix + mask);
-        forward("residual", b.outer(), matrix + wide, wide);
-        cast_back(b.outer(), wide, matrix);
-        if (b.drops()) backward("dropout_backward", b.outer(), matrix + mask, matrix);
+        if (drops()) forward("dropout", outer(), matrix, matrix + mask);
+        forward("residual", outer(), matrix + wide, wide);
+        cast_back(outer(), wide, matrix);
+        if (drops()) backward("dropout_backward", outer(), matrix + mask, matrix);
     }
 
     void operator()(const Activate& op) const {
         const double inner = number(s.tokens * op.width.rank);
-        if (w.activation != Activation::gelu_steps) forward("activation", inner, matrix, matrix);
-        if (w.activation == Activation::gelu_steps) gelu_steps(inner);
+        const bool steps = w.activation == Activation::gelu_steps;
+        steps ? gelu_steps(inner) : forward("activation", inner, matrix, matrix);
         if (w.inner_dropout) forward("dropout", inner, matrix, matrix + mask);
         if (w.inner_dropout) backward("dropout_backward", inner, matrix + mask, matrix);
-        if (w.activation == Activation::gelu_steps) gelu_steps_backward(inner);
-        if (w.activation != Activation::gelu_steps) backward("activation_backward", inner, 2.0 * matrix, matrix);
+        steps ? gelu_steps_backward(inner) : backward("activation_backward", inner, 2.0 * matrix, matrix);
     }
 
     // Two scores a token, where an answer begins and ends; the loss is over positions.
@@ -81,57 +77,44 @@ struct Unfused {
     }
 
     void operator()(const Attend&) const {
-        b.forward("scores", to_scores(s.qk_dim));
-        softmax(w.causal);
-        b.forward("values", to_queries(s.value_dim));
-        forward("head_layout", b.outer(), matrix, matrix);
-
-        backward("head_layout_backward", b.outer(), matrix, matrix);
-        b.backward("values", to_scores(s.value_dim));
-        b.backward("values", to_keys(s.value_dim));
-        softmax_backward(w.causal);
-        b.backward("scores", to_queries(s.qk_dim));
-        b.backward("scores", to_keys(s.qk_dim));
+        forward("scores", to_scores(s.qk_dim));
+        weigh_values(w.causal, s.value_dim);
+        backward("scores", to_queries(s.qk_dim));
+        backward("scores", to_keys(s.qk_dim));
     }
 
     void operator()(const WithMemory&) const {
         forward("memory", key_elements(), wide, wide);
-        backward("memory_backward", b.outer(), wide, wide);
+        backward("memory_backward", outer(), wide, wide);
     }
 
     void operator()(const AttendRelative&) const {
         const double all = scores();
         const long width = s.qk_dim;
-        forward("position_bias", 2 * b.outer(), matrix, matrix, 2);
+        forward("position_bias", 2 * outer(), matrix, matrix, 2);
         forward("head_layout", 2 * key_elements(), matrix, matrix, 2);
-        b.forward("scores", to_scores(width));
-        b.forward("position_scores", to_scores(width));
+        forward("scores", to_scores(width));
+        forward("position_scores", to_scores(width));
         forward("shift", all, matrix, matrix);
         forward("sum", all, 2.0 * matrix, matrix);
-        softmax(true);
-        b.forward("values", to_queries(width));
-        forward("head_layout", b.outer(), matrix, matrix);
-
-        backward("head_layout_backward", b.outer(), matrix, matrix);
-        b.backward("values", to_scores(width));
-        b.backward("values", to_keys(width));
-        softmax_backward(true);
+        weigh_values(true, width);
         backward("shift_backward", all, 2.0 * matrix, 3.0 * matrix, 3);
         for (const char* name : {"scores", "position_scores"}) {
-            b.backward(name, to_queries(width));
-            b.backward(name, to_keys(width));
+            backward(name, to_queries(width));
+            backward(name, to_keys(width));
         }
-        backward("position_bias_backward", b.outer(), 4.0 * matrix, matrix, 3);
+        backward("position_bias_backward", outer(), 4.0 * matrix, matrix, 3);
         backward("head_layout_backward", 3 * key_elements(), 2.0 * matrix, 2.0 * matrix, 4);
     }
 
 private:
+    using PassWriter::backward, PassWriter::forward;
     static double number(long count) { return static_cast<double>(count); }
     void forward(std::string_view name, double elements, Bytes read, Bytes written, float kernels = 1) const {
-        b.forward(name, MemoryPass{elements * read, elements * written}, kernels);
+        forward(name, MemoryPass{elements * read, elements * written}, kernels);
     }
     void backward(std::string_view name, double elements, Bytes read, Bytes written, float kernels = 1) const {
-        b.backward(name, MemoryPass{elements * read, elements * written}, kernels);
+        backward(name, MemoryPass{elements * read, elements * written}, kernels);
     }
     // Nothing where both are the same.
     void cast(double elements, Bytes from, Bytes to) const {
@@ -173,21 +156,24 @@ private:
     [[nodiscard]] Gemm to_queries(long width) const { return {s.seq_q, width, keys(), s.batch * s.heads, s.storage}; }
     [[nodiscard]] Gemm to_keys(long width) const { return {keys(), width, s.seq_q, s.batch * s.heads, s.storage}; }
 
-    void softmax(bool causal) const {
+    // Softmax of the scores, and the values that it weighs.
+    void weigh_values(bool causal, long value_width) const {
         const double all = scores();
         const Bytes width = causal ? matrix : wide;
         forward("scale", all, matrix, matrix);
         forward("mask", all, matrix, width);
         forward("softmax", all, width, wide);
         if (causal) cast(all, wide, matrix);
-        if (b.drops_scores()) forward("score_dropout", all, width, width + mask);
+        if (drops_scores()) forward("score_dropout", all, width, width + mask);
         if (!causal) cast(all, wide, matrix);
-    }
-    void softmax_backward(bool causal) const {
-        const double all = scores();
-        const Bytes width = causal ? matrix : wide;
+        forward("values", to_queries(value_width));
+        forward("head_layout", outer(), matrix, matrix);
+
+        backward("head_layout_backward", outer(), matrix, matrix);
+        backward("values", to_scores(value_width));
+        backward("values", to_keys(value_width));
         if (!causal) cast_back(all, matrix, wide);
-        if (b.drops_scores()) backward("score_dropout_backward", all, width + mask, width);
+        if (drops_scores()) backward("score_dropout_backward", all, width + mask, width);
         if (causal) cast_back(all, matrix, wide);
         backward("softmax_backward", all, 2.0 * wide, width);
         if (causal) backward("mask_backward", all, matrix, matrix);

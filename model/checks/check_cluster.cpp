@@ -58,9 +58,20 @@ void check_rank_rates(const Cluster& c) {
             refuse("cluster.gpu.rank_rates: {} is out of range; expected 0.01 to 100", rate);
 }
 
+// Tables say by name which kernel they timed.
+void check_kernels(const Cluster& c) {
+    const auto check = [](std::string_view list, const auto& kernels) {
+        for (std::size_t i = 0; i < kernels.size(); ++i)
+            if (kernels[i].name.empty()) refuse("cluster.kernel.{}: row {} names no kernel; expected {{kernel = \"NAME\", ..}}", list, i + 1);
+    };
+    check("attention_kernels", c.kernel.attention_kernels);
+    check("expert_kernels", c.kernel.expert_kernels);
+}
+
 }  // namespace
 
 void check_cluster(const Cluster& cluster) {
+    check_kernels(cluster);
     check_pairs(cluster);
     check_links(cluster);
     check_leaves(cluster);

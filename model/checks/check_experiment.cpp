@@ -6,11 +6,6 @@
 namespace stepcast {
 namespace {
 
-void check_required(const Experiment& e) {
-    for (const auto& key : all_keys())
-        if (is_missing(key, e)) refuse("{}: missing; expected {}", key.path, key.meaning);
-}
-
 void check_rank_count(const Experiment& e) {
     const auto& p = e.parallelism;
     const auto asked = static_cast<long>(p.dp) * p.tp * p.pp * p.cp;
@@ -116,7 +111,7 @@ void check_default(const Experiment& e, std::string_view path) {
 }
 
 void check_experiment(const Experiment& experiment) {
-    check_required(experiment);
+    check_required(experiment, all_keys());
     check_modelled(experiment);
     check_rank_count(experiment);
     check_routing_file(experiment);

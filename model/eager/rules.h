@@ -10,34 +10,33 @@
 namespace stepcast {
 
 // One rule an operator.
-class Eager {
+class Eager : public EagerScript {
 public:
-    using Access = MemoryPass::Access;
-    Eager(const Workload& w, long batch, EagerScript& script)
-        : w_(w), batch_(batch), tokens_(batch * w.seq), head_(head_dim(w)), script_(script) {}
+    Eager(TaskGraph& graph, const Workload& w, long batch)
+        : EagerScript(graph, w.dtype), w_(w), batch_(batch), tokens_(batch * w.seq), head_(head_dim(w)) {}
 
     void run(std::span<const Operator> block) {
         for (std::size_t i = 0; i < block.size(); ++i) std::visit(*this, block[ahead() ? i : block.size() - 1 - i]);
     }
 
-    void operator()(const Linear& op) { ahead() ? script_.linear(op) : script_.linear_backward(op); }
+    void operator()(const Linear& op) { ahead() ? linear(op) : linear_backward(op); }
     void operator()(const Fork& op) {
-        for (int i = 1; i < op.readers && !ahead(); ++i) script_.pass(issue::node, "gradient_sum", op.elements, 2.0 * e_, e_);
+        for (int i = 1; i < op.readers && !ahead(); ++i) pass(issue::node, "gradient_sum", op.elements, 2.0 * e_, e_);
     }
     void operator()(const Normalize& op) {
-        ahead() ? script_.norm(op.name, outer()) : script_.norm_backward(backward_name(op.name), outer());
+        ahead() ? norm(op.name, outer()) : norm_backward(backward_name(op.name), outer());
     }
     void operator()(const Activate&) { (*this)(Elementwise{.name = "gelu", .written = number(tokens_ * w_.ffn)}); }
     void operator()(const Residual&) {
-        if (ahead()) script_.pass(issue::operation, "residual", outer(), 2.0 * e_, e_);
+        if (ahead()) pass(issue::operation, "residual", outer(), 2.0 * e_, e_);
     }
 
     // Views of queries, keys and values; backward: their gradients, stacked, then permuted into the order of the
     // projection's columns.
     void operator()(const HeadLayout&) {
-        if (ahead()) return script_.host(issue::views);
+        if (ahead()) return host(issue::views);
         for (const char* name : {"stack_gradients", "head_layout_backward"})
-            script_.pass(2 * issue::node, name, 3 * outer(), e_, e_, Access::strided);
+            pass(2 * issue::node, name, 3 * outer(), e_, e_, Access::strided);
     }
 
     void operator()(const Attend&) {
@@ -48,14 +47,14 @@ public:
     // Rows of the table gathered; positions counted, gathered and added to every sequence.
     void operator()(const Embed&) {
         if (!ahead()) {
-            script_.kernel(2 * issue::node, "positions_backward", MemoryPass{outer() * e_, positions() * e_});
+            kernel(2 * issue::node, "positions_backward", MemoryPass{outer() * e_, positions() * e_});
             table_gradient("positions_backward", w_.max_positions > 0 ? w_.max_positions : w_.seq, w_.seq);
             return table_gradient("embedding_backward", w_.vocab, number(tokens_));
         }
-        script_.pass(2 * issue::module, "embedding", outer(), e_, e_);
-        script_.small(issue::function, "positions", 1, w_.seq);
-        script_.pass(issue::module, "positions", positions(), e_, e_);
-        script_.kernel(issue::operation, "positions", MemoryPass{(outer() + positions()) * e_, outer() * e_});
+        pass(2 * issue::module, "embedding", outer(), e_, e_);
+        small(issue::function, "positions", 1, w_.seq);
+        pass(issue::module, "positions", positions(), e_, e_);
+        kernel(issue::operation, "positions", MemoryPass{(outer() + positions()) * e_, outer() * e_});
     }
 
     // Logits cast to fp32 unless they are; a softmax kernel goes through each row three times (largest, sum, result). The rows
@@ -64,62 +63,62 @@ public:
     // softmax's reads it twice (see above) and the result once; cast back.
     void operator()(const Loss&) {
         if (!ahead()) {
-            script_.small(0, "ones", 1);
-            script_.pass(issue::node, "loss_backward", logits(), Bytes(0), wide_);
-            script_.small(0, "loss_backward", 1, number(tokens_) * 4);
-            script_.pass(issue::node, "log_softmax_backward", logits(), 2.7 * wide_, wide_, Access::rows);
-            script_.host(issue::node);
-            if (e_ != wide_) script_.pass(0, "cast_logits_backward", logits(), wide_, e_);
+            small(0, "ones", 1);
+            pass(issue::node, "loss_backward", logits(), Bytes(0), wide_);
+            small(0, "loss_backward", 1, number(tokens_) * 4);
+            pass(issue::node, "log_softmax_backward", logits(), 2.7 * wide_, wide_, Access::rows);
+            host(issue::node);
+            if (e_ != wide_) pass(0, "cast_logits_backward", logits(), wide_, e_);
             return;
         }
-        script_.host(2 * issue::operation);
-        if (e_ != wide_) script_.pass(0, "cast_logits", logits(), e_, wide_);
-        script_.pass(2 * issue::function, "log_softmax", logits(), 2.4 * wide_, wide_, Access::rows);
-        script_.small(0, "loss", 1, number(tokens_) * 4);
+        host(2 * issue::operation);
+        if (e_ != wide_) pass(0, "cast_logits", logits(), e_, wide_);
+        pass(2 * issue::function, "log_softmax", logits(), 2.4 * wide_, wide_, Access::rows);
+        small(0, "loss", 1, number(tokens_) * 4);
     }
 
     // Scores in fp32, their softmax and the k largest (two kernels); a histogram, which reads the least and the largest
     // expert first; a stable sort of the slots (eight kernels); the counts read by the host; the slots' tokens gathered.
     void operator()(const Route&) {
         if (!ahead()) return route_backward();
-        script_.host(3 * issue::function);
-        if (e_ != wide_) script_.pass(0, "scores", choices(), e_, wide_);
-        script_.pass(0, "scores", choices(), wide_, wide_, Access::rows);
-        script_.small(0, "top_k", 2, choices());
+        host(3 * issue::function);
+        if (e_ != wide_) pass(0, "scores", choices(), e_, wide_);
+        pass(0, "scores", choices(), wide_, wide_, Access::rows);
+        small(0, "top_k", 2, choices());
         for (int i = 0; i < 2; ++i) {
-            script_.small(issue::function, "histogram", 1, slots());
-            script_.read("histogram");
+            small(issue::function, "histogram", 1, slots());
+            read("histogram");
         }
-        script_.small(issue::function, "histogram", 2, slots());
-        script_.small(issue::function, "sort", 8, slots());
-        script_.read("counts");
-        script_.small(2 * issue::function, "gather", 1, slots());
-        script_.pass(0, "gather", routed(), e_, e_, Access::rows);
+        small(issue::function, "histogram", 2, slots());
+        small(issue::function, "sort", 8, slots());
+        read("counts");
+        small(2 * issue::function, "gather", 1, slots());
+        pass(0, "gather", routed(), e_, e_, Access::rows);
     }
     // One expert of the loop over them.
-    void operator()(const ToExperts&) { script_.host(ahead() ? issue::views : issue::node); }
+    void operator()(const ToExperts&) { host(ahead() ? issue::views : issue::node); }
     void operator()(const Elementwise& op) {
-        ahead() ? script_.pass(issue::function, op.name, op.written, e_, e_)
-                : script_.pass(issue::node, backward_name(op.name), op.written, 2.0 * e_, e_);
+        ahead() ? pass(issue::function, op.name, op.written, e_, e_)
+                : pass(issue::node, backward_name(op.name), op.written, 2.0 * e_, e_);
     }
     // Concatenated; a tensor of zeros, copied and filled; weighted in the parameters' type and summed over k. Backward: gradients of
     // the experts' results, and of the weights: a product of the slots' size, summed over their width.
     void operator()(const FromExperts&) {
         if (!ahead()) {
-            script_.kernel(2 * issue::node, "weigh_backward", MemoryPass{outer() * e_, routed() * e_});
-            script_.kernel(0, "weigh_backward", MemoryPass{(outer() + routed()) * e_, routed() * e_});
-            script_.pass(0, "weigh_backward", routed(), e_, Bytes(0), Access::rows);
-            script_.small(issue::node, "weigh_backward", 1, slots());
-            script_.pass(issue::node, "scatter_backward", routed(), e_, e_, Access::rows);
-            return script_.host(issue::node);
+            kernel(2 * issue::node, "weigh_backward", MemoryPass{outer() * e_, routed() * e_});
+            kernel(0, "weigh_backward", MemoryPass{(outer() + routed()) * e_, routed() * e_});
+            pass(0, "weigh_backward", routed(), e_, Bytes(0), Access::rows);
+            small(issue::node, "weigh_backward", 1, slots());
+            pass(issue::node, "scatter_backward", routed(), e_, e_, Access::rows);
+            return host(issue::node);
         }
-        script_.pass(issue::function, "concatenate", routed(), e_, e_);
-        script_.pass(issue::function, "scatter", routed(), Bytes(0), e_);
-        script_.pass(issue::function, "scatter", routed(), e_, e_);
-        script_.pass(0, "scatter", routed(), e_, e_, Access::rows);
-        script_.small(issue::views, "weigh", 1, slots());
-        script_.pass(issue::operation, "weigh", routed(), e_, e_);
-        script_.kernel(issue::operation, "sum_slots", MemoryPass{routed() * e_, outer() * e_});
+        pass(issue::function, "concatenate", routed(), e_, e_);
+        pass(issue::function, "scatter", routed(), Bytes(0), e_);
+        pass(issue::function, "scatter", routed(), e_, e_);
+        pass(0, "scatter", routed(), e_, e_, Access::rows);
+        small(issue::views, "weigh", 1, slots());
+        pass(issue::operation, "weigh", routed(), e_, e_);
+        kernel(issue::operation, "sum_slots", MemoryPass{routed() * e_, outer() * e_});
     }
     // All is of one type and its experts run one by one; check_eager() lets nothing else through.
     void operator()(const OneOf<Cast, WithMemory, AttendRelative, Scan, GroupedLinear, AddShared, SpanLoss> auto&) {}
@@ -127,22 +126,21 @@ public:
     // The mean of the squares of what the layers made: cast to fp32, squared, its mean; backward: the mean's share, the square's
     // factor (a copy and two products), the cast.
     void mean_square() {
-        script_.host(issue::event + 3 * issue::operation);
-        if (e_ != wide_) script_.pass(0, "loss", outer(), e_, wide_);
-        script_.pass(0, "loss", outer(), wide_, wide_);
-        script_.pass(0, "loss", outer(), wide_, Bytes(0), Access::rows);
-        script_.small(issue::backward_start, "ones", 1);
-        script_.pass(issue::node, "loss_backward", outer(), Bytes(0), wide_);
-        script_.pass(issue::node + 2 * issue::operation, "loss_backward", outer(), wide_, wide_);
-        script_.pass(0, "loss_backward", outer(), wide_, wide_);
-        script_.pass(0, "loss_backward", outer(), 2.0 * wide_, wide_);
-        script_.host(issue::node);
-        if (e_ != wide_) script_.pass(0, "loss_backward", outer(), wide_, e_);
+        host(issue::event + 3 * issue::operation);
+        if (e_ != wide_) pass(0, "loss", outer(), e_, wide_);
+        pass(0, "loss", outer(), wide_, wide_);
+        pass(0, "loss", outer(), wide_, Bytes(0), Access::rows);
+        small(issue::backward_start, "ones", 1);
+        pass(issue::node, "loss_backward", outer(), Bytes(0), wide_);
+        pass(issue::node + 2 * issue::operation, "loss_backward", outer(), wide_, wide_);
+        pass(0, "loss_backward", outer(), wide_, wide_);
+        pass(0, "loss_backward", outer(), 2.0 * wide_, wide_);
+        host(issue::node);
+        if (e_ != wide_) pass(0, "loss_backward", outer(), wide_, e_);
     }
 
 private:
     static double number(long count) { return static_cast<double>(count); }
-    [[nodiscard]] bool ahead() const { return script_.ahead(); }
     [[nodiscard]] double outer() const { return number(tokens_ * w_.hidden); }
     [[nodiscard]] double positions() const { return number(static_cast<long>(w_.seq) * w_.hidden); }
     [[nodiscard]] double logits() const { return number(tokens_) * w_.vocab; }
@@ -159,7 +157,7 @@ private:
         Attention op{batch_, w_.heads, w_.seq, w_.seq, head_, w_.causal, backward, w_.dtype, true};
         if (w_.dtype == Dtype::tf32) op.dtype = Dtype::fp32;
         op.generation = flash_generation(w_.attention);
-        script_.kernel(backward ? issue::attention_node + 2 * issue::launch : issue::attention, backward ? "attention_backward" : "attention", op);
+        kernel(backward ? issue::attention_node + 2 * issue::launch : issue::attention, backward ? "attention_backward" : "attention", op);
     }
 
     [[nodiscard]] Gemm product(long m, long n, long k) const {
@@ -169,53 +167,52 @@ private:
     // Of more than one sequence the batched products want q, k^T and v laid out anew: k^T truly transposed. No mask. The
     // heads are put side by side again by a copy.
     void plain_attention() {
-        script_.host(issue::product);
+        host(issue::product);
         if (batch_ > 1) {
-            script_.pass(0, "head_layout", outer(), e_, e_, Access::strided);
-            script_.pass(0, "head_layout", outer(), e_, e_, Access::transpose);
+            pass(0, "head_layout", outer(), e_, e_, Access::strided);
+            pass(0, "head_layout", outer(), e_, e_, Access::transpose);
         }
-        script_.kernel(0, "scores", product(w_.seq, w_.seq, head_));
-        script_.pass(issue::operation, "scale", scores(), e_, e_);
-        script_.pass(issue::function, "softmax", scores(), e_, e_, Access::rows);
-        script_.host(issue::product);
-        if (batch_ > 1) script_.pass(0, "head_layout", outer(), e_, e_, Access::strided);
-        script_.kernel(0, "values", product(w_.seq, head_, w_.seq));
-        script_.pass(issue::function, "head_layout", outer(), e_, e_, Access::strided);
+        kernel(0, "scores", product(w_.seq, w_.seq, head_));
+        pass(issue::operation, "scale", scores(), e_, e_);
+        pass(issue::function, "softmax", scores(), e_, e_, Access::rows);
+        host(issue::product);
+        if (batch_ > 1) pass(0, "head_layout", outer(), e_, e_, Access::strided);
+        kernel(0, "values", product(w_.seq, head_, w_.seq));
+        pass(issue::function, "head_layout", outer(), e_, e_, Access::strided);
     }
 
     void plain_attention_backward() {
-        script_.pass(2 * issue::node, "head_layout_backward", outer(), e_, e_, Access::strided);
-        script_.kernel(3 * issue::node, "values", product(w_.seq, head_, w_.seq));
-        script_.kernel(0, "values", product(w_.seq, w_.seq, head_));
-        script_.pass(2 * issue::node, "softmax_backward", scores(), 2.0 * e_, e_, Access::rows);
-        script_.pass(issue::node, "scale_backward", scores(), e_, e_);
-        script_.kernel(3 * issue::node, "scores", product(head_, w_.seq, w_.seq));
-        script_.kernel(0, "scores", product(w_.seq, head_, w_.seq));
+        pass(2 * issue::node, "head_layout_backward", outer(), e_, e_, Access::strided);
+        kernel(3 * issue::node, "values", product(w_.seq, head_, w_.seq));
+        kernel(0, "values", product(w_.seq, w_.seq, head_));
+        pass(2 * issue::node, "softmax_backward", scores(), 2.0 * e_, e_, Access::rows);
+        pass(issue::node, "scale_backward", scores(), e_, e_);
+        kernel(3 * issue::node, "scores", product(head_, w_.seq, w_.seq));
+        kernel(0, "scores", product(w_.seq, head_, w_.seq));
     }
 
     // Few rows are added one by one; for more than 3072 the indices are sorted and counted (a dozen small kernels), then rows of
     // one index summed in fp32 pieces and written. The gradient of a table is set to zero first.
     void table_gradient(std::string_view name, double rows, double gathered) {
         constexpr double sorted_from = 3072;
-        script_.pass(2 * issue::node, name, rows * w_.hidden, Bytes(0), e_);
-        if (gathered <= sorted_from) return script_.pass(0, name, gathered * w_.hidden, 2.0 * e_, e_, Access::rows);
-        script_.small(4 * issue::node, name, 12, gathered);
-        script_.pass(0, name, gathered * w_.hidden, e_, wide_, Access::rows);
-        script_.pass(0, name, gathered * w_.hidden, wide_, e_, Access::rows);
+        pass(2 * issue::node, name, rows * w_.hidden, Bytes(0), e_);
+        if (gathered <= sorted_from) return pass(0, name, gathered * w_.hidden, 2.0 * e_, e_, Access::rows);
+        small(4 * issue::node, name, 12, gathered);
+        pass(0, name, gathered * w_.hidden, e_, wide_, Access::rows);
+        pass(0, name, gathered * w_.hidden, wide_, e_, Access::rows);
     }
 
     void route_backward() {
-        script_.pass(issue::node, "top_k_backward", choices(), Bytes(0), wide_);
-        script_.small(0, "top_k_backward", 1, slots());
-        script_.pass(issue::node, "scores_backward", choices(), 2.0 * wide_, wide_, Access::rows);
-        script_.host(issue::node);
-        if (e_ != wide_) script_.pass(0, "scores_backward", choices(), wide_, e_);
+        pass(issue::node, "top_k_backward", choices(), Bytes(0), wide_);
+        small(0, "top_k_backward", 1, slots());
+        pass(issue::node, "scores_backward", choices(), 2.0 * wide_, wide_, Access::rows);
+        host(issue::node);
+        if (e_ != wide_) pass(0, "scores_backward", choices(), wide_, e_);
     }
 
     const Workload& w_;
     long batch_, tokens_, head_;
-    EagerScript& script_;
-    const Bytes e_ = script_.element(), wide_ = Bytes(4);  // of an element
+    const Bytes e_ = element(), wide_ = Bytes(4);  // of an element
 };
 
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-#include "model/builders.h"
+#include "model/step.h"
 #include "model/checks/checks.h"
 #include "model/eager/rules.h"
 #include "model/keys/keys.h"
@@ -68,20 +68,19 @@ TaskGraph build_eager_transformer_step(const Experiment& e) {
     const Workload& w = e.workload;
     const RankShape shape = rank_shape(e);
     TaskGraph graph(1, e.cluster.launch_blocking);
-    EagerScript script(graph, w.dtype);
-    Eager eager(w, e.parallelism.micro_batch, script);
+    Eager eager(graph, w, e.parallelism.micro_batch);
     const Block attention = attention_block(w, shape), feed_forward = feed_forward_block(w, shape), end = head_block(w, shape);
     const auto head = std::span(end).subspan(1);  // nothing but the final norm reads what the last layer makes
-    script.begin(Phase::forward);
+    eager.begin(Phase::forward);
     eager.run(embedding_block());
     for (int l = 0; l < w.layers; ++l) {
-        script.host(issue::module);
+        eager.host(issue::module);
         eager.run(attention);
         eager.run(feed_forward);
     }
     eager.run(head);
-    script.begin(Phase::backward);
-    script.host(issue::event + issue::backward_start);
+    eager.begin(Phase::backward);
+    eager.host(issue::event + issue::backward_start);
     eager.run(head);
     for (int l = 0; l < w.layers; ++l) {
         eager.run(feed_forward);
@@ -89,9 +88,9 @@ TaskGraph build_eager_transformer_step(const Experiment& e) {
     }
     eager.run(embedding_block());
     if (w.optimizer == Optimizer::adam) {
-        script.begin(Phase::optimizer);
-        script.host(issue::event);
-        script.adam(count_parameters(w).total(), tensors(w));
+        eager.begin(Phase::optimizer);
+        eager.host(issue::event);
+        eager.adam(count_parameters(w).total(), tensors(w));
     }
     return graph;
 }
@@ -99,16 +98,15 @@ TaskGraph build_eager_transformer_step(const Experiment& e) {
 TaskGraph build_eager_moe_step(const Experiment& e, const Routing& routing) {
     const Workload& w = e.workload;
     TaskGraph graph(1, e.cluster.launch_blocking);
-    EagerScript script(graph, w.dtype);
-    Eager eager(w, e.parallelism.micro_batch, script);
+    Eager eager(graph, w, e.parallelism.micro_batch);
     const Block layer = expert_loop(w, static_cast<long>(e.parallelism.micro_batch) * w.seq, routing);
-    script.begin(Phase::forward);
+    eager.begin(Phase::forward);
     for (int l = 0; l < w.layers; ++l) eager.run(layer);
-    script.begin(Phase::backward);
+    eager.begin(Phase::backward);
     for (int l = 0; l < w.layers; ++l) {
         eager.mean_square();
         eager.run(layer);
-        script.small(issue::event, "end_of_step", 1);
+        eager.small(issue::event, "end_of_step", 1);
     }
     return graph;
 }

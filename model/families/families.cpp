@@ -8,27 +8,28 @@
 namespace stepcast {
 namespace {
 
-ModelFamily lay(Layers& layers, const std::string& path, int depth) {
-    auto file = read_toml(path);
-    if (const auto base = take_start(PresetKind::family, "family.base", file, depth)) lay(layers, *base, depth + 1);
+ModelFamily lay(Layers& layers, const std::string& path) {
     ModelFamily family;
-    std::erase_if(file.entries, [&](const TomlEntry& entry) {
-        if (!entry.path.starts_with("family.")) return false;
-        at_place(entry.value_at + ": " + entry.path, [&] {
-            if (!read_field(entry.path.substr(entry.path.find('.') + 1), entry.value, family))
-                throw ConfigError("unknown key; expected base, models, hub, about, blocks_a_layer or not_modelled");
+    for (TomlFile& file : with_starts(PresetKind::family, "family.base", path)) {
+        family = {};
+        std::erase_if(file.entries, [&](const TomlEntry& entry) {
+            if (!entry.path.starts_with("family.")) return false;
+            at_place(entry.value_at + ": " + entry.path, [&] {
+                if (!read_field(entry.path.substr(entry.path.find('.') + 1), entry.value, family))
+                    throw ConfigError("unknown key; expected base, models, hub, about, blocks_a_layer or not_modelled");
+            });
+            return true;
         });
-        return true;
-    });
-    file.tables.erase("family");
-    lay_file(layers, file, "workload.", Origin::family);
+        file.tables.erase("family");
+        lay_file(layers, file, "workload.", Origin::family);
+    }
     return family;
 }
 
 }  // namespace
 
 void lay_family(Layers& layers, const std::string& path) {
-    if (const auto family = lay(layers, path, 0); !family.not_modelled.empty())
+    if (const auto family = lay(layers, path); !family.not_modelled.empty())
         throw ConfigError(path + ": is not modelled: " + family.not_modelled);
 }
 
@@ -36,7 +37,7 @@ std::vector<ModelFamily> read_families() {
     std::vector<ModelFamily> families;
     for (const auto& name : preset_names(PresetKind::family)) {
         Layers layers;
-        families.push_back(lay(layers, preset_path(PresetKind::family, name), 0));
+        families.push_back(lay(layers, preset_path(PresetKind::family, name)));
         families.back().architecture = layers.experiment.workload;
     }
     return families;

@@ -1,5 +1,3 @@
-#include "model/families/hub_config.h"
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -9,7 +7,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "model/families/families.h"
 #include "model/families/hub_families.h"
 #include "model/files/plain_text.h"
 #include "model/files/whole_files.h"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/errors.h"
-#include "model/families/hub_config.h"
+#include "model/families/families.h"
 #include "model/keys/keyed.h"
 #include "model/keys/keys.h"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace stepcast {
 namespace {
@@ -67,11 +68,7 @@ std::optional<Dtype> dtype_of(const Op& op) {
 Flops flops_of(const Op& op) {
     return Flops(
         std::visit(Overloaded{[](const Gemm& g) { return 2.0 * product(g.m, g.n, g.k) * static_cast<double>(g.batch); },
-                              [](const GroupedGemm& g) {
-                                  long rows = 0;
-                                  for (const long r : g.rows) rows += r;
-                                  return 2.0 * product(rows, g.n, g.k);
-                              },
+                              [](const GroupedGemm& g) { return 2.0 * product(std::reduce(g.rows.begin(), g.rows.end()), g.n, g.k); },
                               [](const FusedGemm& g) { return 2.0 * product(g.blocks * g.rows_per_block, g.n, g.k); },
                               [](const Attention& a) {
                                   // Of queries or keys each, and of values: a flash backward makes the scores again.

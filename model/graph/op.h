@@ -141,34 +141,13 @@ struct Barrier {
 
 // Work of the host itself: `calls` calls of one kind. How long one takes is the cluster's business.
 struct HostWork {
-    enum class Kind : std::uint8_t {
-        framework,
-        module,
-        layer,
-        exchange_setup,
-        schedule,
-        assignment,
-        read,
-        flatten,
-        update,
-        gather,
-        input,
-        experts,
-        micro_batch,
-        exchange
-    };
+    // As the keys of their costs (HostCosts) are named; a module has two, of forward and backward.
+    NAMED_ENUM_IN(Kind, "a kind of host work", framework, module, layer, exchange_setup, schedule, assignment, read, flatten, update, gather,
+                  input, expert_layer, micro_batch, exchange);
     Kind kind = Kind::framework;
     double calls = 1;
     friend bool operator==(const HostWork&, const HostWork&) = default;
 };
-// As the keys of their costs (HostCosts) are named; a module has two, of forward and backward.
-constexpr auto names_of(HostWork::Kind) {
-    using enum HostWork::Kind;
-    return name_table<HostWork::Kind>("a kind of host work", {{framework, "framework"}, {module, "module"}, {layer, "layer"},
-        {exchange_setup, "exchange_setup"}, {experts, "expert_layer"}, {schedule, "schedule"}, {assignment, "assignment"},
-        {read, "read"}, {flatten, "flatten"}, {update, "update"}, {gather, "gather"}, {input, "input"},
-        {micro_batch, "micro_batch"}, {exchange, "exchange"}});
-}
 
 using Op = std::variant<Gemm, GroupedGemm, FusedGemm, Attention, MemoryPass, AllReduce, AllGather, ReduceScatter,
                         AllToAll, Broadcast, Reduce, SendRecv, Barrier, HostWork>;

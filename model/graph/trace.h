@@ -1,7 +1,6 @@
 // When each task ran on each of its places: the common result of simulating, executing and importing.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -36,7 +36,7 @@ public:
         each_key<FieldOf<to...>>(name, add);
     }
     void add_preset(std::string_view path, PresetKind kind, std::string_view meaning) {
-        keys.push_back({path, PresetField{kind}, meaning});
+        keys.push_back({.path = path, .meaning = meaning, .preset = kind});
     }
     std::vector<Key> keys;
 
@@ -45,7 +45,8 @@ private:
     void add_field(const Place& at, const std::string& meaning, double least, double most) {
         using Field = FieldOf<to...>;
         if constexpr (OneValue<Field>)
-            keys.push_back({kept(at.path), field<to...>, kept(at.about + meaning), least, most});
+            keys.push_back({kept(at.path), kept(at.about + meaning), least, most,
+                            [](Experiment& e) -> void* { return &reach<to...>(e); }, &field_type<Field>});
         else if constexpr (is_per_dtype<Field>)
             [&]<std::size_t... i>(std::index_sequence<i...>) {
                 (add_of_dtype<dtypes[i].dtype, to...>({at.path + std::string(dtypes[i].name), at.about}, meaning, least, most), ...);

@@ -1,6 +1,5 @@
 #include "model/keys/key_values.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <limits>
@@ -43,122 +42,74 @@ std::int64_t integer_of(const ConfigValue& found) {
     wrong(found, "not an integer", expected);
 }
 
-// A quantity: text with a unit. A bare number gets the answer that the text without a unit gets.
+// A quantity: text with a unit. A bare number gets the answer that the text without a unit gets; that quotes the number, which the file did not.
 template <class T>
 T quantity_of(const ConfigValue& found, T (*parse)(std::string_view)) {
     if (const auto* v = as<std::string>(found)) return parse(*v);
-    if (as<std::int64_t>(found) || as<double>(found)) {
-        try {
-            return parse(shown(found));
-        } catch (const ConfigError& e) {  // it quotes the number, which the file did not
-            const std::string what = e.what();
-            const auto closing = what.find('"', 1);
-            throw ConfigError(what.substr(1, closing - 1) + what.substr(closing + 1));
-        }
-    }
+    const bool number = as<std::int64_t>(found) || as<double>(found);
     try {
-        return parse("");
+        return parse(number ? shown(found) : "");
     } catch (const ConfigError& e) {
         const std::string what = e.what();
-        throw ConfigError("found " + shown(found) + what.substr(what.find(';')));
+        throw ConfigError(number ? shown(found) + what.substr(what.find('"', 1) + 1) : "found " + shown(found) + what.substr(what.find(';')));
     }
 }
 
-template <class T>
-T positive(const ConfigValue& found) {
-    T value{};
-    read_value(found, value);
-    if (!(value > T{})) throw ConfigError(fmt::format("{} is out of range; expected more than 0", shown(found)));
-    return value;
+using Values = std::vector<ConfigValue>;
+
+// What the values of a row are, in their order; "": nothing any more.
+std::vector<std::string_view> fields_in(const Values&, const Curve&) { return {"bytes", "time"}; }
+std::vector<std::string_view> fields_in(const Values&, const std::vector<GemmPoint>&) { return {"m", "n", "k", "dtype", "time"}; }
+
+// Until November 2026 rows of kernels named no fields. At first they had no `cache` (it was `traffic`), `token`, `odd` and `slides`, then no
+// `token_block` and `fp8_traffic`. What is `fp8_launch` now was the width of a head whose products take as long as its exponentials, of fp8.
+std::vector<std::string_view> fields_in(const Values& row, const std::vector<AttentionKernel>&) {
+    if (row.size() == 10) return {"kernel", "launch", "efficiency", "width", "fill", "corner", "traffic", "fp8", "", "tile"};
+    const bool launches = row.size() > 11 && as<std::string>(row[11]);
+    std::vector<std::string_view> names{"kernel", "launch", "efficiency", "width", "fill", "corner", "traffic", "cache", "token", "odd", "fp8",
+                                        launches ? "fp8_launch" : "", "tile", "slides", "token_block", "fp8_traffic"};
+    if (row.size() == 14) names.resize(14);
+    return names;
+}
+// The third was the time of a token, and the tile was the fastest; then there was no `reloads`.
+std::vector<std::string_view> fields_in(const Values& row, const std::vector<ExpertKernel>&) {
+    std::vector<std::string_view> names{"kernel", "launch", "efficiency", "k0", "tile_reuse", "traffic", "passes", "tabled", "reloads"};
+    if (row.size() != 8) return names;
+    if (as<std::string>(row[2])) names.insert(names.begin() + 2, "");
+    names.resize(8);
+    return names;
 }
 
-// A number that is more than 0.
-template <class T>
-struct AboveZero {
-    T& field;
+struct Expected {
+    std::string_view list, row, example;
 };
-template <class T, class Value>
-concept Of = std::is_same_v<std::remove_const_t<T>, Value>;
-
-// What the rows of a list hold, in the order of the file: of a row to read into or to write.
-void pass_fields(auto& pass, Of<CurvePoint> auto& p) { pass(AboveZero{p.bytes}, AboveZero{p.time}); }
-void pass_fields(auto& pass, Of<GemmPoint> auto& p) {
-    pass(AboveZero{p.m}, AboveZero{p.n}, AboveZero{p.k}, p.dtype, AboveZero{p.time});
-}
-void pass_fields(auto& pass, Of<AttentionKernel> auto& k) {
-    pass(k.name, k.launch, AboveZero{k.efficiency}, k.width, k.fill, k.corner, k.traffic, k.cache, k.token, AboveZero{k.odd},
-         AboveZero{k.fp8_efficiency}, k.fp8_launch, AboveZero{k.tile}, k.slides, k.token_block, k.fp8_traffic);
-}
-void pass_fields(auto& pass, Of<ExpertKernel> auto& k) {
-    pass(k.name, k.launch, AboveZero{k.efficiency}, k.k0, k.tile_reuse, AboveZero{k.traffic}, k.passes, k.tabled, k.reloads);
-}
-
-class RowReader {
-public:
-    explicit RowReader(const std::vector<ConfigValue>& row) : row_(row) {}
-    void operator()(auto&&... fields) { (read(row_[at_++], fields), ...); }
-
-private:
-    static void read(const ConfigValue& found, auto& field) { read_value(found, field); }
-    template <class T>
-    static void read(const ConfigValue& found, AboveZero<T> of) {
-        of.field = positive<std::conditional_t<std::is_integral_v<T>, int, T>>(found);
-    }
-    const std::vector<ConfigValue>& row_;
-    std::size_t at_ = 0;
-};
-
-class RowWriter {
-public:
-    void operator()(const auto&... fields) { (add(fields), ...); }
-    std::string text = {};
-    std::size_t width = 0;
-
-private:
-    void add(const auto& field) {
-        if (width++ > 0) text += ", ";
-        if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(field)>>) text += fmt::format("{}", field);
-        else text += quoted_toml(value_text(field));
-    }
-    template <class T>
-    void add(AboveZero<T> of) {
-        add(of.field);
-    }
-};
-
 // An array of arrays; errors name the row. `check` sees each row behind those before.
-struct AnyRow {
-    void operator()(const auto&, const auto&) const {}
-};
-template <class Row, class Check = AnyRow>
-void read_rows(const ConfigValue& found, std::string_view example, std::vector<Row>& out, Check check = {}) {
-    const auto* rows = as<std::vector<ConfigValue>>(found);
+template <class Row>
+void read_rows(const ConfigValue& found, const Expected& expected, std::vector<Row>& out, const auto& check) {
+    const auto* rows = as<Values>(found);
     if (!rows)
-        throw ConfigError(fmt::format("found {}; expected an array of points, for example {}", shown(found), example));
-    RowWriter fields;
-    const Row any;
-    pass_fields(fields, any);
-    for (std::size_t i = 0; i < rows->size(); ++i) {
-        const auto* row = as<std::vector<ConfigValue>>((*rows)[i]);
-        if (!row || row->size() != fields.width)
-            throw ConfigError(fmt::format("point {}: found {}; expected {} values, for example {}", i + 1,
-                                          row ? fmt::format("{} values", row->size()) : shown((*rows)[i]), fields.width,
-                                          example));
-        at_place(fmt::format("point {}", i + 1), [&] {
-            RowReader reader(*row);
-            pass_fields(reader, out.emplace_back());
-            check(out, *row);
+        throw ConfigError(fmt::format("found {}; expected an array of {}, for example {}", shown(found), expected.list, expected.example));
+    for (const ConfigValue& value : *rows)
+        at_place(fmt::format("point {}", out.size() + 1), [&] {
+            const auto* row = as<Values>(value);
+            const auto names = fields_in(row ? *row : Values(), out);
+            if (!row || row->size() != names.size())
+                throw ConfigError(fmt::format("found {}; expected {}, for example {}", row ? fmt::format("{} values", row->size()) : shown(value),
+                                              expected.row, expected.example));
+            out.emplace_back();
+            for (std::size_t i = 0; i < names.size(); ++i)
+                if (!names[i].empty()) read_field(names[i], (*row)[i], out.back());
+            check(*row);
         });
-    }
 }
 
-template <class Row>
-std::string text_of_rows(const std::vector<Row>& rows) {
+template <class Point>
+std::string text_of_points(const std::vector<Point>& points) {
     std::string text;
-    for (const Row& row : rows) {
-        RowWriter fields;
-        pass_fields(fields, row);
-        text += (text.empty() ? "[" : ", [") + fields.text + "]";
+    for (const Point& point : points) {
+        std::string fields;
+        each_key<Point>("", [&]<auto member>(const Keyed<member>&) { fields += (fields.empty() ? "" : ", ") + text_in_file(point.*member); });
+        text += (text.empty() ? "[" : ", [") + fields + "]";
     }
     return "[" + text + "]";
 }
@@ -166,11 +117,16 @@ std::string text_of_rows(const std::vector<Row>& rows) {
 }  // namespace
 
 void read_value(const ConfigValue& found, int& out) {
-    const auto value = integer_of(found);
-    using Limits = std::numeric_limits<int>;
-    if (value < Limits::min() || value > Limits::max())
-        throw ConfigError(fmt::format("{} is out of range; expected at most {}", value, Limits::max()));
+    long value = 0;
+    read_value(found, value);
     out = static_cast<int>(value);
+}
+// Ints count what it counts.
+void read_value(const ConfigValue& found, long& out) {
+    out = integer_of(found);
+    using Limits = std::numeric_limits<int>;
+    if (out < Limits::min() || out > Limits::max())
+        throw ConfigError(fmt::format("{} is out of range; expected at most {}", out, Limits::max()));
 }
 void read_value(const ConfigValue& found, std::uint64_t& out) {
     const auto value = integer_of(found);
@@ -213,65 +169,27 @@ const std::vector<ConfigValue>& list_in(const ConfigValue& found, std::string_vi
     throw ConfigError(fmt::format("found {}; expected an array of {}", shown(found), of));
 }
 void read_value(const ConfigValue& found, Curve& out) {
-    read_rows(found, R"([["4 KiB", "3.1 us"]])", out, [](const Curve& points, const std::vector<ConfigValue>& row) {
-        if (points.size() > 1 && points.back().bytes <= points[points.size() - 2].bytes)
+    read_rows(found, {"points", "2 values", R"([["4 KiB", "3.1 us"]])"}, out, [&](const Values& row) {
+        if (out.size() > 1 && out.back().bytes <= out[out.size() - 2].bytes)
             throw ConfigError(shown(row[0]) + " is not above the point before; expected ascending bytes");
     });
 }
 void read_value(const ConfigValue& found, std::vector<GemmPoint>& out) {
-    read_rows(found, R"([[64, 64, 64, "fp32", "12 us"]])", out);
-}
-
-// Rows as older files have them, with what came later: of each `change` may alter the fields.
-ConfigValue with_all_fields(const ConfigValue& found, auto change) {
-    const auto* rows = as<std::vector<ConfigValue>>(found);
-    if (!rows) return found;
-    std::vector<ConfigValue> all = *rows;
-    for (ConfigValue& value : all) {
-        const auto* row = as<std::vector<ConfigValue>>(value);
-        if (!row) continue;
-        std::vector<ConfigValue> fields = *row;
-        change(fields);
-        value = {std::move(fields)};
-    }
-    return {std::move(all)};
-}
-// Until November 2026 without `cache` (it was `traffic`), `token`, `odd` and `slides`, then without `token_block` and `fp8_traffic`. What is
-// `fp8_launch` now was the width of a head whose products take as long as its exponentials, of fp8.
-void add_cache(std::vector<ConfigValue>& fields) {
-    if (fields.size() == 10) {
-        const std::vector<ConfigValue> between{fields[6], {std::string("0 s")}, {1.0}};
-        fields.insert(fields.begin() + 7, between.begin(), between.end());
-        fields.push_back({true});
-    }
-    if (fields.size() == 14) fields.insert(fields.end(), {{std::int64_t{0}}, {1.0}});
-    if (fields.size() == 16 && !as<std::string>(fields[11])) fields[11] = {std::string("0 s")};
-}
-// Until November 2026 the third was the time of a token, and the tile was the fastest; then without `reloads`.
-void drop_token(std::vector<ConfigValue>& fields) {
-    if (fields.size() != 8) return;
-    if (as<std::string>(fields[2])) {
-        fields.erase(fields.begin() + 2);
-        fields.push_back({false});
-    }
-    fields.push_back({false});
+    read_rows(found, {"points", "5 values", R"([[64, 64, 64, "fp32", "12 us"]])"}, out, [](const Values&) {});
 }
 void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out) {
-    read_rows(with_all_fields(found, add_cache), R"([["FlashAttention-3", "10 us", 0.9, 40, 60, 0.5, 1, 1, "0.1 ns", 1, 0.6, "3 us", 128, true, 0, 1]])", out);
+    read_rows(found, {"kernels", "fields by name", R"([{kernel = "FlashAttention-3", launch = "10 us", tile = 128}])"}, out, [&](const Values& row) {
+        if (row.size() == 10) out.back().cache = out.back().traffic;
+    });
 }
 void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out) {
-    read_rows(with_all_fields(found, drop_token), R"([["bf16 CUTLASS", "20 us", 0.8, 300, 25, 0.85, 1.5, false, false]])", out);
+    read_rows(found, {"kernels", "fields by name", R"([{kernel = "bf16 CUTLASS", launch = "20 us", passes = 1.5}])"}, out, [](const Values&) {});
 }
 
-std::string value_text(int value) { return std::to_string(value); }
-std::string value_text(bool value) { return value ? "true" : "false"; }
-std::string value_text(std::uint64_t value) { return std::to_string(value); }
-std::string value_text(double value) { return fmt::format("{}", value); }  // shortest that reads back
-std::string value_text(const std::string& value) { return value; }
-std::string value_text(const Curve& value) { return text_of_rows(value); }
+std::string value_text(const Curve& value) { return text_of_points(value); }
 std::string value_text(const std::vector<AttentionKernel>& value) { return rows_in_file(value); }
 std::string value_text(const std::vector<ExpertKernel>& value) { return rows_in_file(value); }
-std::string value_text(const std::vector<GemmPoint>& value) { return text_of_rows(value); }
+std::string value_text(const std::vector<GemmPoint>& value) { return text_of_points(value); }
 
 std::string unquoted(const std::string& text) {
     const bool quoted = text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();
@@ -297,8 +215,8 @@ ConfigValue number_or_word_of(const std::string& raw) {
     return {text};
 }
 
-void out_of_range(const std::string& value, const std::string& least, const std::string& most) {
-    throw ConfigError(fmt::format("{} is out of range; expected {} to {}", value, least, most));
+void out_of_range(const std::string& value, const std::string& expected) {
+    throw ConfigError(fmt::format("{} is out of range; expected {}", value, expected));
 }
 
 std::string quoted_toml(std::string_view text) {

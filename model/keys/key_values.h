@@ -1,6 +1,8 @@
 // Values of keys by type: from a file's value, to text. Internal to model/.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 #include "model/keys/keys.h"
@@ -9,6 +11,7 @@ namespace stepcast {
 
 // Throws ConfigError saying what was found and what was expected.
 void read_value(const ConfigValue& found, int& out);
+void read_value(const ConfigValue& found, long& out);
 void read_value(const ConfigValue& found, bool& out);
 void read_value(const ConfigValue& found, double& out);
 void read_value(const ConfigValue& found, std::uint64_t& out);
@@ -19,9 +22,9 @@ void read_value(const ConfigValue& found, BytesPerSecond& out);
 void read_value(const ConfigValue& found, FlopsPerSecond& out);
 void read_value(const ConfigValue& found, Watts& out);
 void read_value(const ConfigValue& found, Curve& out);                    // [["4 KiB", "3.1 us"], ..]
-void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out);  // a row: its fields in their order
+void read_value(const ConfigValue& found, std::vector<GemmPoint>& out);  // [[m, n, k, "fp32", "12 us"], ..]
+void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out);  // as older files have them
 void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out);
-void read_value(const ConfigValue& found, std::vector<GemmPoint>& out);   // [[m, n, k, "fp32", "12 us"], ..]
 // Text that names something, and lists of it.
 const std::string& name_in(const ConfigValue& found);
 const std::vector<ConfigValue>& list_in(const ConfigValue& found, std::string_view of);
@@ -52,11 +55,12 @@ void read_value(const ConfigValue& found, std::optional<T>& out) {
 }
 
 // Reads back to an equal value; no quotes around text.
-std::string value_text(int value);
-std::string value_text(bool value);
-std::string value_text(double value);
-std::string value_text(std::uint64_t value);
-std::string value_text(const std::string& value);
+template <class Number>
+    requires std::is_arithmetic_v<Number>
+std::string value_text(Number value) {
+    return fmt::format("{}", value);
+}
+inline std::string value_text(const std::string& value) { return value; }
 std::string value_text(const Curve& value);
 std::string value_text(const std::vector<AttentionKernel>& value);
 std::string value_text(const std::vector<ExpertKernel>& value);
@@ -112,20 +116,16 @@ struct Stated {
 };
 template <class T>
 struct Stated<std::optional<T>> : Stated<T> {};
+template <class T>
+using StatedAs = typename Stated<T>::type;
+template <class T>
+inline constexpr bool is_word = std::is_same_v<T, std::string> || std::is_enum_v<T>;
 
 // Bare or quoted words of the command line become what a file would hold; text stays text where text belongs.
 std::string unquoted(const std::string& text);
 ConfigValue word_of(const std::string& raw);
 ConfigValue number_or_word_of(const std::string& raw);
 ConfigValue list_of(const std::string& raw);
-
-template <class T>
-ConfigValue typed_value(const std::string& raw) {
-    using V = typename Stated<T>::type;
-    if constexpr (is_list<V>) return list_of(raw);
-    else if constexpr (std::is_same_v<V, std::string> || std::is_enum_v<V>) return word_of(raw);
-    else return number_or_word_of(raw);
-}
 
 template <class T>
 concept Measurable = (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || requires(T value) { value.si(); };
@@ -137,8 +137,7 @@ double number_in(const T& value) {
     else return 0;
 }
 
-// `bounds`: as texts, of the same dimension.
-[[noreturn]] void out_of_range(const std::string& value, const std::string& least, const std::string& most);
+[[noreturn]] void out_of_range(const std::string& value, const std::string& expected);
 template <class T>
 void check_range(const T& value, double least, double most) {
     if constexpr (is_optional<T>) {
@@ -146,17 +145,10 @@ void check_range(const T& value, double least, double most) {
     } else if constexpr (Measurable<T>) {
         const double number = number_in(value);
         if (number >= least && number <= most) return;
-        if constexpr (std::is_arithmetic_v<T>) out_of_range(value_text(value), value_text(least), value_text(most));
-        else out_of_range(value_text(value), to_string(T(least)), to_string(T(most)));
+        if (least == atleast::more_than_0 && number < least) out_of_range(value_text(value), "more than 0");
+        if constexpr (std::is_arithmetic_v<T>) out_of_range(value_text(value), fmt::format("{} to {}", least, most));
+        else out_of_range(value_text(value), to_string(T(least)) + " to " + to_string(T(most)));
     }
-}
-
-template <class T>
-std::string names_text() {
-    std::string text;
-    if constexpr (HasNames<T>)
-        for (const std::string_view name : name_list<T>) text += (text.empty() ? "" : ", ") + std::string(name);
-    return text;
 }
 
 // Calls `use` with the row of each key of a struct; `name`: of the table that it stands for (keyed.h).
@@ -228,10 +220,12 @@ bool read_field(std::string_view path, const ConfigValue& value, Table& table) {
     return known;
 }
 
+// Points are rows of values in the order of their fields, other rows with fields are tables.
 template <class T>
 inline constexpr bool is_list_of_tables = false;
 template <class Row>
-inline constexpr bool is_list_of_tables<std::vector<Row>> = has_keys<Row>();
+inline constexpr bool is_list_of_tables<std::vector<Row>> =
+    has_keys<Row>() && !std::is_same_v<Row, CurvePoint> && !std::is_same_v<Row, GemmPoint>;
 
 template <class T>
 bool read_row_field(void* field, std::string_view path, const ConfigValue& value) {
@@ -245,7 +239,7 @@ bool read_row_field(void* field, std::string_view path, const ConfigValue& value
 template <class T>
 inline constexpr FieldType field_type{
     .kind = kind_of<T>(),
-    .quoted = !std::is_arithmetic_v<typename Stated<T>::type> && !is_list<T>,
+    .quoted = !std::is_arithmetic_v<StatedAs<T>> && !is_list<T>,
     .assign =
         [](void* field, const ConfigValue& value, double least, double most) {
             T parsed{};
@@ -254,27 +248,26 @@ inline constexpr FieldType field_type{
             *static_cast<T*>(field) = std::move(parsed);
         },
     .assign_row = is_list_of_tables<T> ? read_row_field<T> : nullptr,
-    .typed = typed_value<T>,
+    .typed = is_list<StatedAs<T>> ? list_of : is_word<StatedAs<T>> ? word_of : number_or_word_of,
     .text = [](const void* field) { return value_text(*static_cast<const T*>(field)); },
     .number = [](const void* field) { return number_in(*static_cast<const T*>(field)); },
-    .names = names_text<T>,
+    .names = [] {
+        if constexpr (HasNames<T>) return std::span<const std::string_view>(name_list<T>);
+        else return std::span<const std::string_view>();
+    }(),
 };
 
 template <auto... members>
 using FieldOf = std::remove_cvref_t<decltype(reach<members...>(std::declval<Experiment&>()))>;
-template <auto... members>
-inline constexpr KeyField field{[](Experiment& experiment) -> void* { return &reach<members...>(experiment); },
-                            &field_type<FieldOf<members...>>};
 
 template <class T>
 bool holds(const Key& key) {
-    const auto* field = std::get_if<KeyField>(&key.field);
-    return field && field->type == &field_type<T>;
+    return key.type == &field_type<T>;
 }
 // Of a key that holds it.
 template <class T>
 T& field_in(const Key& key, Experiment& experiment) {
-    return *static_cast<T*>(std::get<KeyField>(key.field).get(experiment));
+    return *static_cast<T*>(key.field(experiment));
 }
 // Calls `use` with the field where it is of one of these types; false where it is of none.
 template <class... Types>

@@ -23,6 +23,7 @@ struct Keyed {
 
 namespace atleast {
 inline constexpr double share = 1e-4, any = -std::numeric_limits<double>::infinity();  // share: of a datasheet rate
+inline constexpr double more_than_0 = std::numeric_limits<double>::denorm_min();
 }
 namespace upto {
 inline constexpr double any = std::numeric_limits<double>::infinity();

@@ -1,6 +1,7 @@
 #include "model/keys/keys.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "model/errors.h"
 #include "model/keys/key_values.h"
@@ -8,24 +9,23 @@
 namespace stepcast {
 namespace {
 
-const KeyField& field_of(const Key& key) {
-    if (const auto* field = std::get_if<KeyField>(&key.field)) return *field;
+const FieldType& type_of(const Key& key) {
+    if (!is_preset(key)) return *key.type;
     throw std::logic_error(std::string(key.path) + " is no field: read_experiment() and set_key() load presets");
 }
 
 // Fields are reached by non-const accessors; those who read through it do not write.
-const void* value_in(const KeyField& field, const Experiment& experiment) {
-    return field.get(const_cast<Experiment&>(experiment));
-}
+const void* value_in(const Key& key, const Experiment& experiment) { return key.field(const_cast<Experiment&>(experiment)); }
+
+std::string without_table(const Key& key) { return std::string(key.path.substr(key.path.find('.') + 1)); }
 
 // The key that `path` would be near to if it named its table.
-std::string without_table(const std::string& path) {
+std::string near_in_a_table(const std::string& path) {
     std::vector<std::string> names;
-    for (const auto& key : all_keys()) names.emplace_back(key.path.substr(key.path.find('.') + 1));
+    for (const auto& key : all_keys()) names.push_back(without_table(key));
     const std::string near = did_you_mean(path, names);
     for (const auto& key : all_keys())
-        if (!near.empty() && near == did_you_mean(path, std::vector{std::string(key.path.substr(key.path.find('.') + 1))}))
-            return fmt::format(", did you mean \"{}\"?", key.path);
+        if (near == fmt::format(", did you mean \"{}\"?", without_table(key))) return fmt::format(", did you mean \"{}\"?", key.path);
     return "";
 }
 
@@ -76,17 +76,21 @@ std::string unknown_key(const std::string& path, const std::string& prefix) {
             siblings += (siblings.empty() ? "" : ", ") + rest;
     }
     const auto near = did_you_mean(path, valid);
-    if (near.empty() && siblings.empty() && prefix.empty()) return "unknown key" + without_table(path);
+    if (near.empty() && siblings.empty() && prefix.empty()) return "unknown key" + near_in_a_table(path);
     if (!near.empty() || siblings.empty()) return "unknown key" + near;
     return "unknown key; expected one of " + siblings + " in " + table.substr(0, table.size() - 1);
 }
 
-void assign(const Key& key, Experiment& experiment, const ConfigValue& value) {
-    const KeyField& field = field_of(key);
-    field.type->assign(field.get(experiment), value, key.least, key.most);
+void check_required(const Experiment& experiment, std::span<const Key> keys) {
+    for (const auto& key : keys)
+        if (is_missing(key, experiment)) throw ConfigError(fmt::format("{}: missing; expected {}", key.path, key.meaning));
 }
 
-bool holds_rows(const Key& key) { return !is_preset(key) && field_of(key).type->assign_row; }
+void assign(const Key& key, Experiment& experiment, const ConfigValue& value) {
+    type_of(key).assign(key.field(experiment), value, key.least, key.most);
+}
+
+bool holds_rows(const Key& key) { return !is_preset(key) && key.type->assign_row; }
 
 const Key* key_of_row(std::string_view path) {
     for (auto dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.', dot + 1)) {
@@ -98,29 +102,24 @@ const Key* key_of_row(std::string_view path) {
 }
 
 bool assign_row(const Key& key, Experiment& experiment, std::string_view path, const ConfigValue& value) {
-    const KeyField& field = field_of(key);
-    return field.type->assign_row(field.get(experiment), path.substr(key.path.size() + 1), value);
+    return key.type->assign_row(key.field(experiment), path.substr(key.path.size() + 1), value);
 }
 
 void assign_text(const Key& key, Experiment& experiment, const std::string& text) {
-    assign(key, experiment, field_of(key).type->typed(text));
+    assign(key, experiment, type_of(key).typed(text));
 }
 
 std::string text_of(const Key& key, const Experiment& experiment) {
-    if (is_preset(key)) return "";
-    const KeyField& field = field_of(key);
-    return field.type->text(value_in(field, experiment));
+    return is_preset(key) ? "" : key.type->text(value_in(key, experiment));
 }
 
 std::string toml_text_of(const Key& key, const Experiment& experiment) {
     const auto text = text_of(key, experiment);
-    return !is_preset(key) && field_of(key).type->quoted ? quoted_toml(text) : text;
+    return !is_preset(key) && key.type->quoted ? quoted_toml(text) : text;
 }
 
 bool is_missing(const Key& key, const Experiment& experiment) {
-    if (is_preset(key)) return false;
-    const KeyField& field = field_of(key);
-    return field.type->number(value_in(field, experiment)) < key.least;
+    return !is_preset(key) && key.type->number(value_in(key, experiment)) < key.least;
 }
 
 bool is_unset(const Key& key, const Experiment& experiment) {
@@ -133,10 +132,9 @@ std::vector<KeyDoc> key_docs() {
     std::vector<KeyDoc> docs;
     const Experiment defaults;
     for (const auto& key : all_keys()) {
-        const FieldType* type = is_preset(key) ? nullptr : field_of(key).type;
-        docs.push_back({std::string(key.path), std::string(type ? type->kind : "preset"),
+        docs.push_back({std::string(key.path), std::string(is_preset(key) ? "preset" : key.type->kind),
                         is_missing(key, defaults) ? "required" : text_of(key, defaults), std::string(key.meaning),
-                        type ? type->names() : ""});
+                        is_preset(key) ? "" : fmt::format("{}", fmt::join(key.type->names, ", "))});
     }
     return docs;
 }

@@ -5,7 +5,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 
 #include "model/experiment.h"
 #include "model/keys/toml_reader.h"
@@ -23,28 +22,19 @@ struct FieldType {
     ConfigValue (*typed)(const std::string& text);  // what a file would hold for bare or quoted words
     std::string (*text)(const void* field);
     double (*number)(const void* field);  // 0 of what is none
-    std::string (*names)();               // that it takes, separated by commas; "" of other kinds
-};
-
-// Not a field: names the file that a whole table starts from.
-struct PresetField {
-    PresetKind kind;
-};
-
-struct KeyField {
-    void* (*get)(Experiment&);
-    const FieldType* type;
+    std::span<const std::string_view> names;  // that it takes
 };
 
 // `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the key required.
 struct Key {
-    std::string_view path;
-    std::variant<PresetField, KeyField> field;
-    std::string_view meaning;
+    std::string_view path, meaning;
     double least = 0, most = 1e21;
+    void* (*field)(Experiment&) = nullptr;
+    const FieldType* type = nullptr;  // null: no field, but which file a whole table starts from, and `preset` is its kind
+    PresetKind preset{};
 };
 
-inline bool is_preset(const Key& key) { return std::holds_alternative<PresetField>(key.field); }
+inline bool is_preset(const Key& key) { return !key.type; }
 
 std::span<const Key> workload_keys();  // workload, parallelism, routing, run, recorded
 std::span<const Key> cluster_keys();
@@ -72,6 +62,7 @@ std::string text_of(const Key& key, const Experiment& experiment);       // bare
 std::string toml_text_of(const Key& key, const Experiment& experiment);  // as after `key = ` in a file
 std::string quoted_toml(std::string_view text);
 bool is_missing(const Key& key, const Experiment& experiment);  // required and still at its default
+void check_required(const Experiment& experiment, std::span<const Key> keys);  // throws ConfigError of the first that is missing
 bool is_unset(const Key& key, const Experiment& experiment);    // empty or zero by default, and untouched
 
 }  // namespace stepcast

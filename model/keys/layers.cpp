@@ -5,8 +5,7 @@
 #include <set>
 
 #include "model/errors.h"
-#include "model/families/hub_config.h"
-#include "model/keys/keys.h"
+#include "model/families/families.h"
 
 namespace stepcast {
 
@@ -72,7 +71,7 @@ void lay_workload(Layers& layers, const std::string& path) {
         return;
     }
     auto file = read_toml(path);
-    if (const auto family = take_start(PresetKind::family, "family", file, 0)) lay_family(layers, *family);
+    if (const auto family = take_start(PresetKind::family, "family", file)) lay_family(layers, *family);
     lay_file(layers, file, "workload.", Origin::preset);
     if (std::ranges::find(file.entries, "tied", &TomlEntry::path) != file.entries.end()) keep_tie(layers.experiment.framework);
 }
@@ -87,30 +86,38 @@ std::string start_relative_to(PresetKind kind, const TomlFile& file, const TomlE
     });
 }
 
-std::optional<std::string> take_start(PresetKind kind, std::string_view key, TomlFile& file, int depth) {
+std::optional<std::string> take_start(PresetKind kind, std::string_view key, TomlFile& file) {
     const auto start = std::ranges::find(file.entries, key, &TomlEntry::path);
     if (start == file.entries.end()) return std::nullopt;
-    constexpr int deepest = 8;
-    if (depth > deepest) throw ConfigError(start->value_at + ": " + start->path + ": starts from itself; expected another");
     auto path = start_relative_to(kind, file, *start);
     file.entries.erase(start);
     return path;
 }
 
-namespace {
-
-void lay_framework(Layers& layers, const std::string& path, int depth) {
-    auto file = read_toml(path);
-    if (const auto start = take_start(PresetKind::framework, "preset", file, depth)) lay_framework(layers, *start, depth + 1);
-    Framework& f = layers.experiment.framework;
-    f.name.clear();
-    f.fitted = lay_fitted_file(layers, std::move(file), "framework.");
-    if (f.name.empty()) f.name = std::filesystem::path(path).stem().string();
+std::vector<TomlFile> with_starts(PresetKind kind, std::string_view key, const std::string& path) {
+    constexpr std::size_t most = 10;
+    std::vector<TomlFile> files;
+    for (std::optional<std::string> next = path; next;) {
+        TomlFile& file = files.emplace_back(read_toml(*next));
+        const auto start = std::ranges::find(file.entries, key, &TomlEntry::path);
+        if (files.size() == most && start != file.entries.end())
+            throw ConfigError(start->value_at + ": " + start->path + ": starts from itself; expected another");
+        next = take_start(kind, key, file);
+    }
+    std::ranges::reverse(files);
+    return files;
 }
 
-}  // namespace
+std::string stem_of(const std::string& path) { return std::filesystem::path(path).stem().string(); }
 
-void lay_framework(Layers& layers, const std::string& path) { lay_framework(layers, path, 0); }
+void lay_framework(Layers& layers, const std::string& path) {
+    Framework& f = layers.experiment.framework;
+    for (const TomlFile& file : with_starts(PresetKind::framework, "preset", path)) {
+        f.name.clear();
+        f.fitted = lay_fitted_file(layers, file, "framework.");
+        if (f.name.empty()) f.name = stem_of(file.path);
+    }
+}
 
 void lay_override(Layers& layers, const Override& override) {
     if (override.key == ranks_key) return;

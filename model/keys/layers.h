@@ -17,12 +17,7 @@
 namespace stepcast {
 
 // Who said the value of a key last, from weak to strong.
-enum class Origin : std::uint8_t { defaulted, prior, family, framework, preset, fitted, set };
-constexpr auto names_of(Origin) {
-    using enum Origin;
-    return name_table<Origin>("an origin", {{defaulted, "default"}, {prior, "prior"}, {family, "family"}, {framework, "framework"},
-                                       {preset, "preset"}, {fitted, "fitted"}, {set, "set"}});
-}
+NAMED_ENUM_AS(Origin, "an origin", "default, prior, family, framework, preset, fitted, set", defaulted, prior, family, framework, preset, fitted, set);
 
 struct Said {
     Origin who = Origin::defaulted;
@@ -40,9 +35,11 @@ struct Layers {
 
 // The preset or file that a key of `file` starts from, a relative path next to it.
 std::string start_relative_to(PresetKind kind, const TomlFile& file, const TomlEntry& entry);
-// Of a file whose own key says what it starts from: the path, and the key is gone from the file. Throws where files start from
-// each other (`depth` of them so far).
-std::optional<std::string> take_start(PresetKind kind, std::string_view key, TomlFile& file, int depth);
+// Of a file whose own key says what it starts from: the path, and the key is gone from the file.
+std::optional<std::string> take_start(PresetKind kind, std::string_view key, TomlFile& file);
+// The file behind those that it starts from by this key, the farthest first. Throws where files start from each other.
+std::vector<TomlFile> with_starts(PresetKind kind, std::string_view key, const std::string& path);
+std::string stem_of(const std::string& path);  // of "a/dgx.toml" dgx
 
 // Lays a file over what is there. `prefix` is what its keys leave out: "cluster." in a cluster file, "" in an
 // experiment. Skips `preset` keys of an experiment, which were loaded before.

@@ -33,27 +33,20 @@ ConfigValue value_of(const toml::node& node, const std::string& file) {
 void flatten(const toml::table& table, const std::string& path, TomlFile& file) {
     file.tables.emplace(path, path.empty() ? file.path + ":1:1" : position(file.path, table.source().begin));
     // toml++ keeps keys by name; the order of the file decides which of several errors is met first.
-    struct Item {
-        toml::source_position at;
-        std::string key;
-        const toml::node* node;
-        toml::source_position key_at;
-    };
-    std::vector<Item> items;
-    for (const auto& [key, node] : table)
-        items.push_back({node.source().begin, std::string(key.str()), &node, key.source().begin});
-    std::ranges::sort(items, {}, &Item::at);
+    const auto begin_of = [](const auto& one) { return one->source().begin; };
+    std::vector<std::pair<const toml::key*, const toml::node*>> items;
+    for (const auto& [key, node] : table) items.emplace_back(&key, &node);
+    std::ranges::sort(items, {}, [&](const auto& item) { return begin_of(item.second); });
     std::vector<std::pair<std::string, const toml::table*>> below;
-    for (const auto& [at, key, node, key_at] : items) {
-        const auto full = path.empty() ? key : path + "." + key;
+    for (const auto& [key, node] : items) {
+        const auto full = (path.empty() ? "" : path + ".") + std::string(key->str());
         if (const auto* child = node->as_table()) {
             below.emplace_back(full, child);
         } else if (const auto* array = node->as_array(); array && array->is_array_of_tables()) {
             for (std::size_t i = 0; i < array->size(); ++i)
                 below.emplace_back(full + "." + std::to_string(i), (*array)[i].as_table());
         } else {
-            file.entries.push_back(
-                {full, value_of(*node, file.path), position(file.path, key_at), position(file.path, at)});
+            file.entries.push_back({full, value_of(*node, file.path), position(file.path, begin_of(key)), position(file.path, begin_of(node))});
         }
     }
     for (const auto& [child_path, child] : below) flatten(*child, child_path, file);
@@ -102,9 +95,7 @@ toml::table parse(const std::string& text, const std::string& file) {
 
 }  // namespace
 
-TomlFile read_toml(const std::string& path) {
-    return parse_toml(read_text(path, "a TOML file"), path);
-}
+TomlFile read_toml(const std::string& path) { return parse_toml(read_text(path, "a TOML file"), path); }
 
 TomlFile parse_toml(const std::string& text, const std::string& path) {
     TomlFile file{path, {}, {}};

@@ -35,11 +35,11 @@ std::string_view kind_of_constant(std::string_view key) {
 
 std::vector<KindCalibration> calibrations_of(const Cluster& cluster) {
     std::vector<KindCalibration> found;
-    for (const char* name : names) found.push_back({name, 0, 0});
+    for (const char* name : names) found.push_back({name});
     if (!cluster.fitted) return found;
     for (const FittedParameter& p : cluster.fitted->parameters)
         for (KindCalibration& k : found)
-            if (k.kind == kind_of_constant(p.key)) ++(p.determined ? k.determined : k.kept_priors);
+            if (p.determined && k.kind == kind_of_constant(p.key)) ++k.determined;
     for (const FittedConstants& c : cluster.fitted->constants)
         for (KindCalibration& k : found)
             if (fitted_here(c) && k.kind == kind_of_constant(c.what)) k.determined += c.count;

@@ -12,7 +12,7 @@ namespace stepcast {
 
 struct KindCalibration {
     std::string kind;
-    int determined = 0, kept_priors = 0;  // parameters of [fitted]
+    int determined = 0;  // parameters of [fitted]
     friend bool operator==(const KindCalibration&, const KindCalibration&) = default;
 };
 

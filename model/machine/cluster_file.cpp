@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <filesystem>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -99,26 +99,6 @@ std::string text_of_fit(const Fitted& fitted) {
     return text + "]\n";
 }
 
-// What starts from another cluster differs in the keys that it states; constants stay those of the other. So does what they were
-// fitted on, unless the device is another: then they are only copied.
-void lay_cluster(Layers& layers, const std::string& path, int depth) {
-    layers.files.push_back(path);
-    auto file = read_toml(path);
-    Cluster& cluster = layers.experiment.cluster;
-    const auto start = take_start(PresetKind::cluster, "preset", file, depth);
-    if (!start) {
-        if (auto fitted = lay_fitted_file(layers, std::move(file), "cluster.")) cluster.fitted = std::move(fitted);
-        return;
-    }
-    lay_cluster(layers, *start, depth + 1);
-    const auto device = cluster.gpu.name;
-    cluster.name = std::filesystem::path(path).stem().string();
-    lay_file(layers, file, "cluster.", Origin::preset);
-    if (cluster.gpu.name == device || !cluster.fitted) return;
-    cluster.fitted.reset();
-    cluster.inherits = *start;
-}
-
 }  // namespace
 
 std::optional<Fitted> lay_fitted_file(Layers& layers, TomlFile file, const std::string& prefix) {
@@ -142,7 +122,22 @@ std::string file_text(Experiment holder, std::span<const Key> keys, const std::s
     return nameplate(holder, keys, prefix) + text_of_fit(*fitted);
 }
 
-void lay_cluster(Layers& layers, const std::string& path) { lay_cluster(layers, path, 0); }
+// What starts from another cluster differs in the keys that it states; constants stay those of the other. So does what they were
+// fitted on, unless the device is another: then they are only copied.
+void lay_cluster(Layers& layers, const std::string& path) {
+    const auto files = with_starts(PresetKind::cluster, "preset", path);
+    for (const TomlFile& file : files | std::views::reverse) layers.files.push_back(file.path);
+    Cluster& cluster = layers.experiment.cluster;
+    if (auto fitted = lay_fitted_file(layers, files.front(), "cluster.")) cluster.fitted = std::move(fitted);
+    for (std::size_t i = 1; i < files.size(); ++i) {
+        const auto device = cluster.gpu.name;
+        cluster.name = stem_of(files[i].path);
+        lay_file(layers, files[i], "cluster.", Origin::preset);
+        if (cluster.gpu.name == device || !cluster.fitted) continue;
+        cluster.fitted.reset();
+        cluster.inherits = files[i - 1].path;
+    }
+}
 
 std::string write_cluster(const Cluster& cluster) {
     Experiment holder;

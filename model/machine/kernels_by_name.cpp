@@ -1,9 +1,7 @@
-#include "model/machine/kernels_by_name.h"
+#include "model/machine/nearest.h"
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
-#include <utility>
 
 #include "model/machine/priors.h"
 
@@ -25,9 +23,7 @@ const Kernel* named(const std::vector<Kernel>& kernels, const std::string& name)
 
 template <class Kernel>
 Machines those_with(const Machines& from, std::vector<Kernel> KernelCosts::*list, const std::string& name) {
-    Machines having;
-    std::ranges::copy_if(from, std::back_inserter(having), [&](const Cluster& c) { return named(c.kernel.*list, name) != nullptr; });
-    return having;
+    return those(from, [&](const Cluster& c) { return named(c.kernel.*list, name) != nullptr; });
 }
 
 template <class Kernel>
@@ -42,21 +38,13 @@ void add_by_name(std::vector<Kernel>& all, const Machines& from, std::vector<Ker
         }
 }
 
-Machines fed_alike(const Machines& all, const Cluster& as) {
-    Machines alike;
-    std::ranges::copy_if(all, std::back_inserter(alike), [&](const Cluster& c) {
-        return c.kernel.gemm_shared_operands == as.kernel.gemm_shared_operands;
-    });
-    return alike;
-}
-
 bool has_eight_bits(const Gpu& gpu) { return gpu.peaks[Dtype::fp8] > FlopsPerSecond(0); }
 
 }  // namespace
 
 AttentionKernel with_eight_bits(AttentionKernel kernel, const Machines& all, const Gpu& to) {
-    Machines having = those_with(all, &KernelCosts::attention_kernels, kernel.name);
-    std::erase_if(having, [](const Cluster& c) { return !has_eight_bits(c.gpu); });
+    const Machines having =
+        those(those_with(all, &KernelCosts::attention_kernels, kernel.name), [](const Cluster& c) { return has_eight_bits(c.gpu); });
     if (having.empty() || !has_eight_bits(to)) return kernel;
     std::vector<AttentionKernel> same;
     for (const Cluster& m : of_like_rate(having, to)) {
@@ -81,7 +69,8 @@ void lay_kernels(Cluster& cluster, const Machines& near, const Machines& all) {
     for (const Cluster& machine : near)
         if (machine.kernel.attention.tile > 0) nearest.push_back(moved(machine.kernel.attention, machine.gpu, cluster.gpu));
     if (!nearest.empty()) kernel.attention = middle(nearest);
-    const Machines alike = fed_alike(all, near.front());
+    const bool shared = near.front().kernel.gemm_shared_operands;
+    const Machines alike = those(all, [&](const Cluster& c) { return c.kernel.gemm_shared_operands == shared; });
     for (const Machines* from : {&near, &alike})
         add_by_name(kernel.attention_kernels, *from, &KernelCosts::attention_kernels, cluster.gpu);
     for (const Machines* from : {&near, &all}) add_by_name(kernel.expert_kernels, *from, &KernelCosts::expert_kernels, cluster.gpu);

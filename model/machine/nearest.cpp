@@ -1,16 +1,13 @@
 #include "model/machine/nearest.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <iterator>
 #include <ranges>
 
 #include "model/errors.h"
 #include "model/files/plain_text.h"
 #include "model/keys/fields.h"
-#include "model/keys/layers.h"
 #include "model/machine/generation.h"
 #include "model/machine/priors.h"
 #include "model/presets.h"
@@ -36,12 +33,6 @@ struct PriorLists {
 PriorLists read_lists() {
     const std::string path = home_folder() + "/model/presets/priors.toml";
     return std::filesystem::is_regular_file(path) ? read_table<PriorLists>(path, "a file of priors") : PriorLists{};
-}
-
-Machines those(const Machines& from, const auto& holds) {
-    Machines found;
-    std::ranges::copy_if(from, std::back_inserter(found), holds);
-    return found;
 }
 
 Machines at_least(int wanted, const Machines& from, const Cluster& to) {

@@ -6,12 +6,9 @@
 #include <map>
 
 #include "model/keys/key_values.h"
-#include "model/machine/kernels_by_name.h"
 #include "model/machine/nearest.h"
 #include "model/machine/scatter.h"
-#include "model/machine/transfer_links.h"
 #include "model/presets.h"
-#include "model/records/measurements.h"
 
 namespace stepcast {
 bool is_nameplate(std::string_view key) {
@@ -98,11 +95,9 @@ void lay_rates(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
 }
 
 // What casts find in the L2 goes with its size: 0.6 to 1.2 of it on six devices (docs/calibration.md). A file that states none leaves it as it is.
-double l2_ratio(const std::vector<Cluster>& from, const Gpu& to) {
-    std::vector<double> ratios;
-    for (const Cluster& c : from)
-        if (c.gpu.l2 > Bytes(0)) ratios.push_back(to.l2 / c.gpu.l2);
-    return ratios.empty() || to.l2 <= Bytes(0) ? 1 : median(ratios);
+double l2_ratio(const Machines& from, const Gpu& to) {
+    const auto ratio = median_over(from, [&](const Cluster& c) { return when(c.gpu.l2 > Bytes(0), to.l2 / c.gpu.l2); });
+    return to.l2 > Bytes(0) ? ratio.value_or(1) : 1;
 }
 
 // The same of products in fewer than 16 bits, and of casts.
@@ -126,15 +121,10 @@ void lay_narrow(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
         *time = launch_ratio(from.narrow, gpu) * *time;
     // Products with a scale a block reach the same share of the peak whatever the rate of an SM.
     // A row's cast is a kernel of a library, no trait of a chip: one machine's takes a hundred times the others' (docs/calibration.md).
-    std::vector<double> rows, blocks;
-    for (const Cluster& c : from.all)
-        if (c.kernel.fp8_blocks.efficiency > 0) {
-            rows.push_back(c.kernel.fp8_blocks.cast_row.si());
-            blocks.push_back(c.kernel.fp8_blocks.efficiency);
-        }
-    if (rows.empty()) return;
-    kernel.fp8_blocks.cast_row = Seconds(median(rows));
-    kernel.fp8_blocks.efficiency = median(blocks);
+    const Machines scaled = those(from.all, [](const Cluster& c) { return c.kernel.fp8_blocks.efficiency > 0; });
+    if (scaled.empty()) return;
+    kernel.fp8_blocks.cast_row = Seconds(median_over(scaled, [](const Cluster& c) { return c.kernel.fp8_blocks.cast_row.si(); }).value());
+    kernel.fp8_blocks.efficiency = median_over(scaled, [](const Cluster& c) { return c.kernel.fp8_blocks.efficiency; }).value();
 }
 
 // How tensor cores take their operands goes with the generation: there is no median of it.
@@ -155,23 +145,19 @@ double full_draw(const Cluster& c) {
 // only the energy says something of another's.
 // Where no limit is stated, steps run at the clock that such a draw leaves.
 void lay_power(Layers& layers, const Machines& near) {
-    std::vector<double> draws, bytes, energies;
-    for (const Cluster& machine : near) {
-        const Cluster& c = machine;
-        if (c.power.limit <= c.power.idle) continue;
-        if (full_draw(c) > 1) draws.push_back(full_draw(c));
-        bytes.push_back(c.power.byte);
-        energies.push_back(c.power.flop);
-    }
+    const auto is_limited = [](const Cluster& c) { return c.power.limit > c.power.idle; };
+    const Machines limited = those(near, is_limited);
     Cluster& cluster = layers.experiment.cluster;
-    if (energies.empty()) return;
-    if (cluster.power.limit <= cluster.power.idle) {
-        if (!draws.empty()) cluster.kernel.training_gemm /= std::sqrt(median(draws));
+    if (limited.empty()) return;
+    const auto draw = median_over(limited, [](const Cluster& c) { return when(full_draw(c) > 1, full_draw(c)); });
+    if (!is_limited(cluster)) {
+        cluster.kernel.training_gemm /= std::sqrt(draw.value_or(1));
         return;
     }
-    cluster.power.flop = 1;
-    cluster.power.flop = draws.empty() ? median(energies) : std::min(median(draws) / full_draw(cluster), median(energies));
-    cluster.power.byte = median(bytes);
+    cluster.power.flop = 1;  // of which full_draw() is a multiple
+    const double energy = median_over(limited, [](const Cluster& c) { return c.power.flop; }).value();
+    cluster.power.flop = draw ? std::min(*draw / full_draw(cluster), energy) : energy;
+    cluster.power.byte = median_over(limited, [](const Cluster& c) { return c.power.byte; }).value();
     for (const char* key : {"cluster.power.flop_pj", "cluster.power.byte_pj"}) layers.said[key] = {Origin::prior, "median of " + names_of(near)};
 }
 
@@ -213,8 +199,6 @@ Cluster cluster_from_others(const std::string& preset) {
     return layers.experiment.cluster;
 }
 
-bool has_like_machine(const Cluster& cluster) {
-    return any_of_its_kind(fitted_machines(cluster.name), cluster);
-}
+bool has_like_machine(const Cluster& cluster) { return any_of_its_kind(fitted_machines(cluster.name), cluster); }
 
 }  // namespace stepcast

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "model/machine/generation.h"
-#include "model/records/measurements.h"
+#include "model/machine/nearest.h"
 
 namespace stepcast {
 namespace {
@@ -69,9 +69,7 @@ double launch_ratio(const Gpu& from, const Gpu& to) {
 }
 
 double launch_ratio(const std::vector<Cluster>& from, const Gpu& to) {
-    std::vector<double> ratios;
-    for (const Cluster& c : from) ratios.push_back(launch_ratio(c.gpu, to));
-    return median(ratios);
+    return median_over(from, [&](const Cluster& c) { return launch_ratio(c.gpu, to); }).value();
 }
 
 double rate_distance(const Gpu& a, const Gpu& b) {
@@ -102,21 +100,22 @@ ExpertKernel moved(ExpertKernel kernel, const Gpu& from, const Gpu& to) {
 }
 
 CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const Gpu& to) {
-    std::vector<double> rates, of_tensor;
     const bool bound = casts.cache_gain > bound_by_memory;  // the nearest are: no share of the memory is known better
     const double most = bound ? casts.efficiency : most_of_memory, tensor_most = bound ? casts.tensor_efficiency : most_of_tensor;
-    for (const Cluster& c : from) {
-        if (c.kernel.cast.cache_gain > 1)  // fitted
-            rates.push_back(c.kernel.cast.efficiency * c.kernel.cast.cache_gain * bandwidth_of_sm(c.gpu));
-        if (c.kernel.cast.tensor_efficiency > 0)
-            of_tensor.push_back(c.kernel.cast.tensor_efficiency * c.kernel.cast.tensor_gain * bandwidth_of_sm(c.gpu));
-    }
-    if (rates.empty() || !states_sms(to)) return casts;
-    const double share = median(rates) / bandwidth_of_sm(to);
+    const auto rate = median_over(from, [](const Cluster& c) {
+        const CastCosts& cast = c.kernel.cast;
+        return when(cast.cache_gain > 1, cast.efficiency * cast.cache_gain * bandwidth_of_sm(c.gpu));  // fitted
+    });
+    const auto of_tensor = median_over(from, [](const Cluster& c) {
+        const CastCosts& cast = c.kernel.cast;
+        return when(cast.tensor_efficiency > 0, cast.tensor_efficiency * cast.tensor_gain * bandwidth_of_sm(c.gpu));
+    });
+    if (!rate || !states_sms(to)) return casts;
+    const double share = *rate / bandwidth_of_sm(to);
     casts.efficiency = std::min(most, share);
     casts.cache_gain = std::max(least_gain, share / casts.efficiency);
-    if (of_tensor.empty()) return casts;
-    const double tensor = median(of_tensor) / bandwidth_of_sm(to);
+    if (!of_tensor) return casts;
+    const double tensor = *of_tensor / bandwidth_of_sm(to);
     casts.tensor_efficiency = std::min(tensor_most, tensor);
     casts.tensor_gain = std::max(least_gain, tensor / casts.tensor_efficiency);
     return casts;
@@ -129,13 +128,10 @@ double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Clust
             const double efficiency = d == Dtype::bf16 ? c.kernel.gemm_efficiency : c.kernel.narrow[d].efficiency;
             if (rate_of_sm(c.gpu, d) > 0 && efficiency > 0) points.emplace_back(rate_of_sm(c.gpu, d), 1 / efficiency);
         }
-    std::vector<double> of_near;
-    for (const Cluster& c : near)
-        if (rate_of_sm(c.gpu, dtype) > 0) of_near.push_back(rate_of_sm(c.gpu, dtype));
-    if (of_near.empty() || points.size() < 3 || !states_sms(to)) return 1;
+    const auto from = median_over(near, [&](const Cluster& c) { return when(rate_of_sm(c.gpu, dtype) > 0, rate_of_sm(c.gpu, dtype)); });
+    if (!from || points.size() < 3 || !states_sms(to)) return 1;
     const auto [at_rest, slope] = line_through(points);
-    const double from = median(of_near), rate = rate_of_sm(to, dtype);
-    return (at_rest + slope * from) / (at_rest + slope * rate);
+    return (at_rest + slope * *from) / (at_rest + slope * rate_of_sm(to, dtype));
 }
 
 double traffic_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to) {

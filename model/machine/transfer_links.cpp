@@ -1,8 +1,7 @@
-#include "model/machine/transfer_links.h"
+#include "model/machine/nearest.h"
 
 #include "model/machine/generation.h"
 #include "model/machine/priors.h"
-#include "model/records/measurements.h"
 
 namespace stepcast {
 namespace {
@@ -11,16 +10,12 @@ constexpr BytesPerSecond no_limit(0);
 
 void lay_sockets(Layers& layers, const Machines& linked) {
     Link& intra = layers.experiment.cluster.intra;
-    std::vector<double> shares;
-    for (const Cluster& machine : linked) {
-        const Link& like = machine.intra;
-        if (like.socket_bandwidth > no_limit) shares.push_back(like.socket_bandwidth / like.bandwidth);
-    }
-    if (shares.empty() && layers.experiment.cluster.fabric != Fabric::pcie) return;
-    intra.socket_bandwidth =
-        intra.bandwidth * (shares.empty() ? rings_between_sockets() / intra.ring_efficiency : median(shares));
+    const auto share = median_over(
+        linked, [](const Cluster& c) { return when(c.intra.socket_bandwidth > no_limit, c.intra.socket_bandwidth / c.intra.bandwidth); });
+    if (!share && layers.experiment.cluster.fabric != Fabric::pcie) return;
+    intra.socket_bandwidth = intra.bandwidth * (share ? *share : rings_between_sockets() / intra.ring_efficiency);
     layers.said["cluster.link.intra.socket_bandwidth"] = {
-        Origin::prior, shares.empty() ? "share of recorded runs over PCIe" : "median share of " + names_of(linked)};
+        Origin::prior, share ? "median share of " + names_of(linked) : "share of recorded runs over PCIe"};
 }
 
 // In an efficiency the narrowest link is what joins the sockets, where a cluster says that it lets less through than
@@ -31,9 +26,8 @@ double narrowest(const Link& link) {
 
 void lay_all_to_alls(Link& intra, const Machines& library) {
     if (intra.socket_bandwidth == no_limit) return;
-    std::vector<double> shares;
-    for (const Cluster& c : library) shares.push_back(c.intra.all_to_all_efficiency * narrowest(c.intra));
-    intra.all_to_all_efficiency = median(shares) / narrowest(intra);
+    const auto share = median_over(library, [](const Cluster& c) { return c.intra.all_to_all_efficiency * narrowest(c.intra); });
+    intra.all_to_all_efficiency = share.value() / narrowest(intra);
 }
 
 void lay_launches(Link& intra, const Machines& library, const Gpu& gpu) {
@@ -55,14 +49,11 @@ double channels(const Cluster& c) {
 
 void lay_copies(Cluster& cluster, const Machines& library) {
     const bool nccl = generation(cluster.gpu) != Generation::other;
-    std::vector<double> slower;
-    for (const Cluster& c : library)
-        if (c.fabric == cluster.fabric)
-            slower.push_back(cluster.intra.bandwidth / c.intra.bandwidth *
-                             (nccl ? channels(c) / channels(cluster) : 1));
-    if (slower.empty()) return;
+    const auto slower = median_over(library, [&](const Cluster& c) {
+        return when(c.fabric == cluster.fabric, cluster.intra.bandwidth / c.intra.bandwidth * (nccl ? channels(c) / channels(cluster) : 1));
+    });
     Link& intra = cluster.intra;
-    for (double* copy : {&intra.reduce_copy, &intra.gather_copy, &intra.exchange_copy}) *copy *= median(slower);
+    for (double* copy : {&intra.reduce_copy, &intra.gather_copy, &intra.exchange_copy}) *copy *= slower.value_or(1);
 }
 
 }  // namespace

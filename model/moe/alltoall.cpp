@@ -14,9 +14,7 @@ Routing chunk_of(const MoeLayer& layer, Routing routing, int c) {
 }
 
 Bytes moved(const MoeLayer& layer, const Routing& routing, int source, int owner) {
-    long slots = 0;
-    for (int local = 0; local < layer.experts_per_rank(); ++local) slots += routing.count(source, owner * layer.experts_per_rank() + local);
-    return static_cast<double>(slots) * layer.row();
+    return static_cast<double>(slots_between(routing, source, owner)) * layer.row();
 }
 
 // All-to-all, experts and all-to-all back of all chunks, each of which follows what every rank has done before.

@@ -6,8 +6,6 @@
 // its own tokens; in the backward their gradients are reduced to the owner. The module of an expert is called only when it has
 // tokens. The pipelining group is the world, so no all-to-all overlaps experts; the host, unless launches block, calls modules while
 // the device exchanges. It waits for the device where it reads the counts, before it decides what is shadowed, and at the end of a pass.
-#include <algorithm>
-
 #include "model/moe/layer.h"
 
 namespace stepcast {
@@ -36,6 +34,16 @@ void exchange_counts(Program& program, const MoeLayer& layer, bool scheduled) {
     }
     program.on_all("counts", Phase::forward, all_to_all(layer.ranks, [&](int, int) { return Bytes(8.0 * layer.experts_per_rank()); }));
     program.synchronise(Phase::forward);
+}
+
+// Experts of one rank in a host loop, over so many slots each: every module is called.
+void add_modules(Program& program, const MoeLayer& layer, int rank, const std::vector<long>& rows, Phase phase) {
+    for (const long of_expert : rows) {
+        program.ahead(rank, "module", phase, HostWork{HostWork::Kind::module, 1});
+        if (of_expert == 0) continue;
+        for (const NamedOp& kernel : perceptron_kernels(layer.expert(), phase, {of_expert}, "expert_"))
+            program.on_rank(rank, kernel.name, phase, kernel.op);
+    }
 }
 
 void add_layer(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase, bool scheduled) {

@@ -46,15 +46,6 @@ void need_counts(const Routing& routing, std::string_view system) {
                system);
 }
 
-void add_modules(Program& program, const MoeLayer& layer, int rank, const std::vector<long>& rows, Phase phase) {
-    for (const long of_expert : rows) {
-        program.ahead(rank, "module", phase, HostWork{HostWork::Kind::module, 1});
-        if (of_expert == 0) continue;
-        for (const NamedOp& kernel : perceptron_kernels(layer.expert(), phase, {of_expert}, "expert_"))
-            program.on_rank(rank, kernel.name, phase, kernel.op);
-    }
-}
-
 void add_all_to_all_groups(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase,
                          Direction direction, const std::vector<bool>& skip) {
     const bool back = direction == Direction::combine;

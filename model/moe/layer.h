@@ -52,9 +52,6 @@ void add_unfused_alltoall(Program& program, const MoeLayer& layer, Phase phase);
 // Throws ConfigError when the routing holds block totals only, naming the system.
 void need_counts(const Routing& routing, std::string_view system);
 
-// Experts of one rank in a host loop, over so many slots each, forward or backward: every module is called.
-void add_modules(Program& program, const MoeLayer& layer, int rank, const std::vector<long>& rows, Phase phase);
-
 // What every rank sends to every other: `bytes(source, target)`.
 AllToAll all_to_all(int ranks, const auto& bytes) {
     AllToAll op;
@@ -70,6 +67,13 @@ enum class Direction { dispatch, combine };
 // the host of every rank one all-to-all set-up.
 void add_all_to_all_groups(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase,
                          Direction direction, const std::vector<bool>& skip);
+
+// Slots of a rank for the experts that live on another.
+inline long slots_between(const Routing& routing, int source, int owner) {
+    long slots = 0;
+    for (int l = 0; l < routing.experts_per_rank(); ++l) slots += routing.count(source, owner * routing.experts_per_rank() + l);
+    return slots;
+}
 
 // Slots of every expert over all source ranks; experts by falling load.
 std::vector<int> world_load(const Routing& routing);

@@ -96,10 +96,8 @@ private:
 }  // namespace
 
 BlockSizes sizes_of(const TowerBlock& b, const TowerContext& c) {
-    const auto batch = static_cast<double>(c.batch());
-    const Bytes position = batch * c.element();
-    return {static_cast<double>(b.seq * b.hidden) * position, static_cast<double>(b.keys * b.key_width) * position,
-            static_cast<double>(b.seq * b.ffn) * position, static_cast<double>(b.heads * b.seq * b.keys) * position};
+    const auto tensor = [&](long rows, long width) { return static_cast<double>(c.batch() * rows * width) * c.element(); };
+    return {tensor(b.seq, b.hidden), tensor(b.keys, b.key_width), tensor(b.seq, b.ffn), tensor(b.seq, b.heads * b.keys)};
 }
 
 void plan_tower_block(const PassWriter& out, const TowerBlock& b, const TowerContext& c) {

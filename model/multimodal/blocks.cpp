@@ -3,21 +3,7 @@
 namespace stepcast {
 namespace {
 
-TowerBlock block_of(const std::string& name, const Tower& t) {
-    return {.name = name,
-            .layers = t.layers,
-            .seq = t.seq,
-            .keys = t.seq,
-            .key_width = t.hidden,
-            .hidden = t.hidden,
-            .heads = t.heads,
-            .ffn = t.ffn,
-            .gated = t.gated,
-            .rotary = t.rotary,
-            .sub_norms = t.sub_norms,
-            .causal = t.causal,
-            .fused_norms = t.fused_norms};
-}
+TowerBlock block_of(const std::string& name, const Tower& t) { return {t, name, t.seq, t.hidden}; }
 
 template <typename Make>
 void add_projections(Block& block, const TowerBlock& b, Make linear, double rows, double keys) {
@@ -72,15 +58,8 @@ TowerBlock cross_block(const Workload& w) {
 
 // The widths of the text: what the poolers make meets it.
 TowerBlock pooler(const Workload& w) {
-    return {.name = "pooler",
-            .layers = 1,
-            .seq = w.pool_queries,
-            .keys = w.vision.seq,
-            .key_width = w.vision.hidden,
-            .hidden = w.hidden,
-            .heads = w.heads,
-            .cross = true,
-            .fused_norms = false};
+    return {{.layers = 1, .hidden = w.hidden, .heads = w.heads, .seq = w.pool_queries, .fused_norms = false},
+            "pooler", w.vision.seq, w.vision.hidden, true};
 }
 
 TowerBlock contrastive_pooler(const Workload& w) {
@@ -119,12 +98,17 @@ Block operators_of(const TowerBlock& b, long batch, Dtype dtype) {
 long patches(const Workload& w) { return w.vision.seq - 1; }
 long patch_width(const Workload& w) { return 3L * w.patch * w.patch; }
 
+namespace {
+
+// Of all its layers.
 Flops block_flops(const TowerBlock& b) {
     double sum = 4 * static_cast<double>(b.seq * b.keys * b.hidden);
     for (const Operator& op : operators_of(b, 1, Dtype::fp16))
         if (const auto* l = std::get_if<Linear>(&op)) sum += 2 * static_cast<double>(l->tokens * l->out.whole * l->in.whole);
     return Flops(b.layers * sum);
 }
+
+}  // namespace
 
 TowerFlops count_tower_flops(const Workload& w) {
     TowerFlops f;

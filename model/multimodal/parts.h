@@ -12,16 +12,12 @@ namespace stepcast {
 
 // A model of several towers as blocks: attention of `seq` positions to `keys`, then a feed-forward. What its
 // parameters, arithmetic, kernels and memory follow from.
-struct TowerBlock {
-    std::string name;  // begins the names of its tasks
-    int layers = 0;    // how many of them
-    long seq = 0;
-    long keys = 0;       // positions that are attended to
-    long key_width = 0;  // their width, before projection
-    long hidden = 0, heads = 0;
-    long ffn = 0;  // 0: attention alone, without residual: a pooler, whose queries are parameters
+struct TowerBlock : Tower {
+    std::string name = {};  // begins the names of its tasks
+    long keys = 0;          // positions that are attended to
+    long key_width = 0;     // their width, before projection
     bool cross = false;
-    bool gated = false, rotary = false, sub_norms = false, causal = false, fused_norms = true;
+    // Without a feed-forward: attention alone, without residual, whose queries are parameters.
     [[nodiscard]] bool pools() const { return ffn == 0; }
 };
 
@@ -46,7 +42,6 @@ struct TowerFlops {
     [[nodiscard]] Flops total() const { return patches + vision + poolers + text + decoder + cross + head; }
     [[nodiscard]] Flops blocks() const { return vision + text + decoder + cross; }  // what recompute runs again
 };
-Flops block_flops(const TowerBlock& block);  // of all its layers
 TowerFlops count_tower_flops(const Workload& workload);
 
 // The parameters of a model of several towers, tensor by tensor, in the groups that its optimizer gets: for each

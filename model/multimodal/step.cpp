@@ -1,4 +1,4 @@
-#include "model/builders.h"
+#include "model/step.h"
 
 #include <functional>
 #include <numeric>

@@ -20,6 +20,7 @@ struct Slot {
     int micro_batch = 0;
     int chunk = 0;
     Pass pass = Pass::forward;
+    bool paired = false;  // goes by turns with the slot after it
     friend bool operator==(const Slot&, const Slot&) = default;
 };
 using Order = std::vector<Slot>;

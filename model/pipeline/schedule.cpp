@@ -1,6 +1,6 @@
 #include "model/pipeline/schedule.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "model/checks/checks.h"
 
@@ -36,43 +36,21 @@ std::vector<Order> schedule_orders(Schedule schedule, int stages, int chunks, in
     return orders;
 }
 
-namespace {
-
-std::vector<Order> unpaired(const Parallelism& p) {
-    return schedule_orders(p.schedule, p.pp, chunks_per_stage(p), micro_batches(p));
-}
-
-}  // namespace
-
 std::vector<Order> schedule_orders(const Parallelism& p) {
-    std::vector<Order> orders = unpaired(p);
-    if (!p.overlap_experts || traits(p.schedule).copies > 1) return orders;
+    std::vector<Order> orders = schedule_orders(p.schedule, p.pp, chunks_per_stage(p), micro_batches(p));
+    if (!p.overlap_experts) return orders;
+    const bool two_copies = traits(p.schedule).copies > 1;
     for (Order& order : orders)
-        for (std::size_t i = 0; i + 1 < order.size(); ++i)
-            if (order[i].pass == Pass::backward && order[i + 1].pass == Pass::forward) {
-                std::swap(order[i], order[i + 1]);
-                ++i;
-            }
-    return orders;
-}
-
-std::vector<std::size_t> slots_before_pairs(const Parallelism& p) {
-    std::vector<std::size_t> before;
-    for (const Order& order : unpaired(p)) {
-        if (traits(p.schedule).copies > 1) {
-            before.push_back(p.overlap_experts ? 0 : order.size());
-            continue;
+        for (std::size_t i = 0; i + 1 < order.size(); ++i) {
+            Slot &one = order[i], &next = order[i + 1];
+            if (!two_copies && one.pass == Pass::backward && next.pass == Pass::forward)
+                std::swap(one, next);
+            else if (!two_copies || one.pass != Pass::forward || next.pass != Pass::backward || one.chunk == next.chunk)
+                continue;
+            one.paired = true;
+            ++i;
         }
-        const auto backward = std::ranges::find(order, Pass::backward, &Slot::pass);
-        const bool pairs = p.overlap_experts && std::ranges::find(backward, order.end(), Pass::forward, &Slot::pass) != order.end();
-        before.push_back(static_cast<std::size_t>((pairs ? backward : order.end()) - order.begin()));
-    }
-    return before;
-}
-
-bool begins_pair(const Parallelism& p, const Order& order, std::size_t i) {
-    return order[i].pass == Pass::forward && i + 1 < order.size() && order[i + 1].pass == Pass::backward &&
-           (traits(p.schedule).copies == 1 || order[i].chunk != order[i + 1].chunk);
+    return orders;
 }
 
 // Except when interleaved, the second chunk of a stage lies on the way back from the last rank to the first.
@@ -82,8 +60,6 @@ int stage_of(Schedule schedule, int stages, int global_chunk) {
     return back ? stages - 1 - along : along;
 }
 
-int model_chunks(Schedule schedule, int stages, int chunks) {
-    return stages * chunks / traits(schedule).copies;
-}
+int model_chunks(Schedule schedule, int stages, int chunks) { return stages * chunks / traits(schedule).copies; }
 
 }  // namespace stepcast

@@ -19,13 +19,9 @@ void check_schedule(Schedule schedule, int stages, int chunks, int micro_batches
 // before, a backward for the backward of the chunk after and its own forward, weight_backward for its input_backward.
 // Every micro-batch goes once through every chunk of its path. Throws as check_schedule() does.
 std::vector<Order> schedule_orders(Schedule schedule, int stages, int chunks, int micro_batches);
-// Of a step. With overlap_experts each forward that followed a backward comes before it, as one pair with it; dualpipe's order
-// has the forward first already.
+// Of a step. With overlap_experts each forward that followed a backward comes before it, paired with it; dualpipe's order has the
+// forward first already, and pairs are of two copies of the model one of each.
 std::vector<Order> schedule_orders(const Parallelism& parallelism);
-// Slots of such an order before a pair may begin; all where there is none.
-std::vector<std::size_t> slots_before_pairs(const Parallelism& parallelism);
-// Whether the slot and the one after it make a pair there: a forward and a backward, of two copies of the model one of each.
-bool begins_pair(const Parallelism& parallelism, const Order& order, std::size_t slot);
 
 // The stages * chunks chunks in numbers that rise along the way of a micro-batch. Interleaved: chunk g is on stage
 // g % stages. zb-v: down the stages, then up again. dualpipe: 0 .. stages - 1 is one copy of the model from the first

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "model/cluster.h"
-#include "model/names.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
@@ -43,9 +42,5 @@ const std::vector<RowHash>& seen_rows();
 // Fitted when the fit has read any of the rows. Without rows (own runs) unseen.
 Evidence evidence_of(const std::vector<RowHash>& rows, const std::vector<RowHash>& fitted,
                      const std::vector<RowHash>& seen);
-constexpr auto names_of(Evidence) {
-    using enum Evidence;
-    return name_table<Evidence>("a kind of evidence", {{fitted, "fitted on"}, {seen, "seen"}, {unseen, "unseen"}});
-}
 
 }  // namespace stepcast

@@ -138,9 +138,7 @@ std::string experiment_text(const Experiment& experiment) {
     std::string text = "cluster.preset = \"cluster.toml\"\n";
     if (!experiment.framework.name.empty()) text += "framework.preset = \"framework.toml\"\n";
     for (const Key& key : all_keys())
-        if (!key.path.starts_with("cluster.") && !key.path.starts_with("framework.") &&
-            !is_preset(key) &&
-            !is_unset(key, experiment))
+        if (!key.path.starts_with("cluster.") && !key.path.starts_with("framework.") && !is_preset(key) && !is_unset(key, experiment))
             text += fmt::format("{} = {}\n", key.path, toml_text_of(key, experiment));
     return text;
 }

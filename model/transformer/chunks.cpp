@@ -18,21 +18,13 @@ namespace {
 
 // Modules 1 .. are the layers'. A chunk that begins with the last module of a layer begins inside it.
 void cut_by_modules(const Workload& w, const Parallelism& p, std::vector<Chunk>& chunks) {
-    const int count = static_cast<int>(chunks.size());
-    const auto layer_of = [](int module) { return (module - 1) / modules_per_layer; };
-    const auto inside = [](int module) { return (module - 1) % modules_per_layer == modules_per_layer - 1; };
-    for (int g = 0; g < count; ++g) {
-        Chunk& chunk = chunks[static_cast<std::size_t>(g)];
-        if (const int begin = first_module(w, p, g); g > 0) {
-            chunk.begins_inside = inside(begin);
-            chunk.first = layer_of(begin) + (chunk.begins_inside ? 1 : 0);
-        }
-        chunk.last = w.layers;
-        if (g + 1 == count) continue;
-        const int end = first_module(w, p, g + 1);
-        chunk.ends_inside = inside(end);
-        chunk.last = layer_of(end) + (chunk.ends_inside ? 1 : 0);
+    for (std::size_t g = 1; g < chunks.size(); ++g) {
+        const int before = first_module(w, p, static_cast<int>(g)) - 1;
+        const bool inside = before % modules_per_layer == modules_per_layer - 1;
+        chunks[g - 1].ends_inside = chunks[g].begins_inside = inside;
+        chunks[g - 1].last = chunks[g].first = before / modules_per_layer + (inside ? 1 : 0);
     }
+    chunks.back().last = w.layers;
 }
 
 void cut_by_layers(const Workload& w, const Parallelism& p, std::vector<Chunk>& chunks) {

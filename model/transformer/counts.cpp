@@ -113,14 +113,14 @@ bool has_experts(const Workload& w, int layer) {
     return w.moe.experts > 0 && layer >= w.moe.dense_layers && (layer + 1) % w.moe.interval == 0;
 }
 
-LayerParameters layer_parameters(const Workload& w, int layer) { return layer_parameters(w, whole(w), layer); }
-LayerParameters layer_parameters(const Workload& w, const RankShape& s, int layer) {
+ParameterCount layer_parameters(const Workload& w, int layer) { return layer_parameters(w, whole(w), layer); }
+ParameterCount layer_parameters(const Workload& w, const RankShape& s, int layer) {
     const Tally mixing = mixing_tally(w, s), block = block_tally(w, s, layer);
     return {.attention = mixing.block(),
-            .norms = mixing.norms + block.norms,
             .feed_forward = block.block(),
+            .experts = block.experts,
             .router = block.router,
-            .experts = block.experts};
+            .norms = mixing.norms + block.norms};
 }
 
 double adapter_parameters(const Workload& w) { return mixing_tally(w, whole(w)).adapters; }
@@ -149,7 +149,7 @@ double logits_parameters(const Workload& w) {
 ParameterCount count_parameters(const Workload& w) {
     ParameterCount count;
     for (int layer = 0; layer < w.layers; ++layer) {
-        const LayerParameters p = layer_parameters(w, layer);
+        const ParameterCount p = layer_parameters(w, layer);
         count.attention += p.attention;
         count.feed_forward += p.feed_forward;
         count.experts += p.experts;

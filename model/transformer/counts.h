@@ -11,17 +11,8 @@ struct RankShape;
 
 // Counts are doubles because they are multiplied into bytes; every one here is an integer below 2^53, so exact.
 
-// Weights of one layer. `experts` are the routed experts alone: they are data-parallel over another group.
-struct LayerParameters {
-    double attention = 0, norms = 0;
-    double feed_forward = 0;  // the dense block, or the shared experts of a layer with experts
-    double router = 0, experts = 0;
-    [[nodiscard]] double dense() const { return attention + norms + feed_forward + router; }
-    [[nodiscard]] double total() const { return dense() + experts; }
-    friend bool operator==(const LayerParameters&, const LayerParameters&) = default;
-};
-
-// Weights of the whole model. `logits` is 0 when they are tied to the embedding.
+// Weights of a layer, or of the whole model. `experts` are the routed experts alone: they are data-parallel over another group.
+// `feed_forward`: dense blocks, and the shared experts of layers with experts. `logits` is 0 when they are tied to the embedding.
 struct ParameterCount {
     double embedding = 0, positions = 0, attention = 0, feed_forward = 0, experts = 0, router = 0, norms = 0,
            logits = 0;
@@ -30,6 +21,7 @@ struct ParameterCount {
     [[nodiscard]] double total() const {
         return embedding + positions + attention + feed_forward + experts + router + norms + logits + prediction;
     }
+    [[nodiscard]] double dense() const { return attention + norms + feed_forward + router; }  // of a layer
     [[nodiscard]] double active() const { return total() - experts + active_experts; }
     friend bool operator==(const ParameterCount&, const ParameterCount&) = default;
 };
@@ -48,10 +40,10 @@ bool has_experts(const Workload& workload, int layer);
 // Relative positions: a projection a layer, two biases of the queries that all layers share (counted with the positions), no
 // biases in attention, no final norm, a bias of the logits. Not counted, because the workload does not state them: poolers
 // and heads of other tasks, buffers.
-LayerParameters layer_parameters(const Workload& workload, int layer);
+ParameterCount layer_parameters(const Workload& workload, int layer);
 // What a rank of this shape holds of them, all routed experts being there: what tensor parallelism does not split is whole, and
 // a key and value head that several ranks share is on each of them.
-LayerParameters layer_parameters(const Workload& workload, const RankShape& shape, int layer);
+ParameterCount layer_parameters(const Workload& workload, const RankShape& shape, int layer);
 double adapter_parameters(const Workload& workload);    // of the adapters of one layer
 double expert_parameters(const Workload& workload);     // of one routed expert
 double embedding_parameters(const Workload& workload);  // vocab x hidden

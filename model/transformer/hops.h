@@ -24,12 +24,7 @@ struct At {
 struct HopLoad {
     int tensors = 0, tuples = 0;
     Bytes bytes;
-    HopLoad& operator+=(const HopLoad& o) {
-        tensors += o.tensors;
-        tuples += o.tuples;
-        bytes += o.bytes;
-        return *this;
-    }
+    HopLoad& operator+=(const HopLoad& o) { return *this = {tensors + o.tensors, tuples + o.tuples, bytes + o.bytes}; }
     friend bool operator==(const HopLoad&, const HopLoad&) = default;
 };
 inline HopLoad tensors_of_cut(const LayerContext& c, const Chunk& chunk) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "model/moe/layer.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/stages.h"
@@ -15,20 +17,19 @@ void across(TaskGraph& graph, const LayerContext& c, const Stages& stages, const
     const OpId op = graph.add_op(AllReduce{bytes});
     const GroupId group_id = graph.add_group(group);
     const std::size_t ranks = stages.front()->stage.size();
-    std::vector<TasksByRank> done(of.size(), TasksByRank(ranks, no_task));
-    for (std::size_t r = 0; r < ranks; r += everybody ? ranks : 1) {
+    const std::size_t at_once = everybody ? ranks : 1;
+    TasksByRank done(ranks);
+    for (std::size_t r = 0; r < ranks; r += at_once) {
         std::vector<Place> places;
         std::vector<TaskId> after;
         for (const std::size_t s : of)
-            for (std::size_t i = r; i < (everybody ? ranks : r + 1); ++i) {
+            for (std::size_t i = r; i < r + at_once; ++i) {
                 places.emplace_back(stages[s]->stage.graph_rank(i), Lane::collective);
                 if (const TaskId last = stages[s]->stage.last()[i]; last != no_task) after.push_back(last);
             }
-        const TaskId task = graph.add(id, phase, op, places, after, 1, group_id);
-        for (auto& tasks : done)
-            for (std::size_t i = r; i < (everybody ? ranks : r + 1); ++i) tasks[i] = task;
+        std::fill_n(&done[r], at_once, graph.add(id, phase, op, places, after, 1, group_id));
     }
-    for (std::size_t i = 0; i < of.size(); ++i) stages[of[i]]->stage.follow(done[i]);
+    for (const std::size_t s : of) stages[s]->stage.follow(done);
 }
 
 // Under automatic casting the weights of a rank's experts are cast once a step, and their gradients back.

@@ -32,7 +32,7 @@ Stage::Stage(TaskGraph& graph, std::vector<int> ranks, std::vector<int> expert_i
     : graph_(graph),
       ranks_(std::move(ranks)),
       expert_index_(std::move(expert_index)),
-      chain_{TasksByRank(ranks_.size(), no_task), TasksByRank(ranks_.size(), no_task), {}} {}
+      chain_{TasksByRank(ranks_.size(), no_task), {}} {}
 
 const std::vector<std::vector<std::size_t>>& Stage::groups_of(GroupId id) {
     if (groups_.size() <= id) groups_.resize(id + std::size_t{1});
@@ -50,7 +50,6 @@ void Stage::collect(std::size_t rank, const PlannedTask& task) {
     }
     if (!enters) return;
     add_once(after_, chain_.last[rank]);
-    add_once(after_, chain_.second[rank]);
     for (const TasksByRank& tasks : chain_.followed) add_once(after_, tasks[rank]);
 }
 
@@ -79,12 +78,14 @@ void Stage::stamp(const Plan& plan, Phase phase) {
     const auto end = [&](int task, std::size_t r) {
         return task == PlannedTask::entry ? no_task : stamped_[static_cast<std::size_t>(task) * ranks_.size() + r];
     };
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-        chain_.last[r] = end(plan.tail[0], r);
-        chain_.second[r] = end(plan.tail[1], r);
-        if (chain_.last[r] == no_task) std::swap(chain_.last[r], chain_.second[r]);
-    }
+    for (std::size_t r = 0; r < ranks_.size(); ++r) chain_.last[r] = end(plan.tail[0], r);
     chain_.followed.clear();
+    if (plan.tail[1] == PlannedTask::entry) return;
+    TasksByRank& other = chain_.followed.emplace_back(ranks_.size());
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        other[r] = end(plan.tail[1], r);
+        if (chain_.last[r] == no_task) std::swap(chain_.last[r], other[r]);
+    }
 }
 
 TasksByRank Stage::collective(NameId name, Phase phase, OpId op, GroupId group, Lane lane, const TasksByRank& after) {
@@ -104,13 +105,7 @@ TasksByRank Stage::collective(NameId name, Phase phase, OpId op, GroupId group, 
 
 void Stage::join(Chain other) {
     chain_.followed.push_back(std::move(other.last));
-    chain_.followed.push_back(std::move(other.second));
     for (TasksByRank& tasks : other.followed) chain_.followed.push_back(std::move(tasks));
-}
-
-void Stage::resume(TasksByRank last) {
-    chain_.last = std::move(last);
-    chain_.second.assign(ranks_.size(), no_task);
 }
 
 }  // namespace stepcast

@@ -32,8 +32,8 @@ public:
 
     // What comes next on each rank follows this; for passes that go by turns each has its own.
     struct Chain {
-        TasksByRank last, second;          // second: the other end of the last plan
-        std::vector<TasksByRank> followed;  // to be waited for by the next plan
+        TasksByRank last;
+        std::vector<TasksByRank> followed;  // to be waited for by the next plan: the other end of the last one, tasks outside plans
     };
     void swap_chain(Chain& other) { std::swap(chain_, other); }
     [[nodiscard]] const Chain& chain() const { return chain_; }
@@ -41,7 +41,7 @@ public:
     void join(Chain other);
 
     // Tasks written next to plans: what comes next on each rank follows its own of these instead of last().
-    void resume(TasksByRank last);
+    void resume(TasksByRank last) { chain_ = {std::move(last), {}}; }
 
     [[nodiscard]] std::size_t size() const { return ranks_.size(); }
     [[nodiscard]] int graph_rank(std::size_t i) const { return ranks_[i]; }

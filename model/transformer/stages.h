@@ -17,10 +17,7 @@ struct Unit {
     int layer = -1;         // of the model; -1: one of its ends
     int system_layer = -1;  // index among the layers whose experts a MoE system writes; -1: not one of them
     // What zero 3 gathers before the unit runs.
-    [[nodiscard]] RankWeights gathered() const {
-        RankWeights all = weights.trained;
-        return all += weights.frozen;
-    }
+    [[nodiscard]] RankWeights gathered() const { return weights.trained + weights.frozen; }
 };
 
 struct StageState {

@@ -27,7 +27,7 @@ public:
 
     TaskGraph write() {
         fetch_updated_parameters();
-        run(schedule_orders(p_), slots_before_pairs(p_));
+        run(schedule_orders(p_));
         for (auto& state : stages_) state->data.finish_gradients();
         join_copies(graph_, context_, stages_);
         join_embeddings(graph_, context_, stages_, paths_[0]);
@@ -35,7 +35,7 @@ public:
         return std::move(graph_);
     }
     [[nodiscard]] WrittenSlots slots() const {
-        WrittenSlots found{{}, slots_, pieces_, layers_};
+        WrittenSlots found = written_;
         for (const auto& state : stages_)
             for (std::size_t i = 0; i < state->stage.size(); ++i) {
                 const auto rank = static_cast<std::size_t>(state->stage.graph_rank(i));
@@ -60,7 +60,7 @@ private:
                 for (const Unit& unit : units) fetched_[&unit] = state->data.fetch_updated(unit.weights.trained);
     }
 
-    void run(const std::vector<Order>& orders, const std::vector<std::size_t>& before_pairs) {
+    void run(const std::vector<Order>& orders) {
         for (std::size_t s = 0; s < orders.size(); ++s)
             for (const Slot& slot : orders[s])
                 if (slot.pass == Pass::backward || slot.pass == Pass::weight_backward)
@@ -69,11 +69,9 @@ private:
             moved = false;
             for (std::size_t s = 0; s < orders.size(); ++s)
                 while (stages_[s]->next < orders[s].size() && !hops_.holds(*stages_[s])) {
-                    const std::size_t next = stages_[s]->next;
-                    const Slot* slot = &orders[s][next];
-                    const bool pair = next >= before_pairs[s] && begins_pair(p_, orders[s], next);
-                    if (!(pair ? run_pair(s, slot[0], slot[1]) : run_slot(s, *slot))) break;
-                    stages_[s]->next += pair ? 2 : 1;
+                    const Slot* slot = &orders[s][stages_[s]->next];
+                    if (!(slot->paired ? run_pair(s, slot[0], slot[1]) : run_slot(s, *slot))) break;
+                    stages_[s]->next += slot->paired ? 2 : 1;
                     moved = true;
                 }
             moved = hops_.meet(orders) || moved;
@@ -111,8 +109,8 @@ private:
         if (moves && at.position != begin_of(at) && !hops_.take_arrived(state, at)) return false;
         write_units(state, slot);
         if (moves && at.position != end_of(at)) hops_.send(state, at);
-        slots_.push_back({static_cast<int>(s), slot, first, next_task()});
-        pieces_.push_back(slots_.back());
+        written_.slots.push_back({static_cast<int>(s), slot, first, next_task()});
+        written_.pieces.push_back(written_.slots.back());
         return true;
     }
 
@@ -137,7 +135,7 @@ private:
         const TaskId first = next_task();
         stamp(state, known->second[turns.part], turns.phase);
         mark(first, unit);
-        pieces_.push_back({static_cast<int>(s), turns.slot, first, next_task()});
+        written_.pieces.push_back({static_cast<int>(s), turns.slot, first, next_task()});
         if (++turns.part < known->second.size()) return;
         if (back) state.data.add_gradients(unit.weights.trained, turns.last);
         turns.part = 0;
@@ -175,8 +173,8 @@ private:
         if (ahead.position != end_of(ahead)) hops_.send(state, ahead);
         state.stage.join(std::move(other));
         const TaskId half = first + (next_task() - first) / 2;
-        slots_.push_back({static_cast<int>(s), forward_slot, first, half});
-        slots_.push_back({static_cast<int>(s), backward_slot, half, next_task()});
+        written_.slots.push_back({static_cast<int>(s), forward_slot, first, half});
+        written_.slots.push_back({static_cast<int>(s), backward_slot, half, next_task()});
         return true;
     }
 
@@ -188,7 +186,7 @@ private:
     // What was written since `first` is of this unit's layer.
     void mark(TaskId first, const Unit& unit) {
         if (const auto last = static_cast<TaskId>(graph_.size()); unit.layer >= 0 && last > first)
-            layers_.push_back({first, last, unit.layer});
+            written_.layers.push_back({first, last, unit.layer});
     }
     [[nodiscard]] TaskId next_task() const { return static_cast<TaskId>(graph_.size()); }
 
@@ -244,9 +242,8 @@ private:
     Stages stages_;
     Hops hops_;
     std::map<const Unit*, TasksByRank> fetched_;
-    std::vector<WrittenSlot> slots_, pieces_;
+    WrittenSlots written_;
     std::map<const Plan*, std::vector<Plan>> parts_;
-    std::vector<WrittenLayer> layers_;
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ UnitWeights unit_weights(const LayerContext& c, const RankWeights& all, double a
 
 // Norms, the router and projections to latents are not split over the tensor-parallel ranks.
 RankWeights all_weights(const LayerContext& c, int layer) {
-    const LayerParameters rank = layer_parameters(c.experiment.workload, c.shape, layer);
+    const ParameterCount rank = layer_parameters(c.experiment.workload, c.shape, layer);
     return {rank.dense(), rank.experts / c.experiment.parallelism.ep};
 }
 

@@ -8,11 +8,8 @@ namespace stepcast {
 // `experts` are replicated over the expert-data group, the rest over the data (x context) group.
 struct RankWeights {
     double dense = 0, experts = 0;
-    RankWeights& operator+=(const RankWeights& o) {
-        dense += o.dense;
-        experts += o.experts;
-        return *this;
-    }
+    friend RankWeights operator+(const RankWeights& a, const RankWeights& b) { return {a.dense + b.dense, a.experts + b.experts}; }
+    RankWeights& operator+=(const RankWeights& o) { return *this = *this + o; }
     friend RankWeights operator*(int count, const RankWeights& w) { return {count * w.dense, count * w.experts}; }
     friend bool operator==(const RankWeights&, const RankWeights&) = default;
 };

@@ -22,7 +22,7 @@
 #include "exec/rendezvous.h"
 #include "model/errors.h"
 #include "model/experiment.h"
-#include "model/families/hub_config.h"
+#include "model/families/families.h"
 #include "model/files/plain_text.h"
 #include "model/records/measurements.h"
 #include "model/records/run_folder.h"

@@ -24,7 +24,6 @@ TEST_CASE("texts with units are read in SI base units") {
     CHECK(parse_bytes("80 GiB").si() == 80.0 * 1073741824.0);
     CHECK(parse_bytes("80 GB").si() == 80e9);
     CHECK(parse_bytes("512 B").si() == 512);
-    CHECK(parse_flops("16.8 MFLOP").si() == 16.8e6);
     CHECK(parse_bandwidth("900 GB/s").si() == 900e9);
     CHECK(parse_flop_rate("312 TFLOP/s").si() == 312e12);
     CHECK(parse_seconds("-2 ms").si() == -2e-3);
@@ -88,7 +87,7 @@ TEST_CASE("quantities are printed with the prefix that needs the fewest digits")
     CHECK(to_string(Bytes(4096)) == "4 KiB");
     CHECK(to_string(BytesPerSecond(900e9)) == "900 GB/s");
     CHECK(to_string(FlopsPerSecond(312e12)) == "312 TFLOP/s");
-    CHECK(to_string(Flops(2e18)) == "2000 PFLOP");
+    CHECK(to_string(FlopsPerSecond(2e18)) == "2000 PFLOP/s");
     CHECK(to_string(Seconds(5e-10)) == "0.5 ns");
 }
 
@@ -118,7 +117,6 @@ TEST_CASE("every unit is worth what it is called") {
     CHECK(bytes("3 MB") == 3e6);
     CHECK(bytes("3 TiB") == 3 * 1099511627776.0);
     CHECK(bytes("3 TB") == 3e12);
-    for (const auto& [text, flop] : {std::pair{"3 FLOP", 3.0}, {"3 kFLOP", 3e3}, {"3 GFLOP", 3e9}, {"3 TFLOP", 3e12}, {"3 PFLOP", 3e15}}) CHECK(parse_flops(text).si() == flop);
     for (const auto& [text, rate] : {std::pair{"3 FLOP/s", 3.0}, {"3 kFLOP/s", 3e3}, {"3 MFLOP/s", 3e6}, {"3 GFLOP/s", 3e9}, {"3 PFLOP/s", 3e15}, {"3 GFLOPS", 3e9}, {"3 PFLOPS", 3e15}})
         CHECK(parse_flop_rate(text).si() == rate);
     for (const auto& [text, rate] : {std::pair{"3 B/s", 3.0}, {"3 KiB/s", 3072.0}, {"3 kB/s", 3e3}, {"3 KB/s", 3e3}, {"3 MiB/s", 3 * 1048576.0}, {"3 MB/s", 3e6}, {"3 GiB/s", 3 * 1073741824.0},

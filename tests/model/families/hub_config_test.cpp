@@ -1,5 +1,5 @@
 #include "model/experiment.h"
-#include "model/families/hub_config.h"
+#include "model/families/families.h"
 
 #include "model/experiment.h"
 #include "model/transformer/counts.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "model/experiment.h"
-#include "model/families/hub_config.h"
+#include "model/families/families.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -118,6 +118,10 @@ TEST_CASE("kernels are rows of named fields") {
     const auto told = [&](const char* row) {
         return folder.write("bad.toml", base + std::string("kernel.attention_kernels = [{kernel = \"a\", ") + row + "}]\n");
     };
+    CHECK_THROWS_WITH(read_cluster(folder.write("nameless.toml", base + std::string("kernel.attention_kernels = [{kernel = \"a\"}, {tile = 128}]\n"))),
+                      Catch::Contains("nameless.toml:3:") && Catch::Contains("kernel.attention_kernels: row 2 names no kernel; expected {kernel = \"NAME\", ..}"));
+    CHECK_THROWS_WITH(set_key(e, {"cluster.kernel.expert_kernels", R"([["a", "1 us"]])"}),
+                      Catch::Contains("point 1: found 2 values; expected fields by name, for example [{kernel = \"bf16 CUTLASS\", launch = \"20 us\", passes = 1.5}]"));
     CHECK_THROWS_WITH(read_cluster(told("tiel = 128")), Catch::Contains("bad.toml:3:44: kernel.attention_kernels.0.tiel: unknown key"));
     CHECK_THROWS_WITH(read_cluster(told("tile = -1")), Catch::Contains("bad.toml:3:51: kernel.attention_kernels.0.tile: -1 is out of range; expected 0 to 4096"));
     CHECK_THROWS_WITH(read_cluster(folder.write("scalar.toml", base + std::string("[kernel.launch.0]\nus = 1\n"))), Catch::Contains("scalar.toml:3:1"));

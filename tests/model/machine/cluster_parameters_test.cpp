@@ -72,9 +72,9 @@ TEST_CASE("kernels that were fitted by name are measured, those taken over from 
     CHECK(is_determined(c, "kernel.attention_efficiency"));
     CHECK_FALSE(is_determined(c, "kernel.fused_efficiency"));
     const auto kinds = calibrations_of(c);
-    CHECK(kinds[0] == KindCalibration{"GEMM", 1, 0});
-    CHECK(kinds[1] == KindCalibration{"attention", 12, 0});
-    CHECK(kinds[3] == KindCalibration{"expert kernels", 0, 0});
+    CHECK(kinds[0] == KindCalibration{"GEMM", 1});
+    CHECK(kinds[1] == KindCalibration{"attention", 12});
+    CHECK(kinds[3] == KindCalibration{"expert kernels", 0});
     c.fitted->constants.front().from = "prior";
     CHECK_FALSE(is_determined(c, "kernel.attention_efficiency"));
     CHECK(unmeasured_kinds(c).starts_with("attention, memory passes, expert kernels"));

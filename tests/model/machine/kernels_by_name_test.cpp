@@ -1,4 +1,4 @@
-#include "model/machine/kernels_by_name.h"
+#include "model/machine/nearest.h"
 
 #include "model/machine/priors.h"
 

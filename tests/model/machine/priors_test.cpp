@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "model/machine/kernels_by_name.h"
+#include "model/machine/nearest.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -1,4 +1,4 @@
-#include "model/machine/transfer_links.h"
+#include "model/machine/nearest.h"
 
 #include <catch2/catch.hpp>
 

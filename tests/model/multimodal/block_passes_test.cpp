@@ -35,7 +35,7 @@ TowerLines lines_of_block(const TowerBlock& b, bool autocast) {
 }
 
 TowerBlock tower() {
-    return {.name = "t", .layers = 1, .seq = 6, .keys = 6, .key_width = 8, .hidden = 8, .heads = 2, .ffn = 16};
+    return {{.layers = 1, .hidden = 8, .heads = 2, .ffn = 16, .seq = 6}, "t", 6, 8};
 }
 
 }  // namespace

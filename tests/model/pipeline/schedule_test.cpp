@@ -264,19 +264,16 @@ TEST_CASE("passes that go by turns are pairs of a forward and the backward that 
     p.overlap_experts = true;
     const auto f = [](int m, int chunk = 0) { return Slot{m, chunk, Pass::forward}; };
     const auto b = [](int m, int chunk = 0) { return Slot{m, chunk, Pass::backward}; };
-    CHECK(schedule_orders(p) == std::vector<Order>{{f(0), f(1), b(0), f(2), b(1), b(2)}});
-    CHECK(slots_before_pairs(p) == std::vector<std::size_t>{1});
+    const auto paired = [](int m, int chunk = 0) { return Slot{m, chunk, Pass::forward, true}; };
+    CHECK(schedule_orders(p) == std::vector<Order>{{f(0), paired(1), b(0), paired(2), b(1), b(2)}});
     CHECK(in_flight(schedule_orders(p)[0]) == 2);
     p.global_batch = 1;
     CHECK(schedule_orders(p) == std::vector<Order>{{f(0), b(0)}});
-    CHECK(slots_before_pairs(p) == std::vector<std::size_t>{2});
     p.pp = p.vp = p.global_batch = 2;
     CHECK(schedule_orders(p) == std::vector<Order>{{f(0), f(1), f(0, 1), f(1, 1), b(0, 1), b(1, 1), b(0), b(1)},
-                                                   {f(0), f(1), f(0, 1), f(1, 1), b(0, 1), b(1, 1), b(0), b(1)}});
-    CHECK(slots_before_pairs(p) == std::vector<std::size_t>{8, 3});
+                                                   {f(0), f(1), f(0, 1), paired(1, 1), b(0, 1), b(1, 1), b(0), b(1)}});
     p.overlap_experts = false;
     CHECK(schedule_orders(p)[1] == Order{f(0), f(1), f(0, 1), b(0, 1), f(1, 1), b(1, 1), b(0), b(1)});
-    CHECK(slots_before_pairs(p) == std::vector<std::size_t>{8, 8});
 }
 
 TEST_CASE("the bubble of DualPipe is (p/2 - 1)(F&B + B - 3W)") {

@@ -88,7 +88,7 @@ TEST_CASE("active parameters count the experts that one token meets") {
 // Attention: 4 x 64 weights, 24 + 8 biases = 288. Block: 2 x 16 x 8 weights, 16 + 8 biases = 280. Norms: 2 x 16.
 TEST_CASE("a layer's weights are counted by what they belong to") {
     const Workload w = tiny();
-    CHECK(layer_parameters(w, 0) == LayerParameters{288, 32, 280, 0, 0});
+    CHECK(layer_parameters(w, 0) == ParameterCount{.attention = 288, .feed_forward = 280, .norms = 32});
     const ParameterCount count = count_parameters(w);
     CHECK(count == ParameterCount{80, 40, 576, 560, 0, 0, 80, 0, 0});
     CHECK(count.total() == 1336);
@@ -131,9 +131,9 @@ TEST_CASE("experts stand in every interval-th layer after the dense ones") {
     CHECK(has_experts(w, 1));
     CHECK_FALSE(has_experts(w, 2));
     CHECK(has_experts(w, 3));
-    CHECK(layer_parameters(w, 1) == LayerParameters{288, 32, 110, 36, 440});
+    CHECK(layer_parameters(w, 1) == ParameterCount{.attention = 288, .feed_forward = 110, .experts = 440, .router = 36, .norms = 32});
     CHECK(layer_parameters(w, 1).dense() == 466);
-    CHECK(layer_parameters(w, 2) == LayerParameters{288, 32, 280, 0, 0});
+    CHECK(layer_parameters(w, 2) == ParameterCount{.attention = 288, .feed_forward = 280, .norms = 32});
     w.moe.dense_layers = 2;
     CHECK_FALSE(has_experts(w, 1));
     w.moe.shared_ffn = 3;

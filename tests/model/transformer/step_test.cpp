@@ -110,7 +110,7 @@ TEST_CASE("a framework that says what an expert costs the host runs them one aft
         std::vector<double> calls;
         for (TaskId t = 0; t < graph.size(); ++t)
             if (const auto* work = std::get_if<HostWork>(&graph.op(t));
-                work && work->kind == HostWork::Kind::experts && graph.places(t).front().rank() == 0)
+                work && work->kind == HostWork::Kind::expert_layer && graph.places(t).front().rank() == 0)
                 calls.push_back(work->calls);
         return calls;
     };

@@ -328,7 +328,7 @@ TEST_CASE("the host's work costs what its kind costs, as often as it is called")
         {Kind::framework, &HostCosts::framework}, {Kind::layer, &HostCosts::layer}, {Kind::exchange_setup, &HostCosts::exchange_setup},
         {Kind::schedule, &HostCosts::schedule}, {Kind::assignment, &HostCosts::assignment}, {Kind::read, &HostCosts::read},
         {Kind::flatten, &HostCosts::flatten}, {Kind::update, &HostCosts::update}, {Kind::gather, &HostCosts::gather},
-        {Kind::input, &HostCosts::input}, {Kind::experts, &HostCosts::expert_layer}, {Kind::micro_batch, &HostCosts::micro_batch},
+        {Kind::input, &HostCosts::input}, {Kind::expert_layer, &HostCosts::expert_layer}, {Kind::micro_batch, &HostCosts::micro_batch},
         {Kind::exchange, &HostCosts::exchange}};
     double seconds = 1;
     for (const auto& [kind, price] : kinds) h.*price = Seconds(seconds *= 1.5);

@@ -72,7 +72,7 @@ TEST_CASE("each kind of op rests on the constant that prices most of it") {
     for (const auto& [kind, key] :
          {std::pair(Kind::framework, "framework"), {Kind::module, "module_forward"}, {Kind::layer, "layer"}, {Kind::exchange_setup, "exchange_setup"},
           {Kind::schedule, "schedule"}, {Kind::assignment, "assignment"}, {Kind::read, "read"}, {Kind::flatten, "flatten"}, {Kind::update, "update"},
-          {Kind::gather, "gather"}, {Kind::input, "input"}, {Kind::experts, "expert_layer"}, {Kind::micro_batch, "micro_batch"}, {Kind::exchange, "exchange"}})
+          {Kind::gather, "gather"}, {Kind::input, "input"}, {Kind::expert_layer, "expert_layer"}, {Kind::micro_batch, "micro_batch"}, {Kind::exchange, "exchange"}})
         CHECK(key_of(HostWork{kind, 1}, Lane::host) == "host." + std::string(key));
     CHECK(Path().then(SendRecv{8_B, 1, true}, 1, Lane::host).only_key() == "host.message");
 }
