@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
 #include "reports/compare.h"
 #include "reports/text.h"
 
@@ -60,10 +59,6 @@ std::string count_title(const std::vector<Comparison>& comparisons, std::size_t 
     if (all > shown + refused) why.push_back(fmt::format("{} not shown", all - shown - refused));
     return fmt::format("{}{} of {} cases", shown < all ? "only " : "", shown, all) +
            (why.empty() ? "" : fmt::format(" ({})", fmt::join(why, ", ")));
-}
-
-void need_cases(std::size_t shown, const std::string& path) {
-    if (shown == 0) throw ConfigError(path + ".png: no case to plot; expected at least one predicted case");
 }
 
 std::string error_text(const std::vector<Comparison>& comparisons) {

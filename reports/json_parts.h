@@ -26,6 +26,14 @@ Json optional_number(const std::optional<Value>& value) {
     return value ? number(*value) : Json(nullptr);
 }
 
+// Of each item what `of` makes of it.
+template <class Items, class Of>
+Json list(const Items& items, Of of) {
+    Json all = Json::array();
+    for (const auto& item : items) all.push_back(of(item));
+    return all;
+}
+
 Json interval(const Interval& interval);
 Json phases(const StepTimes& times);
 Json breakdown(const Breakdown& parts);

@@ -48,9 +48,9 @@ bool are_lengths(const CaseSeries& series) {
 
 }  // namespace
 
-void plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
+bool plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
     const CaseSeries series = series_of(comparisons, false);
-    need_cases(size_of(series), path);
+    if (series.empty()) return false;
     const PlotRange data = range_ms(series);
     const double margin = data.is_wide() ? std::pow(data.high / data.low, 0.06) : 0;
     const double pad =
@@ -75,11 +75,12 @@ void plot_scatter(const std::vector<Comparison>& comparisons, const std::string&
     if (data.is_wide()) settings += "set logscale xy\n" + log_time_ticks(axis, "xy");
     plot.draw(title + machine_title(comparisons) + ": " + count_title(comparisons, size_of(series)),
               error_text(comparisons), clusters_text(comparisons), settings, path);
+    return true;
 }
 
-void plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
+bool plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
     const CaseSeries series = series_of(comparisons, true);
-    need_cases(size_of(series), path);
+    if (series.empty()) return false;
     const PlotRange data = range_ms(series);
     const bool logarithmic = data.low > 0 && data.high > 20 * data.low;
     std::set<double> positions;
@@ -102,6 +103,7 @@ void plot_against_experts(const std::vector<Comparison>& comparisons, const std:
     plot.draw(title + machine_title(comparisons) + ": " + count_title(comparisons, size_of(series)),
               "lines: predicted p50, bands: predicted p10..p90, large points: measured median", clusters_text(comparisons),
               settings + "set style fill transparent solid 0.2 noborder\n", path);
+    return true;
 }
 
 namespace {
@@ -145,11 +147,11 @@ BarScale bar_scale(const std::vector<const Comparison*>& shown) {
 
 }  // namespace
 
-void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
+bool plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
     const std::vector<const Comparison*> shown = worst_cases(comparisons);
+    if (shown.empty()) return false;
     std::vector<std::string> names;
     for (const Comparison* c : shown) names.push_back(c->what.case_id);
-    need_cases(names.size(), path);
     const std::string beginning = common_beginning(names);
     const BarScale scaled = bar_scale(shown);
     Plot plot;
@@ -176,23 +178,15 @@ void plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
     plot.draw(title + machine_title(comparisons) + ": " + count_title(comparisons, names.size()),
               "predicted step of the slowest rank (median draw) by what it spends its time on; black line: measured step",
               footnote, settings + bar_labels(names, beginning), path);
+    return true;
 }
 
 std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title,
                                          const std::string& folder) {
-    if (size_of(series_of(comparisons, false)) == 0) return {};
-    std::vector<std::string> names{"scatter.png", "errors.png", "breakdown.png"};
-    plot_scatter(comparisons, title, folder + "/scatter");
-    plot_errors(comparisons, title, folder + "/errors");
-    plot_breakdown(comparisons, title, folder + "/breakdown");
-    if (size_of(series_of(comparisons, true)) > 0) {
-        plot_against_experts(comparisons, title, folder + "/experts");
-        names.push_back("experts.png");
-    }
-    if (std::ranges::any_of(comparisons, [](const Comparison& c) { return c.attribution.has_value(); })) {
-        plot_attribution(comparisons, title, folder + "/attribution");
-        names.push_back("attribution.png");
-    }
+    std::vector<std::string> names;
+    for (const auto& [name, plot] : {std::pair{"scatter", &plot_scatter}, {"errors", plot_errors}, {"breakdown", plot_breakdown},
+                                     {"experts", plot_against_experts}, {"attribution", plot_attribution}})
+        if (plot(comparisons, title, folder + "/" + name)) names.push_back(std::string(name) + ".png");
     return names;
 }
 

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
 #include "model/files/plain_text.h"
 #include "reports/plot_frame.h"
 #include "reports/text.h"
@@ -64,15 +62,13 @@ Chart chart_of(const SweepAnswer& r) {
 
 // Ranges, and decades where one is wide.
 std::string axes_text(const PlotRange& x, const PlotRange& y) {
-    std::string script;
-    std::string axes;
-    if (x.is_wide()) axes += "x";
-    if (y.is_wide()) axes += "y";
-    if (!axes.empty()) {
-        script += fmt::format("set logscale {}\n", axes);
-        if (x.is_wide()) script += log_ticks(x, "x");
-        if (y.is_wide()) script += log_ticks(y, "y");
+    std::string script, axes;
+    for (const auto& [axis, range] : {std::pair{"x", x}, {"y", y}}) {
+        if (!range.is_wide()) continue;
+        axes += axis;
+        script += log_ticks(range, axis);
     }
+    if (!axes.empty()) script = "set logscale " + axes + "\n" + script;
     const double margin = x.is_wide() ? std::pow(x.high / x.low, 0.04) : 0, pad = 0.04 * (x.high - x.low);
     script += fmt::format("set xrange [{}:{}]\nset offsets 0, 0, graph 0.05, graph 0.05\n",
                           x.is_wide() ? x.low / margin : x.low - pad, x.is_wide() ? x.high * margin : x.high + pad);
@@ -81,15 +77,9 @@ std::string axes_text(const PlotRange& x, const PlotRange& y) {
 
 }  // namespace
 
-bool has_series(const SweepAnswer& r) {
+bool plot_series(const SweepAnswer& r, const std::string& path) {
     const Chart chart = chart_of(r);
-    return std::ranges::any_of(chart.lines, [](const auto& line) { return line.second.size() > 1; });
-}
-
-void plot_series(const SweepAnswer& r, const std::string& path) {
-    const Chart chart = chart_of(r);
-    if (chart.lines.empty())
-        throw ConfigError(path + ".png: no series to plot; expected --vary of a name and of a number");
+    if (std::ranges::none_of(chart.lines, [](const auto& line) { return line.second.size() > 1; })) return false;
     const bool tokens = r.objective == Objective::tokens;
     PlotRange x, y;
     Plot plot;
@@ -117,6 +107,7 @@ void plot_series(const SweepAnswer& r, const std::string& path) {
                           gnuplot_text(chart.x_key), tokens ? "tokens/s" : "step [ms]") +
                   axes_text(x, y),
               path);
+    return true;
 }
 
 }  // namespace stepcast

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
 #include "reports/plot_frame.h"
 #include "reports/text.h"
 
@@ -92,8 +91,8 @@ std::string heat_blocks(const HeatMap& map, const PlotRange& range, const std::f
 
 }  // namespace
 
-void plot_heat_map(const SweepAnswer& r, const std::string& path) {
-    if (!r.map || r.map->step.empty()) throw ConfigError(path + ".png: no map to plot; expected two varied keys");
+bool plot_heat_map(const SweepAnswer& r, const std::string& path) {
+    if (!r.map || r.map->step.empty() || r.map->step.size() > most_cells) return false;
     const HeatMap& map = *r.map;
     const StepUnit unit = unit_for(map);
     const auto shown = [&](Seconds step) {  // 0: nothing feasible
@@ -123,10 +122,11 @@ void plot_heat_map(const SweepAnswer& r, const std::string& path) {
               fmt::format("the best over all other varied keys, {}; empty: nothing feasible",
                           map.simulated ? "simulated" : "by the closed form"),
               cluster_text(r), settings, path);
+    return true;
 }
 
-void plot_front(const SweepAnswer& r, const std::string& path) {
-    if (!r.second || r.best.empty()) throw ConfigError(path + ".png: no front to plot; expected two objectives");
+bool plot_front(const SweepAnswer& r, const std::string& path) {
+    if (!r.second || r.best.size() < 2) return false;
     Plot plot;
     plot.add_block("front", r.best, [&](const SweepRow& row) {
         return fmt::format("{} {}\n", value_of(r.objective, row).value, value_of(*r.second, row).value);
@@ -142,6 +142,7 @@ void plot_front(const SweepAnswer& r, const std::string& path) {
                           gnuplot_text(value_of(r.objective, r.best.front()).label),
                           gnuplot_text(value_of(*r.second, r.best.front()).label)),
               path);
+    return true;
 }
 
 namespace {
@@ -164,8 +165,8 @@ std::vector<ScalingLine> scaling_lines(const std::vector<SweepRow>& rows) {
 
 }  // namespace
 
-void plot_scaling(const SweepAnswer& r, const std::string& path) {
-    if (r.scaling.size() < 2) throw ConfigError(path + ".png: no curve to plot; expected two numbers of ranks");
+bool plot_scaling(const SweepAnswer& r, const std::string& path) {
+    if (r.scaling.size() < 2) return false;
     const auto lines = scaling_lines(r.scaling);
     const bool spread =
         std::ranges::any_of(r.scaling, [](const SweepRow& row) { return has_spread(row.forecast.step); });
@@ -196,26 +197,13 @@ void plot_scaling(const SweepAnswer& r, const std::string& path) {
             "set xrange [{}:{}]\nset yrange [{}:{}]\nset style fill transparent solid 0.25 noborder\n",
             ranks, few_ticks(least, most * 1.2), first.ranks / 1.15, last.ranks * 1.15, least, most * 1.2),
         path);
+    return true;
 }
 
 std::vector<std::string> plot_sweep(const SweepAnswer& r, const std::string& folder) {
     std::vector<std::string> names;
-    if (r.map && r.map->step.size() <= most_cells && !r.map->step.empty()) {
-        plot_heat_map(r, folder + "/map");
-        names.emplace_back("map.png");
-    }
-    if (r.second && r.best.size() > 1) {
-        plot_front(r, folder + "/front");
-        names.emplace_back("front.png");
-    }
-    if (r.scaling.size() > 1) {
-        plot_scaling(r, folder + "/scaling");
-        names.emplace_back("scaling.png");
-    }
-    if (has_series(r)) {
-        plot_series(r, folder + "/series");
-        names.emplace_back("series.png");
-    }
+    for (const auto& [name, plot] : {std::pair{"map", &plot_heat_map}, {"front", plot_front}, {"scaling", plot_scaling}, {"series", plot_series}})
+        if (plot(r, folder + "/" + name)) names.push_back(std::string(name) + ".png");
     return names;
 }
 
