@@ -11,13 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "cases/cases.h"
-#include "cli/arguments.h"
-#include "cli/calibrate.h"
-#include "cli/compare.h"
+#include "cli/verbs.h"
 #include "cli/early_checks.h"
 #include "cli/foreign_inputs.h"
-#include "cli/simulate.h"
 #include "cli/startup.h"
 #include "exec/cuda_plugin.h"
 #include "exec/execute.h"
@@ -29,12 +25,10 @@
 #include "model/records/provenance.h"
 #include "model/records/run_folder.h"
 #include "model/step.h"
-#include "reports/tables.h"
 #include "reports/chrome_trace.h"
 #include "reports/pages.h"
 #include "reports/json.h"
 #include "reports/text.h"
-#include "sim/predict.h"
 #include "sim/step_labels.h"
 #include "sim/sweep/pool.h"
 #include "sim/sweep/sweep.h"

@@ -1,4 +1,4 @@
-#include "cases/cluster.h"
+#include "cases/row_parts.h"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "cases/cases.h"
-#include "cases/cluster.h"
+#include "cases/row_parts.h"
 #include "model/errors.h"
 #include "model/keys/keys.h"
 #include "model/records/provenance.h"

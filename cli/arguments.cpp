@@ -7,7 +7,6 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/foreign_inputs.h"
-#include "cli/manual.h"
 #include "cli/startup.h"
 #include "model/errors.h"
 #include "model/keys/keys.h"

@@ -11,6 +11,10 @@
 #include "model/experiment.h"
 #include "sim/sweep/sweep.h"
 
+namespace CLI {
+class App;
+}
+
 namespace stepcast {
 
 struct Options {
@@ -51,5 +55,10 @@ using Verbs = std::map<std::string, void (*)(const Options&)>;
 // Calls the verb that was asked for, or prints what --help and --version ask. Returns 0; throws ConfigError on a command
 // line that is not understood, and what the verb throws.
 int run_command_line(int argc, char** argv, const Verbs& verbs);
+
+// `stepcast generate WHAT`, a verb that --help does not show, from the same tables as --help: bash, zsh, man; `words`, what may
+// stand for the last of the typed ones; and, a word a line, experiments, workloads, clusters, frameworks, keys. Throws
+// ConfigError on another word.
+std::string generate(const std::string& what, const std::vector<std::string>& typed, const CLI::App& app);
 
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-#include "cli/calibrate.h"
+#include "cli/verbs.h"
 
 #include <algorithm>
 #include <filesystem>

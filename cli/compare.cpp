@@ -1,11 +1,11 @@
-#include "cli/compare.h"
+#include "cli/verbs.h"
 
 #include <utility>
 
 #include "calibrate/kernel_comparisons.h"
 #include "calibrate/profiles/replay.h"
 #include "calibrate/profiles/trace_forecast.h"
-#include "cases/predict_all.h"
+#include "cases/cases.h"
 #include "cli/early_checks.h"
 #include "cli/foreign_inputs.h"
 #include "cli/startup.h"

@@ -1,9 +1,11 @@
-#include "cli/manual.h"
+// What is installed next to the program and written from the same tables as --help: man page and shell completion.
+#include "cli/arguments.h"
 
 #include <array>
 #include <string_view>
 #include <vector>
 
+#include <boost/algorithm/string/replace.hpp>
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -18,12 +20,6 @@ using Verbs = std::vector<const CLI::App*>;
 
 Verbs verbs_of(const CLI::App& app) {
     return app.get_subcommands([](const CLI::App* verb) { return !verb->get_group().empty(); });
-}
-
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-    for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-        text.replace(at, from.size(), to);
-    return text;
 }
 
 // A positional argument by its name, an option by what --help shows behind it.
@@ -59,7 +55,7 @@ std::string values_of(const CLI::Option& option) {
     if (kind == "DIR") return "folders\n";
     if (kind == "WHAT") return "choices\npresets\nkeys\nrows\n";
     if (kind == "WORD|FILE.csv" || kind.find('|') == std::string::npos) return "files\n";
-    return "choices\n" + replaced(kind, "|", "\n") + "\n";
+    return "choices\n" + boost::replace_all_copy(kind, "|", "\n") + "\n";
 }
 
 // Of verbs and options what they are for stands behind a colon. Each word is typed behind a "=", which keeps it from being ours.
@@ -128,7 +124,7 @@ if [[ $funcstack[1] == _stepcast ]]; then _stepcast "$@"; else compdef _stepcast
 // ---- man
 
 std::string roff(std::string text) {
-    text = replaced(replaced(text, "\\", "\\e"), "-", "\\-");
+    text = boost::replace_all_copy(boost::replace_all_copy(text, "\\", "\\e"), "-", "\\-");
     return text.starts_with('.') || text.starts_with('\'') ? "\\&" + text : text;
 }
 
@@ -186,7 +182,7 @@ the best five of all splits
 std::string man(const CLI::App& app) {
     std::string verbs;
     for (const CLI::App* verb : verbs_of(app)) verbs += man_verb(*verb);
-    return replaced(replaced(std::string(man_frame), "@PURPOSE@", roff(app.get_description())), "@VERBS@", verbs);
+    return boost::replace_all_copy(boost::replace_all_copy(std::string(man_frame), "@PURPOSE@", roff(app.get_description())), "@VERBS@", verbs);
 }
 
 }  // namespace

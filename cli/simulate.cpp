@@ -1,4 +1,4 @@
-#include "cli/simulate.h"
+#include "cli/verbs.h"
 
 #include "cli/early_checks.h"
 #include "cli/foreign_inputs.h"
@@ -7,6 +7,7 @@
 #include "reports/json.h"
 #include "reports/pages.h"
 #include "sim/campaign.h"
+#include "sim/gantt.h"
 
 namespace stepcast {
 

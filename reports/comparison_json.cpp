@@ -55,7 +55,7 @@ Json row(const Comparison& c) {
         {"predicted_peak_bytes", of_forecast([](const Forecast& f) { return number(f.memory.peak); })},
         {"peak_error", optional_number(peak_error(c))},
         {"fits", of_forecast([](const Forecast& f) { return f.memory.fits; })},
-        {"breakdown_s", of_forecast([](const Forecast& f) { return breakdown(f.breakdown); })},
+        {"breakdown_s", of_forecast([](const Forecast& f) { return times(parts_of(f.breakdown)); })},
         {"interval_log", of_forecast([](const Forecast& f) { return doubts(f.doubts); })},
         {"cluster",
          {{"name", c.what.experiment.cluster.name},

@@ -40,12 +40,6 @@ constexpr std::array<Look, 8> looks{{{GanttKind::forward, "forward", "#7FB8DC"},
 // What one panel needs from top to bottom, in rows.
 double height_of(const Gantt& g) { return static_cast<double>(g.rows.size()) + (g.memory.empty() ? 0 : memory_rows + 0.6); }
 
-struct TimeUnit {
-    double factor;
-    const char* name;
-};
-TimeUnit unit_of(Seconds longest) { return longest >= Seconds(1) ? TimeUnit{1, "s"} : TimeUnit{1e3, "ms"}; }
-
 // Where a box stands: collectives are a strip along the lower edge of their row.
 struct Placed {
     GanttKind kind;

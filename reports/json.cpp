@@ -11,20 +11,10 @@ Json interval(const Interval& i) {
     return {{"mean", number(i.mean)}, {"p10", number(i.p10)}, {"p50", number(i.p50)}, {"p90", number(i.p90)}};
 }
 
-Json phases(const StepTimes& t) {
-    return {{"forward", number(t.forward)},
-            {"backward", number(t.backward)},
-            {"gradient_sync", number(t.gradient_sync)},
-            {"optimizer", number(t.optimizer)}};
-}
-
-Json breakdown(const Breakdown& b) {
-    return {{"compute", number(b.compute)},
-            {"memory", number(b.memory)},
-            {"exposed_communication", number(b.exposed_communication)},
-            {"bubble", number(b.bubble)},
-            {"imbalance", number(b.imbalance)},
-            {"host", number(b.host)}};
+Json times(const std::vector<StepPart>& parts) {
+    Json all;
+    for (const StepPart& part : parts) all[part.key] = number(part.time);
+    return all;
 }
 
 Json basis(const Forecast& f) {
@@ -179,8 +169,8 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"cluster", cluster_of(f)},
            {"framework", f.framework},
            {"step_s", interval(f.step)},
-           {"phases_s", phases(f.phases)},
-           {"breakdown_s", breakdown(f.breakdown)},
+           {"phases_s", times(phases_of(f.phases))},
+           {"breakdown_s", times(parts_of(f.breakdown))},
            {"memory_bytes", memory(f.memory)},
            {"fits", f.memory.fits},
            {"tokens_per_s", number(f.tokens_per_second)},
@@ -216,7 +206,7 @@ std::string to_json(const std::string& experiment, const Measurement& m) {
                  {"date", m.date},
                  {"versions", m.versions},
                  {"step_s", sampled(accepted.empty() ? all : accepted)},
-                 {"phases_s", m.steps.empty() ? Json(nullptr) : phases(median_times(m))},
+                 {"phases_s", m.steps.empty() ? Json(nullptr) : times(phases_of(median_times(m)))},
                  {"steps", m.steps.size()},
                  {"accepted", accepted.size()},
                  {"warmup", m.warmup},

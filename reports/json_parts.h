@@ -9,6 +9,7 @@
 #include "model/answers/traced_step.h"
 #include "model/answers/campaign.h"
 #include "model/answers/forecast.h"
+#include "reports/text.h"
 
 namespace stepcast::json {
 
@@ -35,8 +36,7 @@ Json list(const Items& items, Of of) {
 }
 
 Json interval(const Interval& interval);
-Json phases(const StepTimes& times);
-Json breakdown(const Breakdown& parts);
+Json times(const std::vector<StepPart>& parts);
 Json basis(const Forecast& forecast);  // which constants price the step's critical path
 Json doubts(const Doubts& doubts);
 Json attribution(const ErrorAttribution& attribution);

@@ -174,11 +174,11 @@ Fact memory_fact(const MemoryUse& m) {
 
 // The parts of the step that are a twentieth or more, largest first.
 std::string bound_by(const Forecast& f) {
-    std::vector<BreakdownPart> parts = parts_of(f.breakdown);
-    std::ranges::stable_sort(parts, std::greater<>(), &BreakdownPart::time);
+    std::vector<StepPart> parts = parts_of(f.breakdown);
+    std::ranges::stable_sort(parts, std::greater<>(), &StepPart::time);
     const Seconds sum = total(f.breakdown);
     std::string text;
-    for (const auto& [name, time] : parts)
+    for (const auto& [name, key, time] : parts)
         if (sum > Seconds(0) && time / sum >= 0.05) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, percent_text(time / sum));
     return text;
 }
@@ -278,7 +278,7 @@ Fact program_fact(const std::string& version) {
 Table breakdown_table(const Forecast& f) {
     const Seconds sum = total(f.breakdown);
     Table table{"Where the step of the slowest rank goes", {{.name = "part", .is_text = true}, {"time"}, {"share"}}, {}};
-    for (const auto& [name, time] : parts_of(f.breakdown))
+    for (const auto& [name, key, time] : parts_of(f.breakdown))
         table.rows.push_back({{name}, time_cell(time), percent_cell(sum > Seconds(0) ? time / sum : 0)});
     return table;
 }

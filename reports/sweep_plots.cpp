@@ -60,19 +60,6 @@ std::string few_ticks(double least, double most) {
     return text;
 }
 
-// Shortest text of a step in the unit that fits the whole map.
-struct StepUnit {
-    double factor = 1;
-    const char* name = "s";
-};
-StepUnit unit_for(const HeatMap& map) {
-    if (map.of_token) return {1, "tokens/s"};
-    Seconds longest;
-    for (const Seconds step : map.step) longest = std::max(longest, step);
-    if (longest >= Seconds(1)) return {1, "s"};
-    return {1e3, "ms"};
-}
-
 // The cells as `shown`, row by row, and their numbers.
 std::string heat_blocks(const HeatMap& map, const PlotRange& range, const std::function<double(Seconds)>& shown) {
     const std::size_t columns = map.columns.size(), rows = map.rows.size();
@@ -94,7 +81,7 @@ std::string heat_blocks(const HeatMap& map, const PlotRange& range, const std::f
 bool plot_heat_map(const SweepAnswer& r, const std::string& path) {
     if (!r.map || r.map->step.empty() || r.map->step.size() > most_cells) return false;
     const HeatMap& map = *r.map;
-    const StepUnit unit = unit_for(map);
+    const TimeUnit unit = map.of_token ? TimeUnit{1, "tokens/s"} : unit_of(std::ranges::max(map.step));
     const auto shown = [&](Seconds step) {  // 0: nothing feasible
         return step <= Seconds(0) ? 0 : map.of_token ? 1 / step.si() : step.si() * unit.factor;
     };

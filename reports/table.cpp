@@ -178,10 +178,18 @@ std::string markdown_text(std::string_view text) {
     return escaped;
 }
 
-std::vector<BreakdownPart> parts_of(const Breakdown& b) {
-    return {
-        {"compute", b.compute},        {"memory passes", b.memory}, {"exposed communication", b.exposed_communication},
-        {"pipeline bubble", b.bubble}, {"imbalance", b.imbalance},  {"host", b.host}};
+std::vector<StepPart> parts_of(const Breakdown& b) {
+    return {{"compute", "compute", b.compute},        {"memory passes", "memory", b.memory},
+            {"exposed communication", "exposed_communication", b.exposed_communication},
+            {"pipeline bubble", "bubble", b.bubble},  {"imbalance", "imbalance", b.imbalance},
+            {"host", "host", b.host}};
+}
+
+std::vector<StepPart> phases_of(const StepTimes& t) {
+    return {{"forward", "forward", t.forward},
+            {"backward", "backward", t.backward},
+            {"gradient sync", "gradient_sync", t.gradient_sync},
+            {"optimizer", "optimizer", t.optimizer}};
 }
 
 }  // namespace stepcast

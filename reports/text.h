@@ -27,12 +27,13 @@ std::string wrapped(std::string_view text, std::size_t indent = 2);
 // `text` on a line of a Markdown page: as it stands, no link, picture, markup or cell of its own.
 std::string markdown_text(std::string_view text);
 
-// The six parts of a breakdown, in the order and with the names of every report.
-struct BreakdownPart {
-    const char* name;
+// The six parts of a breakdown and the four phases of a step, in the order and with the names of every report; `key` in JSON.
+struct StepPart {
+    const char *name, *key;
     Seconds time;
 };
-std::vector<BreakdownPart> parts_of(const Breakdown& breakdown);
+std::vector<StepPart> parts_of(const Breakdown& breakdown);
+std::vector<StepPart> phases_of(const StepTimes& times);
 
 inline bool has_spread(const Interval& interval) { return interval.p10 < interval.p90; }
 

@@ -5,6 +5,7 @@
 #include <fnmatch.h>
 #include <utility>
 
+#include <boost/algorithm/string/replace.hpp>
 #include <fmt/format.h>
 
 #include "model/errors.h"
@@ -109,14 +110,6 @@ std::string without_fit(const std::string& text, const std::string& pattern, boo
     return text;
 }
 
-std::string replaced(std::string text, const std::string& what, const std::string& by, bool all) {
-    for (auto at = text.find(what); !what.empty() && at != std::string::npos; at = text.find(what, at + by.size())) {
-        text.replace(at, what.size(), by);
-        if (!all) break;
-    }
-    return text;
-}
-
 }  // namespace
 
 bool fits_pattern(const std::string& text, const std::string& pattern) { return fnmatch(pattern.c_str(), text.c_str(), 0) == 0; }
@@ -126,7 +119,11 @@ std::string ShellVariables::changed(std::string text, const std::string& how, in
     const bool twice = how.size() > 1 && how[1] == how[0];
     const auto rest = text_of({how.substr(twice ? 2 : 1), line});
     if (how[0] == '#' || how[0] == '%') return without_fit(text, rest, how[0] == '%', twice);
-    if (how[0] == '/') return replaced(text, rest.substr(0, rest.find('/')), rest.find('/') == std::string::npos ? "" : rest.substr(rest.find('/') + 1), twice);
+    if (how[0] == '/') {
+        const auto slash = std::min(rest.find('/'), rest.size());
+        const std::string what = rest.substr(0, slash), by = rest.substr(std::min(slash + 1, rest.size()));
+        return twice ? boost::replace_all_copy(text, what, by) : boost::replace_first_copy(text, what, by);
+    }
     if (how[0] == '^' || how[0] == ',') {
         const auto end = twice ? text.end() : text.begin() + (text.empty() ? 0 : 1);
         std::transform(text.begin(), end, text.begin(), [&](unsigned char c) { return static_cast<char>(how[0] == '^' ? std::toupper(c) : std::tolower(c)); });

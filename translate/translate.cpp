@@ -227,23 +227,14 @@ Translation translate(const std::string& path, const TranslateOptions& options) 
             break;
         case ForeignFormat::nemo: t = translate_nemo(read_yaml(text, path)); break;
         case ForeignFormat::megatron_bridge: t = translate_bridge(read_yaml(text, path), options.variant); break;
-        case ForeignFormat::torchtitan: {
-            Document d = read_toml_values(text, path);
-            t = translate_torchtitan(d, options.model, options.replicas);
-            break;
-        }
-        case ForeignFormat::deepspeed: {
-            Document d = read_yaml(text, path);
-            t = translate_deepspeed(d, options.replicas);
-            break;
-        }
+        case ForeignFormat::torchtitan: t = translate_torchtitan(read_toml_values(text, path), options.model, options.replicas); break;
+        case ForeignFormat::deepspeed: t = translate_deepspeed(read_yaml(text, path), options.replicas); break;
         case ForeignFormat::hub_config:
-            t.path = path;
-            t.format = "config.json";
-            t.ignored = read_hub_config(path).notes;  // and refuses now what the forecast would refuse
-            t.set("workload.preset", std::filesystem::absolute(path).string(), path);
-            t.open.push_back("split and machine: say them with --set, --cluster and --gpus");
-            return t;
+            return {.path = path,
+                    .format = "config.json",
+                    .settings = {{"workload.preset", std::filesystem::absolute(path).string(), path}},
+                    .ignored = read_hub_config(path).notes,  // and refuses now what the forecast would refuse
+                    .open = {"split and machine: say them with --set, --cluster and --gpus"}};
         default:
             throw ConfigError(path + ": is no launch script or configuration that is known; expected Megatron-LM "
                               "arguments, NeMo or Megatron-Bridge YAML, torchtitan TOML, DeepSpeed JSON or a config.json");
