@@ -6,7 +6,6 @@
 #include <cctype>
 #include <cmath>
 
-#include "cases/cells.h"
 #include "model/errors.h"
 #include "model/presets.h"
 

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "cases/cells.h"
 #include "model/errors.h"
 
 namespace stepcast {

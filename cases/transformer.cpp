@@ -7,7 +7,6 @@
 #include <cmath>
 #include <optional>
 
-#include "cases/cells.h"
 #include "model/errors.h"
 #include "model/presets.h"
 #include "model/transformer/counts.h"

@@ -5,13 +5,13 @@
 #include <string_view>
 #include <vector>
 
-#include <boost/algorithm/string/replace.hpp>
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/presets.h"
+#include "reports/table.h"
 
 namespace stepcast {
 namespace {
@@ -55,7 +55,7 @@ std::string values_of(const CLI::Option& option) {
     if (kind == "DIR") return "folders\n";
     if (kind == "WHAT") return "choices\npresets\nkeys\nrows\n";
     if (kind == "WORD|FILE.csv" || kind.find('|') == std::string::npos) return "files\n";
-    return "choices\n" + boost::replace_all_copy(kind, "|", "\n") + "\n";
+    return "choices\n" + replaced(kind, "|", "\n") + "\n";
 }
 
 // Of verbs and options what they are for stands behind a colon. Each word is typed behind a "=", which keeps it from being ours.
@@ -124,7 +124,7 @@ if [[ $funcstack[1] == _stepcast ]]; then _stepcast "$@"; else compdef _stepcast
 // ---- man
 
 std::string roff(std::string text) {
-    text = boost::replace_all_copy(boost::replace_all_copy(text, "\\", "\\e"), "-", "\\-");
+    text = replaced(replaced(text, "\\", "\\e"), "-", "\\-");
     return text.starts_with('.') || text.starts_with('\'') ? "\\&" + text : text;
 }
 
@@ -182,7 +182,7 @@ the best five of all splits
 std::string man(const CLI::App& app) {
     std::string verbs;
     for (const CLI::App* verb : verbs_of(app)) verbs += man_verb(*verb);
-    return boost::replace_all_copy(boost::replace_all_copy(std::string(man_frame), "@PURPOSE@", roff(app.get_description())), "@VERBS@", verbs);
+    return replaced(replaced(std::string(man_frame), "@PURPOSE@", roff(app.get_description())), "@VERBS@", verbs);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "model/answers/gantt.h"
 #include "model/answers/kernel_comparison.h"
 #include "model/progress.h"
+#include "reports/chrome_trace.h"
 #include "reports/compare.h"
 #include "reports/tables.h"
 #include "sim/explain/explain.h"
@@ -39,6 +40,13 @@ SimulateAnswer answer(const SimulateQuestion& question, bool pictures);
 
 std::string json_of(const SimulateAnswer& answer);
 std::string text_of(const SimulateAnswer& answer);
+
+// The predicted step as a trace, with what stands in its file next to the spans.
+struct PredictedTrace {
+    Trace trace;
+    TraceExtras extras;
+};
+PredictedTrace predicted_trace(const Experiment& experiment, const Prediction& prediction);
 
 // What --out writes; the answer has its pictures.
 void write_simulated(const std::string& folder, const SimulateQuestion& question, const SimulateAnswer& answer);

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cli/verbs.h"
-#include "cli/early_checks.h"
 #include "cli/startup.h"
 #include "model/errors.h"
 #include "model/presets.h"

@@ -10,7 +10,7 @@
 #include "model/errors.h"
 #include "model/files/plain_text.h"
 #include "model/records/measurements.h"
-#include "reports/text.h"
+#include "reports/table.h"
 
 namespace stepcast {
 namespace {

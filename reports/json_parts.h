@@ -9,7 +9,7 @@
 #include "model/answers/traced_step.h"
 #include "model/answers/campaign.h"
 #include "model/answers/forecast.h"
-#include "reports/text.h"
+#include "reports/table.h"
 
 namespace stepcast::json {
 

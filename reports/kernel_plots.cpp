@@ -9,7 +9,6 @@
 #include "reports/compare.h"
 #include "reports/tables.h"
 #include "reports/plot_frame.h"
-#include "reports/text.h"
 
 namespace stepcast {
 namespace {

@@ -12,7 +12,6 @@
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
 #include "reports/compare.h"
-#include "reports/text.h"
 
 namespace stepcast {
 namespace {

@@ -6,12 +6,10 @@
 #include <fstream>
 #include <iterator>
 
-#include <boost/algorithm/string/replace.hpp>
 #include <fmt/format.h>
 
 #include "model/files/stamp.h"
 #include "reports/page_files.h"
-#include "reports/text.h"
 
 namespace stepcast {
 namespace {
@@ -97,15 +95,15 @@ void follow_the_page(std::string& svg) {
         for (const std::string_view written : grey.written)
             if (!written.empty())
                 for (const char quote : {'"', '\''})
-                    boost::replace_all(svg, fmt::format("{0}{1}{0}", quote, written), fmt::format("{0}var(--plot-{1}){0}", quote, grey.variable));
-    boost::replace_all(svg, "stroke='rgb(255, 255, 255)'", "stroke='var(--plot-ground)'");
-    for (const char* mark : {"color='#FFFFFF'", "color=\"#FFFFFF\""}) boost::replace_all(svg, mark, "color='var(--plot-ground)'");  // open marks
-    boost::replace_all(svg, "height=\"1000\" fill=\"#ffffff\"", "height=\"1000\" fill=\"none\"");
+                    svg = replaced(svg, fmt::format("{0}{1}{0}", quote, written), fmt::format("{0}var(--plot-{1}){0}", quote, grey.variable));
+    svg = replaced(svg, "stroke='rgb(255, 255, 255)'", "stroke='var(--plot-ground)'");
+    for (const char* mark : {"color='#FFFFFF'", "color=\"#FFFFFF\""}) svg = replaced(svg, mark, "color='var(--plot-ground)'");  // open marks
+    svg = replaced(svg, "height=\"1000\" fill=\"#ffffff\"", "height=\"1000\" fill=\"none\"");
 }
 
 void name_apart(std::string& svg, const std::string& name) {
     for (const char* before : {" id='", " id=\"", "href='#", "href=\"#", "url(#"})
-        boost::replace_all(svg, before, before + name);
+        svg = replaced(svg, before, before + name);
 }
 
 // From `begin` to and with `end`, once.

@@ -12,7 +12,7 @@
 #include "reports/compare.h"
 #include "reports/comparison_series.h"
 #include "reports/plot_frame.h"
-#include "reports/text.h"
+#include "reports/table.h"
 
 namespace stepcast {
 namespace {

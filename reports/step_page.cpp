@@ -8,7 +8,6 @@
 #include "model/records/measurements.h"
 #include "reports/plots.h"
 #include "reports/tables.h"
-#include "reports/text.h"
 
 namespace stepcast {
 namespace {
@@ -59,9 +58,7 @@ Page forecast_page(const Experiment& e, const Forecast& f, const std::optional<E
                                       rank_count(e.cluster), f.cluster),
               .answer = time_text(f.step.p50),
               .answer_note = "a step; " + interval_text(f)};
-    if (training)
-        page.facts.push_back({fmt::format("Training on {} tokens", spoken_count(training->tokens)),
-                              fmt::format("{}, money {}, energy at most {}", days_text(*training), money_text(*training), energy_text(*training))});
+    if (training) page.facts.push_back(training_fact(*training));
     for (Fact& fact : facts_of(f)) page.facts.push_back(std::move(fact));
     if (why) add_advice(page, *why);
     page.warnings = plain_warnings(f.notes);
@@ -215,6 +212,11 @@ std::vector<Fact> facts_of(const Forecast& f) {
     facts.push_back({"Costs", calibrated_text(f),
                      !f.calibrated ? Tone::bad : prior_share(f) < 0.05 ? Tone::good : Tone::doubt});
     return facts;
+}
+
+Fact training_fact(const Campaign& c) {
+    return {fmt::format("Training on {} tokens", spoken_count(c.tokens)),
+            fmt::format("{}, money {}, energy at most {}", days_text(c), money_text(c), energy_text(c))};
 }
 
 std::string interval_text(const Forecast& f) {

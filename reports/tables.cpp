@@ -13,7 +13,6 @@
 #include "model/files/plain_text.h"
 #include "model/machine/scatter.h"
 #include "reports/pages.h"
-#include "reports/text.h"
 
 namespace stepcast {
 namespace {

@@ -5,7 +5,6 @@
 #include <fnmatch.h>
 #include <utility>
 
-#include <boost/algorithm/string/replace.hpp>
 #include <fmt/format.h>
 
 #include "model/errors.h"
@@ -110,6 +109,14 @@ std::string without_fit(const std::string& text, const std::string& pattern, boo
     return text;
 }
 
+std::string replaced(std::string text, const std::string& what, const std::string& by, bool all) {
+    for (auto at = text.find(what); !what.empty() && at != std::string::npos; at = text.find(what, at + by.size())) {
+        text.replace(at, what.size(), by);
+        if (!all) break;
+    }
+    return text;
+}
+
 }  // namespace
 
 bool fits_pattern(const std::string& text, const std::string& pattern) { return fnmatch(pattern.c_str(), text.c_str(), 0) == 0; }
@@ -121,8 +128,7 @@ std::string ShellVariables::changed(std::string text, const std::string& how, in
     if (how[0] == '#' || how[0] == '%') return without_fit(text, rest, how[0] == '%', twice);
     if (how[0] == '/') {
         const auto slash = std::min(rest.find('/'), rest.size());
-        const std::string what = rest.substr(0, slash), by = rest.substr(std::min(slash + 1, rest.size()));
-        return twice ? boost::replace_all_copy(text, what, by) : boost::replace_first_copy(text, what, by);
+        return replaced(text, rest.substr(0, slash), rest.substr(std::min(slash + 1, rest.size())), twice);
     }
     if (how[0] == '^' || how[0] == ',') {
         const auto end = twice ? text.end() : text.begin() + (text.empty() ? 0 : 1);

@@ -126,9 +126,7 @@ Translation translate_script(const std::string& text, const std::string& path, c
     // torchrun's default is one node. Slurm's tasks a node are on as many nodes as the one who submits says.
     const bool of_slurm = each && each->name.find("ntasks_per_node") != std::string::npos;
     const bool told = digits(each) && (digits(count) || (!count && !of_slurm));
-    const long ranks = told ? count_in(*each) * (count ? count_in(*count) : 1) : 0;
-    const auto at = each ? each->at : "";
-    const long per_node = told ? count_in(*each) : 0;
+    const long per_node = told ? count_in(*each) : 0, ranks = per_node * (told && count ? count_in(*count) : 1);
     // Overrides of a recipe ("model.tensor_model_parallel_size=4") are Megatron-Bridge's.
     const bool dotted = std::ranges::any_of(d.values, [](const NamedValue& v) { return v.name.find('.') != std::string::npos; });
     if (dotted) drop_bridge_sections(d);
@@ -136,8 +134,8 @@ Translation translate_script(const std::string& text, const std::string& path, c
     take_program(launch, options.model, t);
     for (Document& json : deepspeed_documents(d, launch)) name_unmodelled(json, t);
     if (ranks > 0) {
-        t.set("cluster.nodes", ranks / per_node, at);
-        t.set("cluster.gpus_per_node", per_node, at);
+        t.set("cluster.nodes", ranks / per_node, each->at);
+        t.set("cluster.gpus_per_node", per_node, each->at);
     }
     for (const auto& variable : launch.unknown) t.open.push_back("variable " + variable + " is not set; say it with --env");
     for (const auto& note : launch.notes) t.open.push_back(note);
