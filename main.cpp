@@ -1,23 +1,15 @@
 // The map: each verb is one function that walks the spine (README) by calling the folders' functions in order.
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <iterator>
 #include <new>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "cases/cases.h"
-#include "cli/arguments.h"
-#include "cli/calibrate.h"
-#include "cli/compare.h"
-#include "cli/early_checks.h"
-#include "cli/foreign_inputs.h"
-#include "cli/simulate.h"
+#include "cli/verbs.h"
 #include "cli/startup.h"
 #include "exec/cuda_plugin.h"
 #include "exec/execute.h"
@@ -29,12 +21,8 @@
 #include "model/records/provenance.h"
 #include "model/records/run_folder.h"
 #include "model/step.h"
-#include "reports/tables.h"
-#include "reports/chrome_trace.h"
 #include "reports/pages.h"
 #include "reports/json.h"
-#include "reports/text.h"
-#include "sim/predict.h"
 #include "sim/step_labels.h"
 #include "sim/sweep/pool.h"
 #include "sim/sweep/sweep.h"
@@ -69,21 +57,15 @@ std::string headline(const std::string& experiment, const std::string& cluster, 
     return experiment + " on " + std::to_string(rank_count(e.cluster)) + " ranks of " + cluster + ": step " + time_text(step);
 }
 
-void write_predicted_trace(const Experiment& e, const Prediction& p, const std::string& path) {
-    const Routing routing = routing_of(e, p.forecast.median_draw);
-    const Trace trace = to_trace(p.graph, p.timeline);
-    write_chrome_trace(p.graph, trace, path,
-                       {.notes = trace_notes(p.forecast),
-                        .labels = step_labels(e, routing, p.graph),
-                        .memory = memory_points(e, routing, p.graph, trace)});
-}
-
 void run_simulate(const Options& options) {
     const SimulateQuestion question = simulate_question(options);
     const SimulateAnswer found = answer(question, !options.out.empty());
     const Experiment& experiment = question.columns.front().experiment;
     const Forecast& forecast = found.columns.front().forecast;
-    if (!options.trace.empty()) write_predicted_trace(experiment, *found.prediction, options.trace);
+    if (!options.trace.empty()) {
+        const auto [trace, extras] = predicted_trace(experiment, *found.prediction);
+        write_chrome_trace(found.prediction->graph, trace, options.trace, extras);
+    }
     if (options.emit.empty()) {
         print(options.json ? json_of(found) : text_of(found));
     } else {
@@ -105,8 +87,7 @@ void help_with_sweep(const Options& options) {
 // The flags of the best split that the framework runs, of the least machines where a time was given; the table goes to stderr.
 void print_best(const Options& options, const SweepQuestion& question, const SweepAnswer& answer) {
     std::fputs(sweep_table(answer).c_str(), stderr);
-    std::vector<SweepRow> rows;
-    std::ranges::copy_if(answer.of_each, std::back_inserter(rows), &SweepRow::least_within);
+    std::vector<SweepRow> rows = where(answer.of_each, &SweepRow::least_within);
     if (rows.empty()) rows = answer.best;
     for (std::size_t i = 0; i < rows.size(); ++i) {
         Experiment split = question.experiment;

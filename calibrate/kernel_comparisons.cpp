@@ -12,7 +12,7 @@
 #include "calibrate/building_blocks.h"
 #include "calibrate/table_readers.h"
 #include "calibrate/fit_tables.h"
-#include "cases/cluster.h"
+#include "cases/row_parts.h"
 #include "cases/shelf.h"
 #include "model/errors.h"
 #include "model/experiment.h"

@@ -12,7 +12,7 @@
 #include "calibrate/building_blocks.h"
 #include "calibrate/few_shot_internal.h"
 #include "calibrate/kernel_comparisons.h"
-#include "cases/predict_all.h"
+#include "cases/cases.h"
 #include "model/errors.h"
 #include "model/files/whole_files.h"
 #include "model/records/measurements.h"

@@ -5,12 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "cases/cells.h"
 #include "cases/cases.h"
 #include "cases/row_parts.h"
 #include "model/errors.h"
 #include "model/files/csv.h"
-#include "model/files/plain_text.h"
 #include "model/files/stamp.h"
 #include "model/keys/toml_reader.h"
 #include "model/presets.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cases/cells.h"
 #include "cases/row_parts.h"
 #include "model/errors.h"
 #include "model/presets.h"
@@ -49,10 +48,7 @@ void add_routing(const CaseRow& row, const Experiment& preset, std::vector<Overr
                  std::vector<std::string>& assumptions) {
     const auto& routing = row.cell("routing");
     if (routing.empty()) {
-        if (preset.workload.moe.experts == 0) return;
-        overrides.push_back({"routing.kind", "random-gate"});
-        overrides.push_back({"routing.draws", "200"});
-        assumptions.push_back("routing not stated: random-gate, 200 draws");
+        if (preset.workload.moe.experts > 0) add_random_gate("routing not stated", overrides, assumptions);
     } else if (routing.ends_with(".csv")) {
         const std::filesystem::path path(routing);
         overrides.push_back({"routing.file", path.is_absolute()
@@ -151,6 +147,12 @@ Case single_layer_case(const CaseRow& row, const std::string& cluster, Shelf& sh
 }
 
 }  // namespace
+
+void add_random_gate(const std::string& why, std::vector<Override>& overrides, std::vector<std::string>& assumptions) {
+    overrides.push_back({"routing.kind", "random-gate"});
+    overrides.push_back({"routing.draws", "200"});
+    assumptions.push_back(why + ": random-gate, 200 draws");
+}
 
 void name_after(const CaseRow& row, Case& result) {
     result.source = row.cell("source");

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "cases/cells.h"
+#include "cases/row_parts.h"
 #include "model/errors.h"
 #include "model/files/csv.h"
 #include "model/keys/keys.h"

@@ -10,6 +10,7 @@
 #include "model/answers/traced_step.h"
 #include "model/answers/forecast.h"
 #include "model/experiment.h"
+#include "model/progress.h"
 #include "model/records/measurements.h"
 
 namespace stepcast {
@@ -96,5 +97,8 @@ std::vector<Comparison> comparisons_of_layers(const std::vector<Sample>& samples
 // folder routing/ next to them) or a table of cases, of which some may be refused. Nothing is predicted yet.
 std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
                                          const std::string& framework = "");
+
+// Predicts every comparison that was not refused; what prediction refuses is noted there, and the rest goes on.
+void predict_all(std::vector<Comparison>& comparisons, const Progress& progress = {});
 
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-#include "cases/cluster.h"
+#include "cases/row_parts.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,6 @@
 #include <cctype>
 #include <cmath>
 
-#include "cases/cells.h"
 #include "model/errors.h"
 #include "model/presets.h"
 

@@ -1,6 +1,9 @@
-#include "cases/predict_all.h"
+// Measured cases -> the same with their forecasts, and what a row leaves open and memory decides.
+#include "cases/row_parts.h"
 
+#include <algorithm>
 #include <new>
+#include <ranges>
 
 #include "model/errors.h"
 #include "sim/explain/explain.h"
@@ -25,6 +28,44 @@ void predict_all(std::vector<Comparison>& comparisons, const Progress& progress)
             c.refused_because = std::string("a bug of stepcast: ") + error.what();
         }
     }
+}
+
+namespace {
+
+// On the fullest rank, its device's context included; tokens spread evenly over the experts.
+Bytes needed(const Experiment& e) {
+    const MemoryUse use = memory_use(e, {});
+    return use.peak + use.overheads;
+}
+
+}  // namespace
+
+int fitting_micro_batch(const Experiment& experiment) {
+    Experiment e = experiment;
+    const int sequences = e.parallelism.global_batch / e.parallelism.dp;
+    for (int size = sequences; size > 1; --size) {
+        if (sequences % size != 0) continue;
+        e.parallelism.micro_batch = size;
+        if (needed(e) <= e.cluster.gpu.memory) return size;
+    }
+    return 1;
+}
+
+ChosenRecompute fitting_recompute(const Experiment& experiment, double room) {
+    Experiment e = experiment;
+    auto& p = e.parallelism;
+    const auto fits = [&](Recompute kind, int layers) {
+        p.recompute = kind;
+        p.recompute_layers = layers;
+        return needed(e) <= room * e.cluster.gpu.memory;
+    };
+    if (fits(Recompute::none, 0)) return {};
+    if (e.workload.attention == AttentionKind::plain && fits(Recompute::selective, 0)) return {Recompute::selective, 0};
+    // The more layers, the less memory: halved, for a stage may have thousands.
+    const int layers = std::max(1, e.workload.layers / p.pp);
+    const auto some = std::views::iota(1, layers);
+    const auto least = std::ranges::partition_point(some, [&](int n) { return !fits(Recompute::full, n); });
+    return {Recompute::full, least == some.end() ? 0 : *least};
 }
 
 }  // namespace stepcast

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "cases/cases.h"
-#include "cases/cluster.h"
+#include "cases/row_parts.h"
 #include "model/errors.h"
 #include "model/keys/keys.h"
 #include "model/records/provenance.h"
@@ -80,16 +80,11 @@ struct StepGroup {
 
 std::vector<StepGroup> groups_of(const RecordedRun& run, int from) {
     if (run.step_inputs.empty()) return {{{}, {}, from}};
-    std::map<Inputs, StepGroup> groups;
-    for (const auto& [step, inputs] : run.step_inputs) {
-        if (step < from) continue;
-        StepGroup& group = groups[inputs];
-        group.inputs = inputs;
-        group.from = from;
-        group.steps.push_back(step);
-    }
+    std::map<Inputs, std::vector<int>> groups;
+    for (const auto& [step, inputs] : run.step_inputs)
+        if (step >= from) groups[inputs].push_back(step);
     std::vector<StepGroup> found;
-    for (auto& [inputs, group] : groups) found.push_back(std::move(group));
+    for (const auto& [inputs, steps] : groups) found.push_back({inputs, steps, from});
     return found;
 }
 
@@ -235,13 +230,10 @@ Case case_of_layer(const RecordedRun& run, const std::string& routing_file, cons
     const std::string ranks = std::to_string(std::max(1, first.ranks));
     for (const char* key : {"parallelism.dp", "parallelism.ep"})
         if (first.ranks > 0) overrides.push_back({key, ranks});
-    if (!routing_file.empty()) {
+    if (!routing_file.empty())
         overrides.push_back({"routing.file", routing_file});
-    } else {
-        overrides.push_back({"routing.kind", "random-gate"});
-        overrides.push_back({"routing.draws", "200"});
-        result.assumptions.push_back("routing not recorded: random-gate, 200 draws");
-    }
+    else
+        add_random_gate("routing not recorded", overrides, result.assumptions);
     result.experiment = read_experiment(preset, overrides);
     return result;
 }

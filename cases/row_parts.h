@@ -1,20 +1,55 @@
-// A row of a table of training steps, part by part, as the experiment that it is of. Internal to cases/.
+// A row of a table of training steps, cell by cell and part by part, as the experiment that it is of. Internal to cases/.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cases/cases.h"
-#include "cases/cluster.h"
+#include "cases/shelf.h"
 #include "model/dtype.h"
 #include "model/experiment.h"
+#include "model/files/plain_text.h"
 
 namespace stepcast {
 
-// A case row of a transformer that no preset experiment describes.
+// Cells of a case row as values. Complaints begin with the column.
 
-// Workload and split from the row's columns, the machine from its gpu column (or the cluster `named`); what it does not
+// Columns that are one key each.
+struct KeyColumn {
+    const char *name, *key;
+};
+std::span<const KeyColumn> key_columns();
+// Each of their cells, and gpus, against type and range of its key.
+void check_ranges(const CaseRow& row);
+
+std::string first_word(const std::string& text);  // "full (use_checkpoint true)" -> "full"
+bool contains(std::string_view text, std::string_view part);
+
+bool states(const CaseRow& row, const std::string& column);                  // not empty, "n/a" or "not stated .."
+std::optional<int> count_in(const CaseRow& row, const std::string& column);  // at least 1; not stated: nothing
+int count_in(const CaseRow& row, const std::string& column, int otherwise);
+Seconds seconds_in(const CaseRow& row, const std::string& column);  // above 0
+bool is_on(const CaseRow& row, const std::string& column);          // "on (assumed)", "yes"; not stated: off
+
+int count_of(double number);  // of a note, as an int; ConfigError beyond
+// The number that ends just before position `at`, or begins at the first digit after it.
+std::optional<double> number_before(std::string_view text, std::size_t at);
+std::optional<double> number_after(std::string_view text, std::size_t at);
+// The same next to the first place where the text has this phrase; nothing where it has none.
+std::optional<double> number_before(std::string_view text, std::string_view phrase);
+std::optional<double> number_after(std::string_view text, std::string_view phrase);
+
+// tp x pp x dp x cp against gpus, where both are stated.
+void check_rank_product(const CaseRow& row);
+// The step, checked against the value that it was derived from, where the unit is a time or tokens per second of one rank.
+Seconds measured_step(const CaseRow& row);
+// "peak allocated 66.55 GiB measured", "peak reserved 50.18 GiB on rank 0" in the notes.
+std::optional<Bytes> measured_peak(const CaseRow& row);
+
+// A transformer that no preset experiment describes: workload and split from the row's columns, the machine from its gpu column (or the cluster `named`); what it does not
 // state from its framework, each listed among the assumptions. Throws ConfigError, column first.
 Case transformer_case(const CaseRow& row, const std::string& named, Shelf& shelf);
 
@@ -27,10 +62,8 @@ void add_assumed(const CaseRow& row, std::vector<std::string>& assumptions);
 // case_of() with clusters already read.
 Case case_of(const CaseRow& row, const std::string& cluster, Shelf& shelf);
 
-// How a case row of a transformer splits its work.
-
-// The columns tp .. gbs and recompute; `experiment` has its workload, cluster and framework, from which follow what memory decides
-//. What is not stated is listed in `assumptions`. Throws ConfigError, column first.
+// How a transformer splits its work: the columns tp .. gbs and recompute; `experiment` has its workload, cluster and framework, from which follows what memory
+// decides. What is not stated is listed in `assumptions`. Throws ConfigError, column first.
 Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment,
                      std::vector<std::string>& assumptions);
 // Modules of a layer that the row's recompute makes again by themselves, each under a checkpoint of its own (Megatron-Core).
@@ -61,9 +94,26 @@ ChosenRecompute fitting_recompute(const Experiment& experiment, double room = us
 // training step (inference, preference optimisation).
 void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::string>& assumptions);
 
-// The element type that a row's precision column names.
+// The machine that it ran on, from its gpu, gpus and interconnect columns.
 
-// Of the operands of matrix products: "fp8 current scaling", "FP8-MX", "float8 (linears)" -> fp8; "NVFP4" -> fp4; "16-mixed"
+// The preset cluster for a device text: a preset's or its device's own name in any case, or a text that begins with the
+// family of a shipped cluster ("H100-80GB-SXM"). Throws ConfigError naming what there is.
+std::string cluster_for(const std::string& gpu, Shelf& shelf);
+
+// A cluster of `ranks` ranks after the row: the named one, or the one for its gpu column, with the device's memory and
+// the network that the row states; whole nodes, or one node with fewer ranks. What is not stated is listed in
+// `assumptions`. The device and network of a row on another device than `named` are left as they are.
+Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, Shelf& shelf,
+                       std::vector<std::string>& assumptions);
+
+// What stands for a routing that was not stated or recorded ("routing not stated").
+void add_random_gate(const std::string& why, std::vector<Override>& overrides, std::vector<std::string>& assumptions);
+
+// The overrides that put a run on `cluster`, or on its experiment's own (""), with the ranks that it ran on (0 = not stated).
+void add_machine(const std::string& cluster, const Cluster& own, int ranks, std::vector<Override>& overrides,
+                 std::vector<std::string>& assumptions);
+
+// The element type that a row's precision column names, of the operands of matrix products: "fp8 current scaling", "FP8-MX", "float8 (linears)" -> fp8; "NVFP4" -> fp4; "16-mixed"
 // -> fp16. Throws ConfigError where the text names none.
 Dtype dtype_in(const CaseRow& row);
 

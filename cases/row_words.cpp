@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "cases/cells.h"
 #include "model/errors.h"
 
 namespace stepcast {
@@ -66,28 +65,20 @@ void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::str
 
 Dtype dtype_in(const CaseRow& row) {
     // The narrowest that is named counts: "bf16 with fp8 linears" runs its products in fp8.
-    constexpr std::array<std::pair<std::string_view, Dtype>, 17> names{{{"fp4", Dtype::fp4},
-                                                                        {"float4", Dtype::fp4},
-                                                                        {"fp8", Dtype::fp8},
-                                                                        {"float8", Dtype::fp8},
-                                                                        {"e4m3", Dtype::fp8},
-                                                                        {"bf16", Dtype::bf16},
-                                                                        {"bfloat16", Dtype::bf16},
-                                                                        {"fp16", Dtype::fp16},
-                                                                        {"float16", Dtype::fp16},
-                                                                        {"16-mixed", Dtype::fp16},
-                                                                        {"half", Dtype::fp16},
-                                                                        {"amp", Dtype::fp16},
-                                                                        {"mixed", Dtype::fp16},
-                                                                        {"tf32", Dtype::tf32},
-                                                                        {"fp32", Dtype::fp32},
-                                                                        {"float32", Dtype::fp32},
-                                                                        {"single", Dtype::fp32}}};
+    static constexpr struct {
+        Dtype dtype;
+        std::array<std::string_view, 6> words;
+    } named[] = {{Dtype::fp4, {"fp4", "float4"}},
+                 {Dtype::fp8, {"fp8", "float8", "e4m3"}},
+                 {Dtype::bf16, {"bf16", "bfloat16"}},
+                 {Dtype::fp16, {"fp16", "float16", "16-mixed", "half", "amp", "mixed"}},
+                 {Dtype::tf32, {"tf32"}},
+                 {Dtype::fp32, {"fp32", "float32", "single"}}};
     const auto text = lower_case(row.cell("precision"));
     // "fp32 (TF32 state unknown)": frameworks of 2020 and 2021 ran fp32 products as TF32 where the device has it.
     if (contains(text, "fp32") && contains(text, "tf32")) return Dtype::tf32;
-    for (const auto& [name, dtype] : names)
-        if (contains(text, name)) return dtype;
+    for (const auto& [dtype, words] : named)
+        if (std::ranges::any_of(words, [&](std::string_view word) { return !word.empty() && contains(text, word); })) return dtype;
     throw ConfigError("precision: \"" + row.cell("precision") +
                       "\" names no dtype that is modelled; expected fp32, tf32, fp16, bf16, fp8 or fp4");
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cases/cells.h"
+#include "cases/row_parts.h"
 #include "model/errors.h"
 #include "model/keys/key_values.h"
 #include "model/keys/toml_reader.h"

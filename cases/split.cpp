@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cases/cells.h"
 #include "model/errors.h"
 #include "model/transformer/counts.h"
 

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <optional>
 
-#include "cases/cells.h"
 #include "model/errors.h"
 #include "model/presets.h"
 #include "model/transformer/counts.h"
@@ -110,13 +109,22 @@ void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assum
         fmt::format("parameters stated: {:.0f}, counted {:.0f}", *stated, count_parameters(w).total()));
 }
 
+bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-'; }
+
+// Whether `word` is one of the text's words, which are of such characters ("b200" is none of "gb200").
+bool has_word(const std::string& text, const std::string& word, bool (*of_word)(char) = is_of_word) {
+    const auto part_of_one = [&](std::size_t i) { return i < text.size() && of_word(text[i]); };
+    for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+        if ((at == 0 || !part_of_one(at - 1)) && !part_of_one(at + word.size())) return true;
+    return false;
+}
+
 // "tied" or "untied" as a word of the model's cell or of the notes.
 std::optional<bool> states_tied(const CaseRow& row) {
-    const auto text = " " + lower_case(row.cell("model") + " " + row.cell("notes")) + " ";
+    const auto text = lower_case(row.cell("model") + " " + row.cell("notes"));
     const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
     for (const auto& [word, tied] : {std::pair("untied", false), std::pair("tied", true)})
-        for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
-            if (!is_letter(text[at - 1]) && !is_letter(text[at + std::string_view(word).size()])) return tied;
+        if (has_word(text, word, is_letter)) return tied;
     return std::nullopt;
 }
 
@@ -212,14 +220,6 @@ void set_modules_again(const CaseRow& row, Experiment& e, Assumptions& assumptio
     e.framework.stated.emplace_back("cluster.host.layer");
     assumptions.push_back(fmt::format("{:.0f} modules of a layer computed again by themselves: {:.1f} ms of the host each", modules,
                                       1e3 * e.cluster.host.module_backward.si()));
-}
-
-// Whether `word` is one of the text's words ("b200" is none of "gb200").
-bool has_word(const std::string& text, const std::string& word) {
-    const auto part_of_one = [&](std::size_t i) { return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '-'); };
-    for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
-        if ((at == 0 || !part_of_one(at - 1)) && !part_of_one(at + word.size())) return true;
-    return false;
 }
 
 // Of "NeMo container 26.04.01; pretrain": "26.04.01", which orders as its text does.

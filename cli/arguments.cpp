@@ -1,17 +1,11 @@
 #include "cli/arguments.h"
 
-#include <algorithm>
 #include <cstdio>
-#include <iterator>
 
 #include <CLI/CLI.hpp>
 
-#include "cli/foreign_inputs.h"
-#include "cli/manual.h"
 #include "cli/startup.h"
 #include "model/errors.h"
-#include "model/keys/keys.h"
-#include "sim/sweep/sweep.h"
 
 namespace stepcast {
 namespace {
@@ -227,125 +221,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
            did_you_mean(rest.front(), valid);
 }
 
-// "step", or "step,cost" for a Pareto front.
-void read_objectives(SweepQuestion& question, const Options& options) {
-    const auto comma = options.objective.find(',');
-    at_place("--objective " + options.objective, [&] {
-        question.objective = parse_name<Objective>(options.objective.substr(0, comma));
-        if (comma != std::string::npos) question.second = parse_name<Objective>(options.objective.substr(comma + 1));
-    });
-    if (options.pareto && !question.second) question.second = Objective::memory;
-    if (question.second == question.objective)
-        throw ConfigError("--objective " + options.objective + ": twice the same; expected two different ones");
-}
-
-// As `parse` reads it, with the option in what it complains about.
-auto positive(const std::string& option, const std::string& text, auto parse) {
-    try {
-        if (const auto value = parse(text); value > decltype(value){}) return value;
-    } catch (const ConfigError& error) {
-        throw ConfigError(option + " " + error.what());
-    }
-    throw ConfigError(option + " " + text + ": expected more than 0");
-}
-
-// "seq = 512", without the table as --set may leave it out; the name of a preset says itself.
-std::string label_of(const Override& one) {
-    if (const Key* const key = find_key(one.key); key && is_preset(*key)) return one.value;
-    return one.key.substr(one.key.starts_with("framework.") ? 0 : one.key.find('.') + 1) + " = " + one.value;
-}
-
 }  // namespace
-
-std::vector<Override> overrides_of(const Options& options) {
-    std::vector<Override> overrides;
-    if (!options.framework.empty()) overrides.push_back({"framework.preset", options.framework});
-    if (!options.cluster.empty()) overrides.push_back({"cluster.preset", options.cluster});
-    if (options.gpus > 0) overrides.push_back({std::string(ranks_key), std::to_string(options.gpus)});
-    for (const std::string& text : options.set) overrides.push_back(parse_override(text));
-    return overrides;
-}
-
-std::vector<Variant> variants_of(const Options& options) {
-    constexpr std::size_t most_columns = 12;
-    std::vector<Variant> variants;
-    for (const std::string& experiment : options.inputs) variants.push_back({"", experiment, {}});
-    const bool named = variants.size() > 1;
-    for (Variant& v : variants)
-        if (named) v.label = v.experiment;
-    const std::vector<Override> overrides = overrides_of(options);
-    std::vector<std::string> done;
-    for (const Override& o : overrides) {
-        if (std::ranges::find(done, o.key) != done.end()) continue;
-        done.push_back(o.key);
-        std::vector<Override> values;
-        std::ranges::copy_if(overrides, std::back_inserter(values), [&](const Override& v) { return v.key == o.key; });
-        std::vector<Variant> more;
-        for (const Variant& v : variants)
-            for (const Override& value : values) {
-                Variant& next = more.emplace_back(v);
-                next.overrides.push_back(value);
-                if (values.size() > 1) next.label += (next.label.empty() ? "" : ", ") + label_of(value);
-            }
-        variants = std::move(more);
-        if (variants.size() > most_columns)
-            throw ConfigError("simulate: " + std::to_string(variants.size()) + " forecasts are asked for; expected at most " +
-                              std::to_string(most_columns) + " side by side, or sweep --vary");
-    }
-    return variants;
-}
-
-std::optional<Training> training_of(const Options& options) {
-    if (!options.tokens.empty() && !options.training_steps.empty())
-        throw ConfigError("--tokens and --steps: both say how long the training is; expected one");
-    if (options.tokens.empty() && options.training_steps.empty()) {
-        if (options.market.empty()) return std::nullopt;
-        throw ConfigError("--market: of which training? expected --tokens 15T or --steps 100k as well");
-    }
-    Training training{.tokens = 0, .steps = 0, .market = read_market(options.market)};
-    if (!options.tokens.empty()) training.tokens = positive("--tokens", options.tokens, parse_count);
-    if (!options.training_steps.empty()) training.steps = positive("--steps", options.training_steps, parse_count);
-    return training;
-}
-
-ImportRequest import_request_of(const Options& options) {
-    return {.logs = options.inputs,
-            .format = parse_name<LogFormat>(options.format),
-            .out = options.out,
-            .routing_out = options.routing_out,
-            .medians_only = options.medians,
-            .kept_phases = options.phases,
-            .steps = options.step_range,
-            .pattern = options.pattern,
-            .system = options.system,
-            .model = options.model,
-            .inputs = options.step_inputs};
-}
-
-ProfileImport profile_import_of(const Options& options) {
-    return {.paths = options.inputs,
-            .out = options.out,
-            .system = options.system,
-            .model = options.model,
-            .context = {.op = options.op, .ranks = options.ranks, .nodes = options.nodes}};
-}
-
-SweepQuestion question_of(const Options& options) {
-    require_one_answer(options);
-    require_foreign(options, {options.experiment});
-    SweepQuestion question;
-    question.experiment = asked_experiment(options, options.experiment, overrides_of(options), false);
-    question.stated = stated_keys_asked(options, options.experiment, overrides_of(options));
-    for (const std::string& text : options.vary) question.axes.push_back(parse_axis(text));
-    question.where = parse_constraints(options.where);
-    question.top = options.top;
-    read_objectives(question, options);
-    question.training = training_of(options);
-    if (!options.within.empty()) question.within = positive("--within", options.within, parse_seconds);
-    add_node_counts(question);
-    if (options.resume && options.out.empty()) throw ConfigError("--resume: expected --out, the folder to go on with");
-    return question;
-}
 
 int run_command_line(int argc, char** argv, const Verbs& verbs) {
     Options options;

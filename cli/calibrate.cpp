@@ -1,4 +1,4 @@
-#include "cli/calibrate.h"
+#include "cli/verbs.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -12,7 +12,6 @@
 #include "calibrate/kernel_comparisons.h"
 #include "calibrate/leave_out_blocks.h"
 #include "calibrate/scatter.h"
-#include "cli/early_checks.h"
 #include "cli/startup.h"
 #include "exec/host_machine.h"
 #include "model/errors.h"

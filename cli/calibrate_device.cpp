@@ -1,5 +1,5 @@
 // The verb calibrate on this machine: its processor, or its GPUs.
-#include "cli/calibrate.h"
+#include "cli/verbs.h"
 
 #include <algorithm>
 #include <filesystem>

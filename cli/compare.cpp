@@ -1,20 +1,16 @@
-#include "cli/compare.h"
+#include "cli/verbs.h"
 
 #include <utility>
 
 #include "calibrate/kernel_comparisons.h"
 #include "calibrate/profiles/replay.h"
 #include "calibrate/profiles/trace_forecast.h"
-#include "cases/predict_all.h"
-#include "cli/early_checks.h"
-#include "cli/foreign_inputs.h"
+#include "cases/cases.h"
 #include "cli/startup.h"
 #include "model/errors.h"
-#include "reports/chrome_trace.h"
 #include "reports/pages.h"
 #include "reports/json.h"
 #include "reports/tables.h"
-#include "sim/step_labels.h"
 
 namespace stepcast {
 namespace {
@@ -50,17 +46,11 @@ void compare_with_forecast(const Options& options, const std::vector<Profile>& j
     for (const std::string& note : found.notes) say_on_stderr("note: " + note);
     if (!options.out.empty()) write_comparison(options.out, options.inputs, comparisons, {}, version_text());
     if (options.trace.empty()) return;
-    const Prediction& p = found.prediction;
-    const Routing routing = routing_of(experiment, p.forecast.median_draw);
-    const Trace predicted = to_trace(p.graph, p.timeline);
-    TraceNotes notes = trace_notes(p.forecast);
-    notes.emplace_back("traced", found.comparison.what.case_id);
-    write_chrome_trace(p.graph, predicted, options.trace,
-                       {.notes = notes,
-                        .labels = step_labels(experiment, routing, p.graph),
-                        .memory = memory_points(experiment, routing, p.graph, predicted),
-                        .traced = found.traced,
-                        .prefix = "predicted "});
+    auto [trace, extras] = predicted_trace(experiment, found.prediction);
+    extras.notes.emplace_back("traced", found.comparison.what.case_id);
+    extras.traced = found.traced;
+    extras.prefix = "predicted ";
+    write_chrome_trace(found.prediction.graph, trace, options.trace, extras);
 }
 
 }  // namespace

@@ -1,10 +1,9 @@
-#include "cli/early_checks.h"
+#include "cli/arguments.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
 
-#include "cli/foreign_inputs.h"
 #include "model/errors.h"
 #include "model/files/whole_files.h"
 

@@ -1,10 +1,9 @@
-#include "cli/foreign_inputs.h"
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 
-#include "cli/early_checks.h"
+#include "cli/arguments.h"
 #include "model/errors.h"
 #include "model/files/whole_files.h"
 #include "model/show.h"
@@ -176,6 +175,28 @@ bool import_foreign(const Options& options) {
     for (const std::string& line : report(translation)) options.say(line);
     options.say(options.out + ": an experiment; simulate it, with --cluster and --gpus where it names no machine");
     return true;
+}
+
+ImportRequest import_request_of(const Options& options) {
+    return {.logs = options.inputs,
+            .format = parse_name<LogFormat>(options.format),
+            .out = options.out,
+            .routing_out = options.routing_out,
+            .medians_only = options.medians,
+            .kept_phases = options.phases,
+            .steps = options.step_range,
+            .pattern = options.pattern,
+            .system = options.system,
+            .model = options.model,
+            .inputs = options.step_inputs};
+}
+
+ProfileImport profile_import_of(const Options& options) {
+    return {.paths = options.inputs,
+            .out = options.out,
+            .system = options.system,
+            .model = options.model,
+            .context = {.op = options.op, .ranks = options.ranks, .nodes = options.nodes}};
 }
 
 }  // namespace stepcast

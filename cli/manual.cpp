@@ -1,4 +1,5 @@
-#include "cli/manual.h"
+// What is installed next to the program and written from the same tables as --help: man page and shell completion.
+#include "cli/arguments.h"
 
 #include <array>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/presets.h"
+#include "reports/table.h"
 
 namespace stepcast {
 namespace {
@@ -18,12 +20,6 @@ using Verbs = std::vector<const CLI::App*>;
 
 Verbs verbs_of(const CLI::App& app) {
     return app.get_subcommands([](const CLI::App* verb) { return !verb->get_group().empty(); });
-}
-
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-    for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-        text.replace(at, from.size(), to);
-    return text;
 }
 
 // A positional argument by its name, an option by what --help shows behind it.

@@ -4,21 +4,15 @@
 #include <pybind11/stl.h>
 
 #include <exception>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cli/arguments.h"
-#include "cli/calibrate.h"
-#include "cli/compare.h"
-#include "cli/early_checks.h"
-#include "cli/simulate.h"
+#include "cli/verbs.h"
 #include "cli/startup.h"
 #include "model/errors.h"
 #include "model/presets.h"
 #include "model/show.h"
-#include "reports/tables.h"
 #include "reports/json.h"
 #include "reports/pages.h"
 #include "sim/sweep/pool.h"

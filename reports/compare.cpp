@@ -10,7 +10,7 @@
 #include "model/errors.h"
 #include "model/files/plain_text.h"
 #include "model/records/measurements.h"
-#include "reports/text.h"
+#include "reports/table.h"
 
 namespace stepcast {
 namespace {
@@ -90,10 +90,11 @@ std::optional<double> peak_error(const Comparison& c) {
 }
 
 std::vector<Comparison> of_evidence(const std::vector<Comparison>& comparisons, Evidence evidence) {
-    std::vector<Comparison> chosen;
-    std::copy_if(comparisons.begin(), comparisons.end(), std::back_inserter(chosen),
-                 [&](const Comparison& c) { return c.forecast && c.what.evidence == evidence; });
-    return chosen;
+    return where(comparisons, [&](const Comparison& c) { return c.forecast && c.what.evidence == evidence; });
+}
+
+std::vector<KernelComparison> of_evidence(const std::vector<KernelComparison>& kernels, Evidence evidence) {
+    return where(kernels, [&](const KernelComparison& k) { return k.evidence == evidence; });
 }
 
 std::string meaning_of(Evidence evidence) {

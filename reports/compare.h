@@ -1,13 +1,16 @@
 // Predicted against measured, as numbers: one struct that tables, JSON and plots print.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "cases/cases.h"
+#include "model/answers/kernel_comparison.h"
 
 namespace stepcast {
 
@@ -34,8 +37,17 @@ struct CompareSummary {
 // Throws ConfigError naming the case when a predicted one has no measured step above 0.
 CompareSummary summarise(const std::vector<Comparison>& comparisons);
 
+// Those that fit.
+template <class Item, class Fits>
+std::vector<Item> where(const std::vector<Item>& items, Fits fits) {
+    std::vector<Item> chosen;
+    std::ranges::copy_if(items, std::back_inserter(chosen), fits);
+    return chosen;
+}
+
 // The predicted ones of which a forecast shows this.
 std::vector<Comparison> of_evidence(const std::vector<Comparison>& comparisons, Evidence evidence);
+std::vector<KernelComparison> of_evidence(const std::vector<KernelComparison>& kernels, Evidence evidence);
 inline constexpr std::array all_evidence{Evidence::fitted, Evidence::seen, Evidence::unseen};
 // "fitted on (errors of the fit: no evidence for other runs)": what errors of such cases are worth.
 std::string meaning_of(Evidence evidence);

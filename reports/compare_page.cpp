@@ -10,7 +10,6 @@
 #include "reports/tables.h"
 #include "reports/compare.h"
 #include "reports/plots.h"
-#include "reports/text.h"
 
 namespace stepcast {
 namespace {

@@ -9,14 +9,13 @@ using namespace literals;
 using namespace json;
 
 Json phase_rows(const Comparison& c) {
-    Json rows = Json::array();
-    for (const PhaseComparison& p : phase_comparisons(c))
-        rows.push_back({{"phase", p.name},
-                        {"rank", p.rank},
-                        {"measured_s", number(p.measured)},
-                        {"predicted_s", number(p.predicted)},
-                        {"error", p.measured > Seconds(0) ? number(p.predicted / p.measured - 1) : Json(nullptr)}});
-    return rows;
+    return list(phase_comparisons(c), [](const PhaseComparison& p) {
+        return Json{{"phase", p.name},
+                    {"rank", p.rank},
+                    {"measured_s", number(p.measured)},
+                    {"predicted_s", number(p.predicted)},
+                    {"error", p.measured > Seconds(0) ? number(p.predicted / p.measured - 1) : Json(nullptr)}};
+    });
 }
 
 const char* key_of(Evidence evidence) {
@@ -56,7 +55,7 @@ Json row(const Comparison& c) {
         {"predicted_peak_bytes", of_forecast([](const Forecast& f) { return number(f.memory.peak); })},
         {"peak_error", optional_number(peak_error(c))},
         {"fits", of_forecast([](const Forecast& f) { return f.memory.fits; })},
-        {"breakdown_s", of_forecast([](const Forecast& f) { return breakdown(f.breakdown); })},
+        {"breakdown_s", of_forecast([](const Forecast& f) { return times(parts_of(f.breakdown)); })},
         {"interval_log", of_forecast([](const Forecast& f) { return doubts(f.doubts); })},
         {"cluster",
          {{"name", c.what.experiment.cluster.name},
@@ -112,50 +111,42 @@ Json kernel_errors(const KernelSummary& s) {
 
 // Of building-block tables: errors by kind, device and dtype, by what the rows show, and every row.
 void add_kernels(Json& j, const KernelComparisons& kernels) {
-    Json sums = Json::array(), rows = Json::array(), refused = Json::array(), evidence = Json::object();
-    for (const KernelSummary& s : kernel_summaries(kernels)) {
-        sums.push_back({{"kind", s.kind}, {"device", s.device}, {"dtype", s.dtype}});
-        sums.back().update(kernel_errors(s));
-    }
-    for (const Evidence one : all_evidence) {
-        std::vector<KernelComparison> chosen;
-        for (const KernelComparison& k : kernels.rows)
-            if (k.evidence == one) chosen.push_back(k);
-        evidence[key_of(one)] = kernel_errors(kernel_summary_of(chosen));
-    }
-    for (const KernelComparison& k : kernels.rows) {
-        rows.push_back({{"kind", k.kind},
-                        {"device", k.device},
-                        {"dtype", k.dtype},
-                        {"cluster", k.cluster},
-                        {"shape", k.name},
-                        {"ranks", k.ranks},
-                        {"bytes", number(k.bytes)},
-                        {"flop", number(k.work)},
-                        {"measured_s", number(k.measured)},
-                        {"predicted_s", number(k.predicted)},
-                        {"error", number(relative_error(k))},
-                        {"evidence", key_of(k.evidence)}});
-        if (!k.stand_in.empty()) rows.back().update({{"kernel", k.kernel}, {"priced_as", k.stand_in}});
-    }
-    for (const KernelRefusal& r : kernels.refused)
-        refused.push_back({{"device", r.device}, {"rows", r.rows}, {"reason", r.reason}});
-    j["kernels"] = sums;
-    j["kernels_by_evidence"] = evidence;
-    j["kernel_rows"] = rows;
-    j["kernels_refused"] = refused;
+    j["kernels"] = list(kernel_summaries(kernels), [](const KernelSummary& s) {
+        Json sum{{"kind", s.kind}, {"device", s.device}, {"dtype", s.dtype}};
+        sum.update(kernel_errors(s));
+        return sum;
+    });
+    for (const Evidence one : all_evidence)
+        j["kernels_by_evidence"][key_of(one)] = kernel_errors(kernel_summary_of(of_evidence(kernels.rows, one)));
+    j["kernel_rows"] = list(kernels.rows, [](const KernelComparison& k) {
+        Json row{{"kind", k.kind},
+                 {"device", k.device},
+                 {"dtype", k.dtype},
+                 {"cluster", k.cluster},
+                 {"shape", k.name},
+                 {"ranks", k.ranks},
+                 {"bytes", number(k.bytes)},
+                 {"flop", number(k.work)},
+                 {"measured_s", number(k.measured)},
+                 {"predicted_s", number(k.predicted)},
+                 {"error", number(relative_error(k))},
+                 {"evidence", key_of(k.evidence)}};
+        if (!k.stand_in.empty()) row.update({{"kernel", k.kernel}, {"priced_as", k.stand_in}});
+        return row;
+    });
+    j["kernels_refused"] = list(kernels.refused, [](const KernelRefusal& r) {
+        return Json{{"device", r.device}, {"rows", r.rows}, {"reason", r.reason}};
+    });
 }
 
 }  // namespace
 
 std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comparisons,
                     const KernelComparisons& measured_kernels) {
-    Json refused = Json::array(), rows = Json::array();
-    for (const Comparison& c : comparisons) {
-        rows.push_back(row(c));
+    Json refused = Json::array();
+    for (const Comparison& c : comparisons)
         if (!c.forecast)
             refused.push_back({{"case_id", c.what.case_id}, {"source", c.what.source}, {"reason", c.refused_because}});
-    }
     Json j{{"cases", s.cases}, {"predicted", s.predicted}, {"refused_count", s.refused}, {"refused", refused}};
     j.update(errors(s));
     std::vector<Comparison> held_out;  // seen or not
@@ -165,21 +156,20 @@ std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comp
         if (evidence != Evidence::fitted) held_out.insert(held_out.end(), chosen.begin(), chosen.end());
     }
     j["held_out"] = errors_of(held_out);
-    j["rows"] = rows;
+    j["rows"] = list(comparisons, row);
     add_kernels(j, measured_kernels);
     return text_of(j);
 }
 
 std::string to_json(const TracedStep& step) {
-    Json ranks = Json::array();
-    for (const TracedRank& r : step.ranks)
-        ranks.push_back({{"rank", r.rank},
-                         {"measured_span_s", number(r.measured_span)},
-                         {"predicted_span_s", number(r.predicted_span)},
-                         {"measured_exposed_s", number(r.measured_exposed)},
-                         {"predicted_exposed_s", number(r.predicted_exposed)}});
-    const Json j{{"trace", step.name}, {"ranks", ranks}, {"attribution", attribution(step.error)}, {"notes", step.notes}};
-    return text_of(j);
+    const auto rank = [](const TracedRank& r) {
+        return Json{{"rank", r.rank},
+                    {"measured_span_s", number(r.measured_span)},
+                    {"predicted_span_s", number(r.predicted_span)},
+                    {"measured_exposed_s", number(r.measured_exposed)},
+                    {"predicted_exposed_s", number(r.predicted_exposed)}};
+    };
+    return text_of({{"trace", step.name}, {"ranks", list(step.ranks, rank)}, {"attribution", attribution(step.error)}, {"notes", step.notes}});
 }
 
 }  // namespace stepcast

@@ -28,7 +28,6 @@ std::string machine_title(const std::vector<Comparison>& comparisons);
 
 std::string count_title(const std::vector<Comparison>& comparisons, std::size_t shown);  // "only 7 of 9 cases (1 refused, 1 not shown)"
 std::string error_text(const std::vector<Comparison>& comparisons);  // mean, median, bias, worst, inside
-void need_cases(std::size_t shown, const std::string& path);         // throws ConfigError for none
 
 // How a case is drawn by what its forecast shows: open, full, a diamond.
 int mark_of(const Comparison& comparison);

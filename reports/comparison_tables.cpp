@@ -9,7 +9,6 @@
 #include "model/records/measurements.h"
 #include "reports/compare.h"
 #include "reports/tables.h"
-#include "reports/text.h"
 
 namespace stepcast {
 namespace {

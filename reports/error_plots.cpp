@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
 #include "reports/compare.h"
 #include "reports/comparison_series.h"
 #include "reports/plot_frame.h"
@@ -63,9 +62,9 @@ PlotRange range_of(const CaseSeries& series, double (*value)(const Comparison&))
 
 }  // namespace
 
-void plot_errors(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
+bool plot_errors(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
     const CaseSeries series = series_of(comparisons, false);
-    need_cases(size_of(series), path);
+    if (series.empty()) return false;
     const double edge = edge_of(comparisons);
     std::vector<std::string> legend{mark_legend, edge_text(edge)};
     for (const auto& [name, cases] : series) legend.push_back(series_label(name, cases));
@@ -89,6 +88,7 @@ void plot_errors(const std::vector<Comparison>& comparisons, const std::string& 
         "[{}:{}]\n{}",
         middle + 0.02, right, lengths.low, lengths.high, binary_ticks(lengths, "", 5));
     render_plot(script + panel(series, 2, edge, false) + "unset multiplot\n", path);
+    return true;
 }
 
 // ---- where the error of own runs comes from
@@ -126,7 +126,7 @@ std::vector<std::string> shown_parts(const std::vector<Shares>& runs) {
 
 }  // namespace
 
-void plot_attribution(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
+bool plot_attribution(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
     std::vector<Shares> runs;
     std::vector<std::string> names;
     for (const Comparison& c : comparisons) {
@@ -134,7 +134,7 @@ void plot_attribution(const std::vector<Comparison>& comparisons, const std::str
         runs.push_back(shares_of(*c.attribution));
         names.push_back(c.what.case_id);
     }
-    if (runs.empty()) throw ConfigError(path + ".png: no run to plot; expected at least one with its measured tasks");
+    if (runs.empty()) return false;
     const std::vector<std::string> parts = shown_parts(runs);
     // One box a part, stacked up or down from where the last of its sign ended: columns x, low, high.
     Plot plot;
@@ -158,16 +158,14 @@ void plot_attribution(const std::vector<Comparison>& comparisons, const std::str
         for (const auto& [part, share] : run) whole += share;
         return fmt::format("{} {}\n", r++, whole);
     });
-    std::string ticks;
-    for (std::size_t r = 0; r < runs.size(); ++r)
-        ticks += fmt::format("{}{} {}", r == 0 ? "" : ", ", gnuplot_text(names[r]), r);
     plot.add("$whole using ($1-0.42):2:(0.84):(0) with vectors nohead lc '#000000' lw 2.5", "error of the step");
     const std::string settings = fmt::format(
         "set ylabel 'share of the measured step [%]'\nset xrange [-0.7:{}]\nset yrange [{}:{}]\nset xzeroaxis lt 1 lc "
         "'#333333'\nset grid noxtics\nset xtics ({})\n",
-        static_cast<double>(runs.size()) - 0.3, low * 1.08, high * 1.08, ticks);
+        static_cast<double>(runs.size()) - 0.3, low * 1.08, high * 1.08, named_ticks(names, std::identity()));
     plot.draw(title + ": where the error comes from", "percent of the measured step; up: predicted too slow, down: too fast", "",
               settings + bar_labels(names, ""), path);
+    return true;
 }
 
 }  // namespace stepcast

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "model/graph/task_graph.h"
-#include "reports/text.h"
 
 namespace stepcast {
 namespace {

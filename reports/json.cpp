@@ -11,51 +11,39 @@ Json interval(const Interval& i) {
     return {{"mean", number(i.mean)}, {"p10", number(i.p10)}, {"p50", number(i.p50)}, {"p90", number(i.p90)}};
 }
 
-Json phases(const StepTimes& t) {
-    return {{"forward", number(t.forward)},
-            {"backward", number(t.backward)},
-            {"gradient_sync", number(t.gradient_sync)},
-            {"optimizer", number(t.optimizer)}};
-}
-
-Json breakdown(const Breakdown& b) {
-    return {{"compute", number(b.compute)},
-            {"memory", number(b.memory)},
-            {"exposed_communication", number(b.exposed_communication)},
-            {"bubble", number(b.bubble)},
-            {"imbalance", number(b.imbalance)},
-            {"host", number(b.host)}};
+Json times(const std::vector<StepPart>& parts) {
+    Json all;
+    for (const StepPart& part : parts) all[part.key] = number(part.time);
+    return all;
 }
 
 Json basis(const Forecast& f) {
-    Json shares = Json::array();
-    for (const CostBasis& b : f.basis)
-        shares.push_back({{"kind", b.kind}, {"key", b.key}, {"measured", b.measured}, {"share", number(b.share)}});
-    return shares;
+    return list(f.basis, [](const CostBasis& b) {
+        return Json{{"kind", b.kind}, {"key", b.key}, {"measured", b.measured}, {"share", number(b.share)}};
+    });
 }
 
 Json doubts(const Doubts& d) {
-    Json readings = Json::array();
-    for (const OtherReading& r : d.readings) readings.push_back({{"what", r.what}, {"step_ratio", number(r.step)}});
+    const auto reading = [](const OtherReading& r) { return Json{{"what", r.what}, {"step_ratio", number(r.step)}}; };
     return {{"constants_sigma", number(d.constants)}, {"unseen_faster", number(d.faster)},
             {"unseen_slower", number(d.slower)},      {"draws_faster", number(d.draws_faster)},
-            {"draws_slower", number(d.draws_slower)}, {"readings", readings}};
+            {"draws_slower", number(d.draws_slower)}, {"readings", list(d.readings, reading)}};
 }
 
 Json attribution(const ErrorAttribution& a) {
-    Json kinds = Json::array();
-    for (const KindError& k : a.kinds)
-        kinds.push_back({{"kind", k.kind},
-                         {"phase", to_string(k.phase)},
-                         {"predicted_s", number(k.predicted)},
-                         {"measured_s", number(k.measured)},
-                         {"effect_s", number(k.effect)}});
+    const auto kind = [](const KindError& k) {
+        return Json{{"kind", k.kind},
+                    {"phase", to_string(k.phase)},
+                    {"predicted_s", number(k.predicted)},
+                    {"measured_s", number(k.measured)},
+                    {"effect_s", number(k.effect)}};
+    };
     return {{"predicted_s", number(a.predicted)},
             {"replayed_s", number(a.replayed)},
             {"measured_s", number(a.measured)},
             {"cost_error", number(cost_error(a))},
             {"schedule_error", number(schedule_error(a))},
-            {"kinds", kinds}};
+            {"kinds", list(a.kinds, kind)}};
 }
 
 template <class T>
@@ -117,34 +105,34 @@ Json idle_time(const IdleTime& i) {
 }
 
 Json explained(const Explanation& x) {
-    Json path = Json::array(), effects = Json::array(), uncertain = Json::array();
     Json by_link{{"node", 0.0}, {"leaf", 0.0}, {"spine", 0.0}};
     Seconds host;
     for (const PathShare& s : x.path) {
-        path.push_back({{"kind", s.kind}, {"link", to_string(s.link)}, {"time_s", number(s.time)}, {"tasks", s.tasks}});
         if (s.on_host) host += s.time;
         if (s.link != LinkLevel::none)
             by_link[to_string(s.link)] = by_link[to_string(s.link)].get<double>() + s.time.si();
     }
-    for (const Elasticity& e : x.elasticities)
-        effects.push_back({{"key", e.key},
-                           {"value", e.value},
-                           {"step_change_s", number(e.simulated)},
-                           {"along_path_s", number(e.along_path)}});
-    for (const Uncertainty& u : x.uncertainties)
-        uncertain.push_back({{"key", u.key},
-                             {"value", u.value},
-                             {"known_from", to_string(u.source)},
-                             {"relative_error", number(u.relative_error)},
-                             {"step_s", number(u.widening)},
-                             {"share_of_variance", number(u.share)}});
+    const auto path = [](const PathShare& s) {
+        return Json{{"kind", s.kind}, {"link", to_string(s.link)}, {"time_s", number(s.time)}, {"tasks", s.tasks}};
+    };
+    const auto effect = [](const Elasticity& e) {
+        return Json{{"key", e.key}, {"value", e.value}, {"step_change_s", number(e.simulated)}, {"along_path_s", number(e.along_path)}};
+    };
+    const auto uncertain = [](const Uncertainty& u) {
+        return Json{{"key", u.key},
+                    {"value", u.value},
+                    {"known_from", to_string(u.source)},
+                    {"relative_error", number(u.relative_error)},
+                    {"step_s", number(u.widening)},
+                    {"share_of_variance", number(u.share)}};
+    };
     return {{"step_s", number(x.step)},
-            {"critical_path", path},
+            {"critical_path", list(x.path, path)},
             {"critical_path_by_link_s", by_link},
             {"critical_path_host_s", number(host)},
             {"idle", {{"slowest", idle_time(x.slowest)}, {"median", idle_time(x.median)}}},
-            {"elasticity", {{"more", number(x.change)}, {"parameters", effects}, {"without_effect", x.without_effect}}},
-            {"measure_next", uncertain},
+            {"elasticity", {{"more", number(x.change)}, {"parameters", list(x.elasticities, effect)}, {"without_effect", x.without_effect}}},
+            {"measure_next", list(x.uncertainties, uncertain)},
             {"uncertainty_s", number(x.uncertainty)}};
 }
 
@@ -181,8 +169,8 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"cluster", cluster_of(f)},
            {"framework", f.framework},
            {"step_s", interval(f.step)},
-           {"phases_s", phases(f.phases)},
-           {"breakdown_s", breakdown(f.breakdown)},
+           {"phases_s", times(phases_of(f.phases))},
+           {"breakdown_s", times(parts_of(f.breakdown))},
            {"memory_bytes", memory(f.memory)},
            {"fits", f.memory.fits},
            {"tokens_per_s", number(f.tokens_per_second)},
@@ -209,36 +197,32 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
 
 std::string to_json(const std::string& experiment, const Measurement& m) {
     std::vector<double> accepted, all;
-    Json samples = Json::array();
     for (const MeasuredStep& step : m.steps) {
         all.push_back(step.times.step.si());
         if (step.accepted) accepted.push_back(step.times.step.si());
-        samples.push_back(sample(step));
     }
     const Json j{{"experiment", experiment},
                  {"device", m.device},
                  {"date", m.date},
                  {"versions", m.versions},
                  {"step_s", sampled(accepted.empty() ? all : accepted)},
-                 {"phases_s", m.steps.empty() ? Json(nullptr) : phases(median_times(m))},
+                 {"phases_s", m.steps.empty() ? Json(nullptr) : times(phases_of(median_times(m)))},
                  {"steps", m.steps.size()},
                  {"accepted", accepted.size()},
                  {"warmup", m.warmup},
                  {"quiet", m.quiet},
                  {"idle_share", number(m.idle_share)},
                  {"warnings", m.warnings},
-                 {"samples", samples}};
+                 {"samples", list(m.steps, sample)}};
     return text_of(j);
 }
 
 std::string columns_json(const std::vector<ForecastColumn>& columns) {
-    Json list = Json::array();
-    for (const ForecastColumn& c : columns) {
+    return text_of(list(columns, [](const ForecastColumn& c) {
         Json one{{"label", c.label}};
         one.update(Json::parse(to_json(c.forecast, std::nullopt, c.campaign)));
-        list.push_back(std::move(one));
-    }
-    return text_of(list);
+        return one;
+    }));
 }
 
 }  // namespace stepcast

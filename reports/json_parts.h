@@ -9,6 +9,7 @@
 #include "model/answers/traced_step.h"
 #include "model/answers/campaign.h"
 #include "model/answers/forecast.h"
+#include "reports/table.h"
 
 namespace stepcast::json {
 
@@ -26,9 +27,16 @@ Json optional_number(const std::optional<Value>& value) {
     return value ? number(*value) : Json(nullptr);
 }
 
+// Of each item what `of` makes of it.
+template <class Items, class Of>
+Json list(const Items& items, Of of) {
+    Json all = Json::array();
+    for (const auto& item : items) all.push_back(of(item));
+    return all;
+}
+
 Json interval(const Interval& interval);
-Json phases(const StepTimes& times);
-Json breakdown(const Breakdown& parts);
+Json times(const std::vector<StepPart>& parts);
 Json basis(const Forecast& forecast);  // which constants price the step's critical path
 Json doubts(const Doubts& doubts);
 Json attribution(const ErrorAttribution& attribution);

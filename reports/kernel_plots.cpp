@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "reports/compare.h"
 #include "reports/tables.h"
 #include "reports/plot_frame.h"
-#include "reports/text.h"
 
 namespace stepcast {
 namespace {
@@ -93,9 +93,7 @@ void plot_errors(const Rows& rows, const std::string& title, const std::string& 
 // Rates relative to the device's peak of the dtype, intensity relative to where memory and arithmetic take equally long: one
 // roof for all devices.
 bool plot_roofline(const Rows& all, const std::string& title, const std::string& path) {
-    Rows rows;
-    for (const KernelComparison& k : all)
-        if (k.work > Flops(0) && k.bytes > Bytes(0) && k.peak > FlopsPerSecond(0)) rows.push_back(k);
+    const Rows rows = where(all, [](const KernelComparison& k) { return k.work > Flops(0) && k.bytes > Bytes(0) && k.peak > FlopsPerSecond(0); });
     if (rows.empty()) return false;
     const auto intensity = [](const KernelComparison& k) { return (k.work / k.peak) / (k.bytes / k.bandwidth); };
     const auto rate = [](const KernelComparison& k) { return (k.work / k.peak) / k.measured; };

@@ -12,7 +12,6 @@
 #include "model/records/measurements.h"
 #include "model/records/provenance.h"
 #include "reports/compare.h"
-#include "reports/text.h"
 
 namespace stepcast {
 namespace {
@@ -69,9 +68,7 @@ std::vector<std::string> refusals(const KernelComparisons& kernels) {
 std::vector<std::string> evidence_lines(const Rows& rows) {
     std::vector<std::string> lines;
     for (const Evidence evidence : all_evidence) {
-        Rows chosen;
-        std::copy_if(rows.begin(), rows.end(), std::back_inserter(chosen),
-                     [&](const KernelComparison& k) { return k.evidence == evidence; });
+        const Rows chosen = of_evidence(rows, evidence);
         if (chosen.empty()) continue;
         const KernelSummary s = kernel_summary_of(chosen);
         lines.push_back(fmt::format("{}: {}, median error {}, mean {}, bias {}, worst {}", meaning_of(evidence),
@@ -139,9 +136,7 @@ std::string kernel_table(const KernelComparisons& kernels) {
         Table by_kind = summary_table({{"kernels and collectives", width, true}}), by_size = summary_table({{"by size", width, true}});
         for (const KernelSummary& s : kernel_summaries(kernels)) add_row(by_kind, {{name_of(s)}}, s);
         for (const char* size : sizes) {
-            Rows rows;
-            std::copy_if(kernels.rows.begin(), kernels.rows.end(), std::back_inserter(rows),
-                         [&](const KernelComparison& k) { return size_of(k) == size; });
+            const Rows rows = where(kernels.rows, [&](const KernelComparison& k) { return size_of(k) == size; });
             if (!rows.empty()) add_row(by_size, {{size}}, kernel_summary_of(rows));
         }
         by_size.rows.push_back({{""}});

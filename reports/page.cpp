@@ -10,7 +10,6 @@
 
 #include "model/files/stamp.h"
 #include "reports/page_files.h"
-#include "reports/text.h"
 
 namespace stepcast {
 namespace {
@@ -76,14 +75,6 @@ namespace {
 
 // ---- gnuplot's SVG as a part of a page
 
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-    std::string out;
-    std::size_t at = 0;
-    for (std::size_t found; (found = text.find(from, at)) != std::string::npos; at = found + from.size())
-        out.append(text, at, found - at).append(to);
-    text = out.append(text, at);
-}
-
 // The same picture has the same names, whoever writes it when.
 std::string name_of(std::string_view svg) { return fmt::format("p{:08x}-", fnv1a(svg) & 0xffffffffU); }
 
@@ -104,15 +95,15 @@ void follow_the_page(std::string& svg) {
         for (const std::string_view written : grey.written)
             if (!written.empty())
                 for (const char quote : {'"', '\''})
-                    replace_all(svg, fmt::format("{0}{1}{0}", quote, written), fmt::format("{0}var(--plot-{1}){0}", quote, grey.variable));
-    replace_all(svg, "stroke='rgb(255, 255, 255)'", "stroke='var(--plot-ground)'");
-    for (const char* mark : {"color='#FFFFFF'", "color=\"#FFFFFF\""}) replace_all(svg, mark, "color='var(--plot-ground)'");  // open marks
-    replace_all(svg, "height=\"1000\" fill=\"#ffffff\"", "height=\"1000\" fill=\"none\"");
+                    svg = replaced(svg, fmt::format("{0}{1}{0}", quote, written), fmt::format("{0}var(--plot-{1}){0}", quote, grey.variable));
+    svg = replaced(svg, "stroke='rgb(255, 255, 255)'", "stroke='var(--plot-ground)'");
+    for (const char* mark : {"color='#FFFFFF'", "color=\"#FFFFFF\""}) svg = replaced(svg, mark, "color='var(--plot-ground)'");  // open marks
+    svg = replaced(svg, "height=\"1000\" fill=\"#ffffff\"", "height=\"1000\" fill=\"none\"");
 }
 
 void name_apart(std::string& svg, const std::string& name) {
     for (const char* before : {" id='", " id=\"", "href='#", "href=\"#", "url(#"})
-        replace_all(svg, before, before + name);
+        svg = replaced(svg, before, before + name);
 }
 
 // From `begin` to and with `end`, once.

@@ -19,9 +19,9 @@
 namespace stepcast {
 
 // Facts that pages of several verbs state.
-
 // Memory with its verdict, what bounds the step, utilization, how far it is calibrated.
 std::vector<Fact> facts_of(const Forecast& forecast);
+Fact training_fact(const Campaign& training);
 // "p10 .. p90 12.1 .. 13.0 s" or why there is none.
 std::string interval_text(const Forecast& forecast);
 // Notes of forecasts in plain words: alike ones in one sentence.
@@ -60,13 +60,10 @@ std::vector<Fact> origin_of(const Experiment& experiment, const std::string& pro
 // `origin`: where its numbers come from (cluster, framework, program).
 Page sweep_page(const SweepAnswer& result, const std::vector<Fact>& origin);
 
-// Writes top.csv, summary.md, the plots that the answer allows, and report.html with all of it; tables first, so that they
-// are there when gnuplot fails (ConfigError).
+// Writes top.csv, summary.md, the plots that the answer allows, and report.html with all of it.
 void write_sweep(const std::string& folder, const SweepAnswer& result, const std::vector<Fact>& origin = {});
 
-// The points of a sweep's map as the page's script reads them.
-
-// One JSON object: keys with their values, points as positions along them with step and peak, the best as found. "" where
+// The points of a sweep's map as the page's script reads them, one JSON object: keys with their values, points as positions along them with step and peak, the best as found. "" where
 // there is no map.
 std::string map_json(const SweepAnswer& result);
 
@@ -78,7 +75,7 @@ Page compare_page(const std::string& title, const std::vector<std::string>& inpu
                   const KernelComparisons& kernels);
 
 // Writes compare.csv (kernels.csv), summary.md (kernels.md), the plots that the cases allow, and report.html with all of
-// it. Tables first: when gnuplot fails (ConfigError) they are there, also as a page. `program`: its name and version.
+// it. `program`: its name and version.
 void write_comparison(const std::string& folder, const std::vector<std::string>& inputs,
                       const std::vector<Comparison>& comparisons, const KernelComparisons& kernels, const std::string& program);
 

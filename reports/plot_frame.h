@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/units.h"
+
 namespace stepcast {
 
 // Okabe and Ito's palette, told apart with any colour vision; beyond seven, colours of Paul Tol's muted one.
@@ -42,6 +44,13 @@ struct PlotRange {
         high = std::max(high, value);
     }
 };
+
+// Of an axis that is as long as `longest`.
+struct TimeUnit {
+    double factor;
+    const char* name;
+};
+inline TimeUnit unit_of(Seconds longest) { return longest >= Seconds(1) ? TimeUnit{1, "s"} : TimeUnit{1e3, "ms"}; }
 
 // A log axis over a decade or two has few ticks of its own; thinner ones over more decades. `axes` is "x", "y" or "xy".
 std::string log_ticks(const PlotRange& range, const char* axes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -11,7 +12,7 @@
 #include "reports/compare.h"
 #include "reports/comparison_series.h"
 #include "reports/plot_frame.h"
-#include "reports/text.h"
+#include "reports/table.h"
 
 namespace stepcast {
 namespace {
@@ -48,9 +49,9 @@ bool are_lengths(const CaseSeries& series) {
 
 }  // namespace
 
-void plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
+bool plot_scatter(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
     const CaseSeries series = series_of(comparisons, false);
-    need_cases(size_of(series), path);
+    if (series.empty()) return false;
     const PlotRange data = range_ms(series);
     const double margin = data.is_wide() ? std::pow(data.high / data.low, 0.06) : 0;
     const double pad =
@@ -75,11 +76,12 @@ void plot_scatter(const std::vector<Comparison>& comparisons, const std::string&
     if (data.is_wide()) settings += "set logscale xy\n" + log_time_ticks(axis, "xy");
     plot.draw(title + machine_title(comparisons) + ": " + count_title(comparisons, size_of(series)),
               error_text(comparisons), clusters_text(comparisons), settings, path);
+    return true;
 }
 
-void plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
+bool plot_against_experts(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
     const CaseSeries series = series_of(comparisons, true);
-    need_cases(size_of(series), path);
+    if (series.empty()) return false;
     const PlotRange data = range_ms(series);
     const bool logarithmic = data.low > 0 && data.high > 20 * data.low;
     std::set<double> positions;
@@ -102,6 +104,7 @@ void plot_against_experts(const std::vector<Comparison>& comparisons, const std:
     plot.draw(title + machine_title(comparisons) + ": " + count_title(comparisons, size_of(series)),
               "lines: predicted p50, bands: predicted p10..p90, large points: measured median", clusters_text(comparisons),
               settings + "set style fill transparent solid 0.2 noborder\n", path);
+    return true;
 }
 
 namespace {
@@ -145,22 +148,22 @@ BarScale bar_scale(const std::vector<const Comparison*>& shown) {
 
 }  // namespace
 
-void plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
+bool plot_breakdown(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& path) {
     const std::vector<const Comparison*> shown = worst_cases(comparisons);
+    if (shown.empty()) return false;
     std::vector<std::string> names;
     for (const Comparison* c : shown) names.push_back(c->what.case_id);
-    need_cases(names.size(), path);
     const std::string beginning = common_beginning(names);
     const BarScale scaled = bar_scale(shown);
     Plot plot;
     double highest = 0;
     plot.add_block("bars", shown, [&](const Comparison* c) {  // names are no data: there a quote would end a column
         std::string line;
-        for (const BreakdownPart& part : parts_of(c->forecast->breakdown)) line += fmt::format("{} ", scaled(part.time, *c));
+        for (const StepPart& part : parts_of(c->forecast->breakdown)) line += fmt::format("{} ", scaled(part.time, *c));
         highest = std::max({highest, scaled(total(c->forecast->breakdown), *c), scaled(c->what.measured_step, *c)});
         return line + fmt::format("{}\n", scaled(c->what.measured_step, *c));
     });
-    for (const BreakdownPart& part : parts_of(Breakdown{})) {
+    for (const StepPart& part : parts_of(Breakdown{})) {
         const std::size_t i = plot.parts.size();
         plot.add(fmt::format("$bars using {} lc '{}'", i + 1, colour(i)), part.name);
     }
@@ -176,23 +179,15 @@ void plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
     plot.draw(title + machine_title(comparisons) + ": " + count_title(comparisons, names.size()),
               "predicted step of the slowest rank (median draw) by what it spends its time on; black line: measured step",
               footnote, settings + bar_labels(names, beginning), path);
+    return true;
 }
 
 std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title,
                                          const std::string& folder) {
-    if (size_of(series_of(comparisons, false)) == 0) return {};
-    std::vector<std::string> names{"scatter.png", "errors.png", "breakdown.png"};
-    plot_scatter(comparisons, title, folder + "/scatter");
-    plot_errors(comparisons, title, folder + "/errors");
-    plot_breakdown(comparisons, title, folder + "/breakdown");
-    if (size_of(series_of(comparisons, true)) > 0) {
-        plot_against_experts(comparisons, title, folder + "/experts");
-        names.push_back("experts.png");
-    }
-    if (std::ranges::any_of(comparisons, [](const Comparison& c) { return c.attribution.has_value(); })) {
-        plot_attribution(comparisons, title, folder + "/attribution");
-        names.push_back("attribution.png");
-    }
+    std::vector<std::string> names;
+    for (const auto& [name, plot] : {std::pair{"scatter", &plot_scatter}, {"errors", plot_errors}, {"breakdown", plot_breakdown},
+                                     {"experts", plot_against_experts}, {"attribution", plot_attribution}})
+        if (plot(comparisons, title, folder + "/" + name)) names.push_back(std::string(name) + ".png");
     return names;
 }
 
@@ -231,6 +226,34 @@ void plot_curves(const std::vector<FittedCurve>& curves, const std::string& titl
         "set xlabel {}\nset ylabel {}\nset logscale xy\nset format x '%.0s %c'\nset format y '{}'\nset xrange [{}:{}]\nset yrange [{}:{}]\n",
         gnuplot_text(x_label), gnuplot_text(y_label), up.high > 1000 * up.low ? "%.0s %c" : "%.6g", across.low / 1.4, across.high * 1.4, up.low / 1.5, up.high * 1.5);
     plot.draw(title, subtitle, "", settings, path);
+}
+
+namespace {
+
+// "12 points on h100; median error 3.1 %, worst 12.0 %".
+std::string fit_words(const std::vector<CaseResult>& points, const std::string& cluster) {
+    std::vector<double> errors;
+    for (const CaseResult& p : points) errors.push_back(std::abs(p.fitted / p.measured - 1));
+    std::sort(errors.begin(), errors.end());
+    return fmt::format("{} points on {}; median error {:.1f} %, worst {:.1f} %", errors.size(), cluster,
+                       100 * errors[errors.size() / 2], 100 * errors.back());
+}
+
+}  // namespace
+
+void plot_fit(const std::string& title, const std::vector<CaseResult>& points, const std::string& cluster, const std::string& path) {
+    if (points.empty()) throw ConfigError(path + ".png: no points to plot; expected at least one");
+    std::map<std::string, std::vector<CaseResult>> series;
+    for (const CaseResult& point : points) series[point.kind].push_back(point);
+    Plot plot;
+    for (auto& [kind, members] : series) std::ranges::sort(members, {}, &CaseResult::fitted);
+    plot.add_series("data", series, [](const CaseResult& p) { return fmt::format("{:.6g} {:.6g}\n", 1e6 * p.fitted.si(), p.fitted / p.measured); },
+                    {"$data{0} using 1:2 with points pt {2} ps 0.6 lc rgb '{1}'"}, [](const std::string& kind, const auto&) { return kind; });
+    plot.add("1 with lines lc rgb '#555555' dt 2");
+    plot.draw(title + ": fitted law against measurement", fit_words(points, cluster), "",
+              "set logscale xy\nset xlabel 'fitted time (us)'\nset ylabel 'fitted over measured'\n"
+              "set yrange [0.5:2]\nset ytics (0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.4, 2)\nset grid\n",
+              path);
 }
 
 }  // namespace stepcast

@@ -8,7 +8,6 @@
 #include "model/records/measurements.h"
 #include "reports/plots.h"
 #include "reports/tables.h"
-#include "reports/text.h"
 
 namespace stepcast {
 namespace {
@@ -59,9 +58,7 @@ Page forecast_page(const Experiment& e, const Forecast& f, const std::optional<E
                                       rank_count(e.cluster), f.cluster),
               .answer = time_text(f.step.p50),
               .answer_note = "a step; " + interval_text(f)};
-    if (training)
-        page.facts.push_back({fmt::format("Training on {} tokens", spoken_count(training->tokens)),
-                              fmt::format("{}, money {}, energy at most {}", days_text(*training), money_text(*training), energy_text(*training))});
+    if (training) page.facts.push_back(training_fact(*training));
     for (Fact& fact : facts_of(f)) page.facts.push_back(std::move(fact));
     if (why) add_advice(page, *why);
     page.warnings = plain_warnings(f.notes);
@@ -174,11 +171,11 @@ Fact memory_fact(const MemoryUse& m) {
 
 // The parts of the step that are a twentieth or more, largest first.
 std::string bound_by(const Forecast& f) {
-    std::vector<BreakdownPart> parts = parts_of(f.breakdown);
-    std::ranges::stable_sort(parts, std::greater<>(), &BreakdownPart::time);
+    std::vector<StepPart> parts = parts_of(f.breakdown);
+    std::ranges::stable_sort(parts, std::greater<>(), &StepPart::time);
     const Seconds sum = total(f.breakdown);
     std::string text;
-    for (const auto& [name, time] : parts)
+    for (const auto& [name, key, time] : parts)
         if (sum > Seconds(0) && time / sum >= 0.05) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, percent_text(time / sum));
     return text;
 }
@@ -215,6 +212,11 @@ std::vector<Fact> facts_of(const Forecast& f) {
     facts.push_back({"Costs", calibrated_text(f),
                      !f.calibrated ? Tone::bad : prior_share(f) < 0.05 ? Tone::good : Tone::doubt});
     return facts;
+}
+
+Fact training_fact(const Campaign& c) {
+    return {fmt::format("Training on {} tokens", spoken_count(c.tokens)),
+            fmt::format("{}, money {}, energy at most {}", days_text(c), money_text(c), energy_text(c))};
 }
 
 std::string interval_text(const Forecast& f) {
@@ -278,7 +280,7 @@ Fact program_fact(const std::string& version) {
 Table breakdown_table(const Forecast& f) {
     const Seconds sum = total(f.breakdown);
     Table table{"Where the step of the slowest rank goes", {{.name = "part", .is_text = true}, {"time"}, {"share"}}, {}};
-    for (const auto& [name, time] : parts_of(f.breakdown))
+    for (const auto& [name, key, time] : parts_of(f.breakdown))
         table.rows.push_back({{name}, time_cell(time), percent_cell(sum > Seconds(0) ? time / sum : 0)});
     return table;
 }

@@ -38,18 +38,9 @@ Json sweep_row(const SweepRow& row) {
     return json;
 }
 
-Json sweep_rows(const std::vector<SweepRow>& rows) {
-    Json all = Json::array();
-    for (const SweepRow& row : rows) all.push_back(sweep_row(row));
-    return all;
-}
-
 Json sweep_counts(const SweepCounts& c) {
-    Json illegal = Json::object(), infeasible = Json::object();
-    for (const auto& [reason, points] : c.illegal) illegal[reason] = points;
-    for (const auto& [reason, points] : c.infeasible) infeasible[reason] = points;
     return {{"points", c.points},       {"legal", c.legal}, {"feasible", c.feasible}, {"bounded_away", c.bounded_away},
-            {"simulated", c.simulated}, {"twins", c.twins}, {"illegal", illegal},     {"infeasible", infeasible}};
+            {"simulated", c.simulated}, {"twins", c.twins}, {"illegal", c.illegal},   {"infeasible", c.infeasible}};
 }
 
 }  // namespace
@@ -65,10 +56,10 @@ std::string to_json(const SweepAnswer& r) {
               {"varied", r.varied},
               {"where", r.where},
               {"schedules_left_out", r.schedules_left_out},
-              {r.second ? "front" : "top", sweep_rows(r.best)},
-              {"scaling", sweep_rows(r.scaling)},
+              {r.second ? "front" : "top", list(r.best, sweep_row)},
+              {"scaling", list(r.scaling, sweep_row)},
               {"each_of", r.each_of},
-              {"of_each", sweep_rows(r.of_each)},
+              {"of_each", list(r.of_each, sweep_row)},
               {"counts", sweep_counts(r.counts)},
               {"proven", r.broken_bounds == 0},
               {"proof", proof_text(r)}};
@@ -84,16 +75,16 @@ double rounded(double value) { return std::isfinite(value) ? as_number<double>(f
 
 std::string map_json(const SweepAnswer& r) {
     if (!r.points || r.points->points.empty() || r.points->keys.size() < 2) return "";
-    Json keys = Json::array(), points = Json::array(), limits = Json::array();
-    for (const MapKey& key : r.points->keys) keys.push_back({{"key", key.key}, {"values", key.values}});
-    for (const MapPoint& p : r.points->points) {
-        Json one = Json::array();
-        for (const std::uint16_t at : p.at) one.push_back(at);
+    const auto point = [](const MapPoint& p) {
+        Json one = p.at;
         one.insert(one.end(), {rounded(p.step.si()), rounded(p.peak.si()), p.ranks, rounded(p.tokens_per_second), p.simulated});
-        points.push_back(std::move(one));
-    }
-    for (const Bytes limit : r.points->limits) limits.push_back(rounded(limit.si()));
-    const Json all{{"experiment", r.experiment}, {"of_token", r.points->of_token}, {"keys", keys}, {"limits_bytes", limits}, {"points", points}};
+        return one;
+    };
+    const Json all{{"experiment", r.experiment},
+                   {"of_token", r.points->of_token},
+                   {"keys", list(r.points->keys, [](const MapKey& key) { return Json{{"key", key.key}, {"values", key.values}}; })},
+                   {"limits_bytes", list(r.points->limits, [](Bytes limit) { return rounded(limit.si()); })},
+                   {"points", list(r.points->points, point)}};
     return all.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 

@@ -6,7 +6,6 @@
 
 #include "reports/tables.h"
 #include "reports/plots.h"
-#include "reports/text.h"
 
 namespace stepcast {
 namespace {
@@ -44,10 +43,7 @@ void add_answer(Page& page, const SweepAnswer& r) {
     page.answer = time_text(best.step);
     page.answer_note = "a step; " + interval_text(best.forecast);
     page.facts.push_back({"The configuration", settings_text(best.settings)});
-    if (best.campaign)
-        page.facts.push_back({fmt::format("Training on {} tokens", spoken_count(best.campaign->tokens)),
-                              fmt::format("{}, money {}, energy at most {}", days_text(*best.campaign), money_text(*best.campaign),
-                                          energy_text(*best.campaign))});
+    if (best.campaign) page.facts.push_back(training_fact(*best.campaign));
     for (Fact& fact : facts_of(best.forecast)) page.facts.push_back(std::move(fact));
     if (r.best.size() > 1 && !r.second) page.facts.push_back(runner_up(r));
     page.facts.push_back({"Proof", proof_text(r), r.broken_bounds == 0 ? Tone::good : Tone::bad});

@@ -1,14 +1,15 @@
 #include "reports/plots.h"
 
-#include <functional>
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 
 #include <fmt/format.h>
 
-#include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "reports/plot_frame.h"
-#include "reports/text.h"
+#include "reports/table.h"
 
 namespace stepcast {
 namespace {
@@ -61,19 +62,6 @@ std::string few_ticks(double least, double most) {
     return text;
 }
 
-// Shortest text of a step in the unit that fits the whole map.
-struct StepUnit {
-    double factor = 1;
-    const char* name = "s";
-};
-StepUnit unit_for(const HeatMap& map) {
-    if (map.of_token) return {1, "tokens/s"};
-    Seconds longest;
-    for (const Seconds step : map.step) longest = std::max(longest, step);
-    if (longest >= Seconds(1)) return {1, "s"};
-    return {1e3, "ms"};
-}
-
 // The cells as `shown`, row by row, and their numbers.
 std::string heat_blocks(const HeatMap& map, const PlotRange& range, const std::function<double(Seconds)>& shown) {
     const std::size_t columns = map.columns.size(), rows = map.rows.size();
@@ -92,10 +80,10 @@ std::string heat_blocks(const HeatMap& map, const PlotRange& range, const std::f
 
 }  // namespace
 
-void plot_heat_map(const SweepAnswer& r, const std::string& path) {
-    if (!r.map || r.map->step.empty()) throw ConfigError(path + ".png: no map to plot; expected two varied keys");
+bool plot_heat_map(const SweepAnswer& r, const std::string& path) {
+    if (!r.map || r.map->step.empty() || r.map->step.size() > most_cells) return false;
     const HeatMap& map = *r.map;
-    const StepUnit unit = unit_for(map);
+    const TimeUnit unit = map.of_token ? TimeUnit{1, "tokens/s"} : unit_of(std::ranges::max(map.step));
     const auto shown = [&](Seconds step) {  // 0: nothing feasible
         return step <= Seconds(0) ? 0 : map.of_token ? 1 / step.si() : step.si() * unit.factor;
     };
@@ -123,10 +111,11 @@ void plot_heat_map(const SweepAnswer& r, const std::string& path) {
               fmt::format("the best over all other varied keys, {}; empty: nothing feasible",
                           map.simulated ? "simulated" : "by the closed form"),
               cluster_text(r), settings, path);
+    return true;
 }
 
-void plot_front(const SweepAnswer& r, const std::string& path) {
-    if (!r.second || r.best.empty()) throw ConfigError(path + ".png: no front to plot; expected two objectives");
+bool plot_front(const SweepAnswer& r, const std::string& path) {
+    if (!r.second || r.best.size() < 2) return false;
     Plot plot;
     plot.add_block("front", r.best, [&](const SweepRow& row) {
         return fmt::format("{} {}\n", value_of(r.objective, row).value, value_of(*r.second, row).value);
@@ -142,6 +131,7 @@ void plot_front(const SweepAnswer& r, const std::string& path) {
                           gnuplot_text(value_of(r.objective, r.best.front()).label),
                           gnuplot_text(value_of(*r.second, r.best.front()).label)),
               path);
+    return true;
 }
 
 namespace {
@@ -164,8 +154,8 @@ std::vector<ScalingLine> scaling_lines(const std::vector<SweepRow>& rows) {
 
 }  // namespace
 
-void plot_scaling(const SweepAnswer& r, const std::string& path) {
-    if (r.scaling.size() < 2) throw ConfigError(path + ".png: no curve to plot; expected two numbers of ranks");
+bool plot_scaling(const SweepAnswer& r, const std::string& path) {
+    if (r.scaling.size() < 2) return false;
     const auto lines = scaling_lines(r.scaling);
     const bool spread =
         std::ranges::any_of(r.scaling, [](const SweepRow& row) { return has_spread(row.forecast.step); });
@@ -196,26 +186,113 @@ void plot_scaling(const SweepAnswer& r, const std::string& path) {
             "set xrange [{}:{}]\nset yrange [{}:{}]\nset style fill transparent solid 0.25 noborder\n",
             ranks, few_ticks(least, most * 1.2), first.ranks / 1.15, last.ranks * 1.15, least, most * 1.2),
         path);
+    return true;
+}
+
+// ---- the best of each setting, as lines
+
+namespace {
+
+struct Point {
+    double low = 0, middle = 0, high = 0;
+};
+// Name of the series -> number -> the best there.
+using Lines = std::map<std::string, std::map<double, Point>>;
+
+struct Chart {
+    std::string x_key;  // the one key with numbers; the others name the series
+    Lines lines;
+    bool spread = false;
+};
+
+std::string value_of(const SweepRow& row, const std::string& key) {
+    const auto found = std::ranges::find(row.settings, key, [](const auto& setting) { return setting.first; });
+    return found == row.settings.end() ? "" : found->second;
+}
+
+// Steps, or tokens/s where these rank: then p10 of the step is the most.
+Point point_of(const SweepAnswer& r, const SweepRow& row) {
+    const Interval& step = row.forecast.step;
+    if (r.objective != Objective::tokens) return {step.p10.si() * 1e3, step.p50.si() * 1e3, step.p90.si() * 1e3};
+    const double tokens = row.tokens_per_second * row.step.si();
+    return {tokens / step.p90.si(), tokens / step.p50.si(), tokens / step.p10.si()};
+}
+
+Chart chart_of(const SweepAnswer& r) {
+    Chart chart;
+    std::vector<std::string> names;
+    for (const std::string& key : r.each_of) {
+        const bool numbers = std::ranges::all_of(
+            r.of_each, [&](const SweepRow& row) { return as_number<double>(value_of(row, key)).has_value(); });
+        if (numbers && chart.x_key.empty())
+            chart.x_key = key;
+        else
+            names.push_back(key);
+    }
+    for (const SweepRow& row : r.of_each) {
+        if (chart.x_key.empty()) break;
+        std::string name;
+        for (const std::string& key : names) name += (name.empty() ? "" : ", ") + value_of(row, key);
+        chart.lines[name][*as_number<double>(value_of(row, chart.x_key))] = point_of(r, row);
+        chart.spread = chart.spread || has_spread(row.forecast.step);
+    }
+    return chart;
+}
+
+// Ranges, and decades where one is wide.
+std::string axes_text(const PlotRange& x, const PlotRange& y) {
+    std::string script, axes;
+    for (const auto& [axis, range] : {std::pair{"x", x}, {"y", y}}) {
+        if (!range.is_wide()) continue;
+        axes += axis;
+        script += log_ticks(range, axis);
+    }
+    if (!axes.empty()) script = "set logscale " + axes + "\n" + script;
+    const double margin = x.is_wide() ? std::pow(x.high / x.low, 0.04) : 0, pad = 0.04 * (x.high - x.low);
+    script += fmt::format("set xrange [{}:{}]\nset offsets 0, 0, graph 0.05, graph 0.05\n",
+                          x.is_wide() ? x.low / margin : x.low - pad, x.is_wide() ? x.high * margin : x.high + pad);
+    return script;
+}
+
+}  // namespace
+
+bool plot_series(const SweepAnswer& r, const std::string& path) {
+    const Chart chart = chart_of(r);
+    if (std::ranges::none_of(chart.lines, [](const auto& line) { return line.second.size() > 1; })) return false;
+    const bool tokens = r.objective == Objective::tokens;
+    PlotRange x, y;
+    Plot plot;
+    std::size_t i = 0;
+    for (const auto& [name, points] : chart.lines) {
+        plot.add_block(fmt::format("series{}", i), points, [&](const auto& named) {
+            const auto& [number, p] = named;
+            x.add(number);
+            y.add(p.low);
+            y.add(p.high);
+            return fmt::format("{} {} {} {}\n", number, p.low, p.middle, p.high);
+        });
+        if (chart.spread) {  // beneath the lines
+            plot.parts.insert(plot.parts.begin(),
+                              {fmt::format("$series{} using 1:2:4 with filledcurves lc '{}'", i, colour(i)),
+                               fmt::format("$series{} using 1:3:2:4 with yerrorbars pt -1 lw 0.7 lc '{}'", i, colour(i))});
+            plot.labels.insert(plot.labels.begin(), {"", ""});
+        }
+        plot.add(fmt::format("$series{} using 1:3 with linespoints pt {} ps 1.3 lw 1.6 lc '{}'", i, point_type(i), colour(i)), name);
+        ++i;
+    }
+    plot.draw(fmt::format("{}: {} against {}", r.experiment, tokens ? "tokens/s" : "step", chart.x_key),
+              fmt::format("the best of each{}", chart.spread ? "; bands: p10..p90" : ""), "",
+              fmt::format("set xlabel {}\nset ylabel '{}' offset 0.5\nset style fill transparent solid 0.2 noborder\n",
+                          gnuplot_text(chart.x_key), tokens ? "tokens/s" : "step [ms]") +
+                  axes_text(x, y),
+              path);
+    return true;
 }
 
 std::vector<std::string> plot_sweep(const SweepAnswer& r, const std::string& folder) {
     std::vector<std::string> names;
-    if (r.map && r.map->step.size() <= most_cells && !r.map->step.empty()) {
-        plot_heat_map(r, folder + "/map");
-        names.emplace_back("map.png");
-    }
-    if (r.second && r.best.size() > 1) {
-        plot_front(r, folder + "/front");
-        names.emplace_back("front.png");
-    }
-    if (r.scaling.size() > 1) {
-        plot_scaling(r, folder + "/scaling");
-        names.emplace_back("scaling.png");
-    }
-    if (has_series(r)) {
-        plot_series(r, folder + "/series");
-        names.emplace_back("series.png");
-    }
+    for (const auto& [name, plot] : {std::pair{"map", &plot_heat_map}, {"front", plot_front}, {"scaling", plot_scaling}, {"series", plot_series}})
+        if (plot(r, folder + "/" + name)) names.push_back(std::string(name) + ".png");
     return names;
 }
 

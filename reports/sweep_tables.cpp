@@ -7,7 +7,6 @@
 
 #include "model/files/csv.h"
 #include "model/files/plain_text.h"
-#include "reports/text.h"
 
 namespace stepcast {
 namespace {

@@ -13,7 +13,6 @@
 #include "model/files/plain_text.h"
 #include "model/machine/scatter.h"
 #include "reports/pages.h"
-#include "reports/text.h"
 
 namespace stepcast {
 namespace {
@@ -28,7 +27,7 @@ std::string bar(double share) {
 std::string breakdown_lines(const Breakdown& b) {
     const Seconds sum = total(b);
     std::string text;
-    for (const auto& [name, time] : parts_of(b)) {
+    for (const auto& [name, key, time] : parts_of(b)) {
         const double share = sum > Seconds(0) ? time / sum : 0;
         text += fmt::format("  {:<22} {:>11} {:>8}{}\n", name, time_text(time), percent_text(share), bar(share));
     }
@@ -138,26 +137,23 @@ std::string forecast_table(const Forecast& f, bool all_notes) {
 }
 
 Table kernel_times(const Forecast& f) {
-    struct Row {
-        std::string name;
-        Phase phase;
-        Seconds busiest, sum;
-        int ranks;
+    struct Sum {
+        Seconds busiest, all;
+        int ranks = 0;
     };
-    std::map<std::pair<std::string, Phase>, Row> by_name;
+    std::map<std::pair<std::string, Phase>, Sum> by_name;
     for (const KernelTime& k : f.kernels) {
-        Row& row = by_name.try_emplace({k.name, k.phase}, Row{k.name, k.phase, {}, {}, 0}).first->second;
-        row.busiest = std::max(row.busiest, k.time);
-        row.sum += k.time;
-        ++row.ranks;
+        Sum& sum = by_name[{k.name, k.phase}];
+        sum.busiest = std::max(sum.busiest, k.time);
+        sum.all += k.time;
+        ++sum.ranks;
     }
-    std::vector<Row> rows;
-    for (const auto& [key, row] : by_name) rows.push_back(row);
-    std::ranges::stable_sort(rows, std::ranges::greater{}, &Row::busiest);
+    std::vector<std::pair<std::pair<std::string, Phase>, Sum>> rows(by_name.begin(), by_name.end());
+    std::ranges::stable_sort(rows, std::ranges::greater{}, [](const auto& row) { return row.second.busiest; });
     Table table{"", {{"kernels", 39, true}, {"phase", 13, true}, {"busiest rank", 12}, {"average", 11}, {"ranks", 5}}, {}};
-    for (const Row& row : rows)
-        table.rows.push_back({{row.name}, {std::string(to_string(row.phase))}, time_cell(row.busiest),
-                              time_cell(row.sum / row.ranks), count_cell(row.ranks)});
+    for (const auto& [kernel, sum] : rows)
+        table.rows.push_back({{kernel.first}, {std::string(to_string(kernel.second))}, time_cell(sum.busiest),
+                              time_cell(sum.all / sum.ranks), count_cell(sum.ranks)});
     return table;
 }
 
@@ -255,12 +251,13 @@ Table columns_of(const std::vector<ForecastColumn>& columns) {
     add("  against the first", [&](const Forecasted& c) { return signed_percent_text(c.forecast.step.p50 / first - 1); });
     add("tokens/s", [](const Forecasted& c) { return count_text(c.forecast.tokens_per_second); });
     add("MFU", [](const Forecasted& c) { return percent_text(c.forecast.model_flops_utilization); });
-    add("forward", [](const Forecasted& c) { return time_text(c.forecast.phases.forward); });
-    add("backward", [](const Forecasted& c) { return time_text(c.forecast.phases.backward); });
-    add("gradient sync", [](const Forecasted& c) { return time_text(c.forecast.phases.gradient_sync); });
-    add("optimizer", [](const Forecasted& c) { return time_text(c.forecast.phases.optimizer); });
-    for (std::size_t i = 0; i < parts_of(Breakdown{}).size(); ++i)
-        add(parts_of(Breakdown{})[i].name, [i](const Forecasted& c) { return time_text(parts_of(c.forecast.breakdown)[i].time); });
+    const auto add_parts = [&](const auto& parts) {
+        const std::vector<StepPart> of_first = parts(columns.front());
+        for (std::size_t i = 0; i < of_first.size(); ++i)
+            add(of_first[i].name, [&](const Forecasted& c) { return time_text(parts(c)[i].time); });
+    };
+    add_parts([](const Forecasted& c) { return phases_of(c.forecast.phases); });
+    add_parts([](const Forecasted& c) { return parts_of(c.forecast.breakdown); });
     add("memory, fullest rank", [](const Forecasted& c) { return bytes_text(c.forecast.memory.peak); });
     add("  fits", [](const Forecasted& c) { return c.forecast.memory.fits ? "yes" : "NO"; });
     if (std::ranges::none_of(columns, [](const Forecasted& c) { return c.campaign.has_value(); })) return table;

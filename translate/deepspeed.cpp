@@ -25,7 +25,7 @@ void derive_micro_batch(const NamedValue& global, long pieces, long replicas, Tr
         t.open.push_back(fmt::format("train_micro_batch_size_per_gpu = {} / ({}replicas); say it with --set micro_batch=N", all,
                                      pieces > 0 ? fmt::format("{} x ", pieces) : "accumulation x "));
     else if (all % parts != 0)
-        t.problems.push_back(fmt::format("train_batch_size ({}): {} is no multiple of accumulation {} x {} replicas", global.at, all, pieces, replicas));
+        t.problem(global, fmt::format("{} is no multiple of accumulation {} x {} replicas", all, pieces, replicas));
     else
         t.set("parallelism.micro_batch", all / parts, global.at);
 }
@@ -33,9 +33,8 @@ void derive_micro_batch(const NamedValue& global, long pieces, long replicas, Tr
 void check_batch(const NamedValue& global, long micro, long pieces, long replicas, Translation& t) {
     const long all = count_in(global), each = micro * pieces;
     if (replicas > 0 ? all != each * replicas : all % each != 0)
-        t.problems.push_back(fmt::format("train_batch_size ({}): {} is not {} sequences x accumulation {} x {}; DeepSpeed stops there, the "
-                                         "forecast takes the {}", global.at, all, micro, pieces,
-                                         replicas > 0 ? fmt::format("{} replicas", replicas) : "replicas", all));
+        t.problem(global, fmt::format("{} is not {} sequences x accumulation {} x {}; DeepSpeed stops there, the forecast takes the {}", all, micro,
+                                      pieces, replicas > 0 ? fmt::format("{} replicas", replicas) : "replicas", all));
 }
 
 void read_batch(Document& d, Translation& t, long replicas) {
@@ -98,12 +97,9 @@ void read_precision(Document& d, Translation& t) {
 
 }  // namespace
 
-Translation translate_deepspeed(Document& d, long replicas) {
-    Translation t;
-    t.path = d.path;
-    t.format = "DeepSpeed";
-    t.framework = "deepspeed";
-    t.open.push_back("layers and widths: such a file never says them; name the model with --model");
+Translation translate_deepspeed(Document d, long replicas) {
+    Translation t{.path = d.path, .format = "DeepSpeed", .framework = "deepspeed",
+                  .open = {"layers and widths: such a file never says them; name the model with --model"}};
     read_batch(d, t, replicas);
     read_zero(d, t);
     read_precision(d, t);
@@ -111,7 +107,7 @@ Translation translate_deepspeed(Document& d, long replicas) {
         t.set("parallelism.tp", integer_in(*v), v->at);
     if (const auto* v = stated(d, "sequence_parallel_size", t); v && integer_in(*v) > 1) {
         t.set("parallelism.cp", integer_in(*v), v->at);
-        t.problems.push_back("sequence_parallel_size (" + v->at + "): exchanges of heads (Ulysses) are not modelled; taken as a ring of keys and values");
+        t.problem(*v, "exchanges of heads (Ulysses) are not modelled; taken as a ring of keys and values");
     }
     if (d.states("activation_checkpointing.partition_activations"))
         t.open.push_back("recompute: options are there, the switch is in the model's code; --set recompute=full if it is on");

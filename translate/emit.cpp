@@ -9,7 +9,7 @@ namespace stepcast {
 namespace {
 
 // What none of them can be told.
-void check_common(const Experiment& e, Emitter& emitter) {
+void check_common(const Experiment& e, Emission& emitter) {
     const auto& p = e.parallelism;
     emitter.refuse_unless(e.workload.kind == Workload::Kind::transformer,
                           fmt::format("workload.kind {} is no model that it trains", to_string(e.workload.kind)));
@@ -23,7 +23,7 @@ void check_common(const Experiment& e, Emitter& emitter) {
     emitter.note_unless(!p.unfused && !p.eager_script, "element-wise operations each by itself: in the model's code");
 }
 
-std::string emit_deepspeed(const Experiment& e, Emitter& out) {
+std::string emit_deepspeed(const Experiment& e, Emission& out) {
     const auto& p = e.parallelism;
     const auto dtype = e.workload.dtype;
     out.refuse_unless(p.schedule == Schedule::one_f_one_b || p.pp == 1,
@@ -67,7 +67,7 @@ std::string_view schedule_name(const Parallelism& p) {
     return "";
 }
 
-void check_torchtitan(const Experiment& e, Emitter& out) {
+void check_torchtitan(const Experiment& e, Emission& out) {
     const auto& p = e.parallelism;
     out.refuse_unless(p.zero != 1, "zero 1: it has replicas, or shards of parameters too");
     out.refuse_unless(p.zero > 0 || p.cp == 1, "zero 0 with context parallelism: its ranks share the shards");
@@ -99,7 +99,7 @@ std::string pipeline_text(const Experiment& e) {
     return text;
 }
 
-std::string recompute_text(const Experiment& e, Emitter& out) {
+std::string recompute_text(const Experiment& e, Emission& out) {
     const auto& p = e.parallelism;
     // Its attention keeps no scores that selective recompute could leave out.
     if (p.recompute == Recompute::none || p.recompute == Recompute::selective) return "mode = \"none\"\n";
@@ -110,7 +110,7 @@ std::string recompute_text(const Experiment& e, Emitter& out) {
     return fmt::format("mode = \"selective\"\nselective_ac_option = \"{}\"\n", stage / p.recompute_layers);
 }
 
-std::string emit_torchtitan(const Experiment& e, Emitter& out) {
+std::string emit_torchtitan(const Experiment& e, Emission& out) {
     check_torchtitan(e, out);
     const auto& p = e.parallelism;
     const int shard = p.zero == 0 ? 1 : p.shard > 0 ? p.shard / p.cp : p.dp;
@@ -138,18 +138,18 @@ std::string emit_torchtitan(const Experiment& e, Emitter& out) {
 }  // namespace
 
 Emission emit(const Experiment& experiment, EmitFormat format) {
-    Emitter emitter;
-    check_common(experiment, emitter);
-    std::string text;
+    Emission emission;
+    check_common(experiment, emission);
+    std::string& text = emission.text;
     switch (format) {
-        case EmitFormat::torchtitan: text = emit_torchtitan(experiment, emitter); break;
-        case EmitFormat::deepspeed: text = emit_deepspeed(experiment, emitter); break;
-        default: text = emit_megatron(experiment, format, emitter);
+        case EmitFormat::torchtitan: text = emit_torchtitan(experiment, emission); break;
+        case EmitFormat::deepspeed: text = emit_deepspeed(experiment, emission); break;
+        default: text = emit_megatron(experiment, format, emission);
     }
-    if (!emitter.refused.empty())
+    if (!emission.refused.empty())
         throw ConfigError(fmt::format("--emit {}: it cannot run this split: {}", to_string(format),
-                                      fmt::join(emitter.refused, "; ")));
-    return {text, emitter.without};
+                                      fmt::join(emission.refused, "; ")));
+    return emission;
 }
 
 }  // namespace stepcast

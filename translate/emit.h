@@ -19,14 +19,7 @@ constexpr auto names_of(EmitFormat) {
 struct Emission {
     std::string text;
     std::vector<std::string> without;  // "bucket = 25 MB: no counterpart"
-};
-
-// Throws ConfigError where the framework cannot run the split: nothing is written then.
-Emission emit(const Experiment& experiment, EmitFormat format);
-
-// Internal to translate/: of one framework; refusals are collected, what has no counterpart is named.
-struct Emitter {
-    std::vector<std::string> refused, without;
+    std::vector<std::string> refused;  // why the framework cannot run the split
     void refuse_unless(bool runs, const std::string& why) {
         if (!runs) refused.push_back(why);
     }
@@ -34,6 +27,11 @@ struct Emitter {
         if (!same) without.push_back(what);
     }
 };
-std::string emit_megatron(const Experiment& experiment, EmitFormat format, Emitter& emitter);
+
+// Throws ConfigError where the framework cannot run the split: nothing is written then.
+Emission emit(const Experiment& experiment, EmitFormat format);
+
+// Internal to translate/: of one framework; refusals are collected, what has no counterpart is named.
+std::string emit_megatron(const Experiment& experiment, EmitFormat format, Emission& out);
 
 }  // namespace stepcast

@@ -18,7 +18,7 @@ struct Line {
 
 class Writer {
 public:
-    Writer(const Experiment& e, EmitFormat format, Emitter& emitter) : e_(e), format_(format), out_(emitter) {}
+    Writer(const Experiment& e, EmitFormat format, Emission& emitter) : e_(e), format_(format), out_(emitter) {}
 
     std::string write() {
         check();
@@ -53,6 +53,8 @@ private:
         if (lm() && !on) return;
         add(name, lm() ? "" : truth(on), section);
     }
+    // A bare flag of the opposite there.
+    void flag_or_not(const std::string& opposite, const std::string& name, bool on) { lm() ? flag(opposite, !on) : flag(name, on); }
     void check() {
         const auto& p = e_.parallelism;
         const auto& w = e_.workload;
@@ -104,16 +106,10 @@ private:
         else
             flag(lm() ? "swiglu" : "gated_linear_unit", w.gated);
         if (!nemo() && !w.gated && w.activation == Activation::relu) flag("squared_relu", true);
-        if (lm())
-            flag("disable_bias_linear", !w.linear_bias);
-        else
-            flag(nemo() ? "bias" : "add_bias_linear", w.linear_bias);
+        flag_or_not("disable_bias_linear", nemo() ? "bias" : "add_bias_linear", w.linear_bias);
         if (w.qkv_bias && !w.linear_bias) flag("add_qkv_bias", true);
         out_.note_unless(w.qkv_bias || !w.linear_bias, "workload.qkv_bias = false with biases");
-        if (lm())
-            flag("untie_embeddings_and_output_weights", !w.tied);
-        else
-            flag("share_embeddings_and_output_weights", w.tied);
+        flag_or_not("untie_embeddings_and_output_weights", "share_embeddings_and_output_weights", w.tied);
         add("hidden_dropout", fmt::format("{}", w.dropout));
         add("attention_dropout", fmt::format("{}", w.score_dropout ? w.dropout : 0.0));
         numbers({"workload.vocab"});
@@ -248,8 +244,7 @@ private:
         std::string text = "ARGS=(\n";
         for (const Line& line : lines_) {
             std::string name = line.name;
-            for (char& c : name)
-                if (c == '_') c = '-';
+            std::ranges::replace(name, '_', '-');
             text += fmt::format("    --{}{}{}\n", name, line.value.empty() ? "" : " ", line.value);
         }
         return text + fmt::format(")\ntorchrun --nnodes {} --nproc_per_node {} pretrain_gpt.py \"${{ARGS[@]}}\" \"$@\"\n",
@@ -274,13 +269,13 @@ private:
 
     const Experiment& e_;
     EmitFormat format_;
-    Emitter& out_;
+    Emission& out_;
     std::vector<Line> lines_;
 };
 
 }  // namespace
 
-std::string emit_megatron(const Experiment& experiment, EmitFormat format, Emitter& emitter) {
+std::string emit_megatron(const Experiment& experiment, EmitFormat format, Emission& emitter) {
     return Writer(experiment, format, emitter).write();
 }
 

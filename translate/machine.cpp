@@ -23,13 +23,13 @@ struct KnownDevice {
     KEY(std::vector<std::string>, pci, {}, "\"10de:2330\"");
     KEY(int, sm, 0, "compute capability");
     KEY(int, nvlinks, 0, "of a device");
-    KEY(BytesPerSecond, nvlink, {}, "of one link and direction");
+    KEY(BytesPerSecond, nvlink, BytesPerSecond(25e9), "of one link and direction");
     KEY(std::string, cluster, {}, "preset with its datasheet, and with constants where it was measured");
 };
 struct DeviceFile {
     KEY_NAMED(std::vector<KnownDevice>, devices, {}, "device", "");
 };
-using Device = std::optional<KnownDevice>;
+using Device = std::optional<KnownDevice>;  // nothing: not known
 
 // Lower case; a name's letters and digits stay together, but "RTX3090" is two words as "RTX 3090" is.
 std::set<std::string> name_words(const std::string& text) {
@@ -84,43 +84,25 @@ Device device_of_links(int sm, int nvlinks) {
     return std::nullopt;
 }
 
-// What is known of the device before its files speak of links.
-struct Datasheet {
-    Cluster cluster;
-    BytesPerSecond nvlink{25e9};  // of one link and direction
-    int nvlinks = 0;
-};
-
-std::optional<Datasheet> datasheet_of(const Device& device) {
-    if (!device) return std::nullopt;
-    Datasheet sheet;
-    sheet.cluster = read_cluster(device->cluster);
-    sheet.nvlinks = device->nvlinks;
-    if (device->nvlink > BytesPerSecond(0)) sheet.nvlink = device->nvlink;
-    return sheet;
-}
-
 // By an option, a name, a number, or links and capability that only one device has.
-std::optional<Datasheet> find_datasheet(const Machine& m, const std::string& gpu, std::string& how) {
+Device find_device(const Machine& m, const std::string& gpu, std::string& how) {
     const std::string told = !gpu.empty() ? gpu : m.gpu;
     if (!told.empty()) {
-        if (const auto device = device_named(told)) return datasheet_of(device);
+        if (auto device = device_named(told)) return device;
         try {
-            Datasheet sheet;
-            sheet.cluster = read_cluster(preset_path(PresetKind::cluster, told));
-            return sheet;
+            return KnownDevice{.cluster = preset_path(PresetKind::cluster, told)};
         } catch (const ConfigError&) {
             return std::nullopt;
         }
     }
     if (!m.pci.empty())
-        if (const auto device = device_of_pci(m.pci)) {
+        if (auto device = device_of_pci(m.pci)) {
             how = " (its PCI number " + m.pci + ")";
-            return datasheet_of(device);
+            return device;
         }
     if (m.paired && m.sm == 0) return std::nullopt;  // bridges of cards: several have as many links
     how = " (guessed from its links)";
-    return datasheet_of(device_of_links(m.sm, m.nvlinks));
+    return device_of_links(m.sm, m.nvlinks);
 }
 
 // A cluster without a number of NICs has one a GPU.
@@ -130,8 +112,7 @@ void assume_nics(const Machine& m, const Cluster& c, std::vector<std::string>& r
                      (m.from.empty() ? "no file names one" : "the files name none") + "; network.nics, link.inter.bandwidth");
 }
 
-void lay_links(const Machine& m, Cluster& c, const Datasheet& sheet, std::vector<std::string>& report) {
-    const Cluster& known = sheet.cluster;
+void lay_links(const Machine& m, const KnownDevice& device, const Cluster& known, Cluster& c, std::vector<std::string>& report) {
     c.fabric = !m.links_told ? known.fabric : m.paired ? Fabric::nvlink_pairs : m.nvlinks > 0 ? Fabric::nvswitch : Fabric::pcie;
     if (!m.links_told) {
         report.push_back("assumed: the links of " + known.name + "; " + (m.from.empty() ? "no file tells" : "the files do not tell"));
@@ -142,9 +123,9 @@ void lay_links(const Machine& m, Cluster& c, const Datasheet& sheet, std::vector
     }
     // Without a switch each GPU has links of its own to every other, and rings use them all.
     const int apart = (m.gpus - 1) * m.nvlinks;
-    const BytesPerSecond nvlink = (!m.paired && apart <= sheet.nvlinks ? apart : m.nvlinks) * sheet.nvlink;
-    if (sheet.nvlinks > 0 && m.nvlinks > sheet.nvlinks)
-        report.push_back(fmt::format("warning: {} NVLinks of a GPU, where {} has {}: another GPU (--gpu)?", m.nvlinks, known.gpu.name, sheet.nvlinks));
+    const BytesPerSecond nvlink = (!m.paired && apart <= device.nvlinks ? apart : m.nvlinks) * device.nvlink;
+    if (device.nvlinks > 0 && m.nvlinks > device.nvlinks)
+        report.push_back(fmt::format("warning: {} NVLinks of a GPU, where {} has {}: another GPU (--gpu)?", m.nvlinks, known.gpu.name, device.nvlinks));
     const BytesPerSecond pcie = m.pcie > BytesPerSecond(0) ? m.pcie
                                 : known.fabric == Fabric::pcie ? known.intra.bandwidth
                                                                : BytesPerSecond(24e9);
@@ -201,15 +182,15 @@ MachineFile cluster_of_machine(const Machine& m, const std::string& name, const 
     MachineFile file;
     file.report = m.from;
     std::string how;
-    const auto sheet = find_datasheet(m, gpu, how);
-    if (!sheet) refuse_device(m, name, gpu);
-    const Cluster& known = sheet->cluster;
+    const Device device = find_device(m, gpu, how);
+    if (!device) refuse_device(m, name, gpu);
+    const Cluster known = read_cluster(device->cluster);
     Cluster c = known;
     c.name = name;
     c.nodes = 1;
     c.gpus_per_node = m.gpus;
     if (m.memory > Bytes(0)) c.gpu.memory = m.memory;
-    lay_links(m, c, *sheet, file.report);
+    lay_links(m, *device, known, c, file.report);
     const bool measured = known.fitted || !known.inherits.empty();
     const bool same = measured && c.fabric == known.fabric && c.gpus_per_node == known.gpus_per_node &&
                       alike(c.intra.bandwidth.si(), known.intra.bandwidth.si());

@@ -25,7 +25,7 @@ void take_split(MegatronSource& s) {
         const auto says = [&](const char* word) { return v->value.find(word) != std::string::npos; };
         s.t.set("parallelism.context_exchange", says("allgather") || says("all_gather") ? "all-gather" : "ring", v->at);
         if (says("a2a") && s.t.count("parallelism.cp", 1) > 1)
-            s.t.problems.push_back("cp_comm_type (" + v->at + "): exchanges of heads (a2a) are not modelled; taken as a ring of keys and values");
+            s.t.problem(*v, "exchanges of heads (a2a) are not modelled; taken as a ring of keys and values");
     }
     s.t.take("parallelism.rank_order", s.d.on("use_tp_pp_dp_mapping"), [](const NamedValue&) { return "tp-cp-pp-dp"; });
 }
@@ -66,8 +66,7 @@ void place_prediction(MegatronSource& s, const NamedValue& value, std::size_t at
             ++chunks[at];
             moved = fmt::format("; a layer of chunk {} is in its place", from + 1);
         }
-    s.t.problems.push_back(fmt::format("pipeline_model_parallel_layout ({}): multi-token prediction (m) in chunk {} of {} is forecast in the last, with the loss{}",
-                                       value.at, at + 1, chunks.size(), moved));
+    s.t.problem(value, fmt::format("multi-token prediction (m) in chunk {} of {} is forecast in the last, with the loss{}", at + 1, chunks.size(), moved));
 }
 
 // "Et*3|(t*4|)*6t*3mL": chunks between bars, first to last; embedding, loss and multi-token prediction are no layers.
@@ -106,8 +105,7 @@ void take_uneven_ends(MegatronSource& s, long layers, long pp) {
     if (first < 0 && last < 0) {  // of whole chunks of layers, embedding and loss among them
         const long all = layers + (embedding ? 1 : 0) + (loss ? 1 : 0);
         if (s.t.count("parallelism.vp", 1) > 1 || all % pp != 0) {
-            s.t.problems.push_back(fmt::format("{} ({}): {} layers with embedding and loss do not divide over {} stages of one chunk",
-                                               at->name, at->at, all, pp));
+            s.t.problem(*at, fmt::format("{} layers with embedding and loss do not divide over {} stages of one chunk", all, pp));
             return;
         }
         first = all / pp - (embedding ? 1 : 0);
@@ -132,8 +130,7 @@ void take_pipeline(MegatronSource& s) {
     } else if (const auto* each = s.d.find("num_layers_per_virtual_pipeline_stage"); each && layers > 0) {
         const long n = count_in(*each);
         if (layers % (pp * n) != 0)
-            s.t.problems.push_back(fmt::format("num_layers_per_virtual_pipeline_stage ({}): {} layers do not divide over "
-                                              "{} stages in chunks of {}", each->at, layers, pp, n));
+            s.t.problem(*each, fmt::format("{} layers do not divide over {} stages in chunks of {}", layers, pp, n));
         else
             s.t.set("parallelism.vp", layers / pp / n, each->at);
     }

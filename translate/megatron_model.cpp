@@ -48,7 +48,7 @@ void take_attention(MegatronSource& s) {
         s.t.take_default("workload.attention", "flash");
     }
     if (const auto* attention = s.t.find("workload.attention"); unfused && attention && attention->value == "mla")
-        s.t.problems.push_back("attention_backend (" + backend->at + "): " + backend->value + " is not modelled with latent attention; taken as fused");
+        s.t.problem(*backend, backend->value + " is not modelled with latent attention; taken as fused");
 }
 
 void take_norms_and_positions(MegatronSource& s) {
@@ -94,7 +94,7 @@ void take_window(MegatronSource& s) {
     const auto first = v->value.find_first_of("0123456789");
     const auto last = v->value.find_first_not_of("0123456789", first);
     if (first == std::string::npos || v->value.find('-') != std::string::npos)
-        return s.t.problems.push_back("window_size (" + v->at + "): found " + v->value + "; the forecast has attention to all earlier tokens");
+        return s.t.problem(*v, "found " + v->value + "; the forecast has attention to all earlier tokens");
     s.t.set("workload.window", std::stol(v->value.substr(first, std::min<std::size_t>(last - first, 9))) + 1, v->at);
     if (const auto* skip = s.d.find("window_attn_skip_freq"); skip && integer_in(*skip) > 0)
         s.t.set("workload.window_share", fmt::format("{:.6g}", 1 - 1.0 / static_cast<double>(integer_in(*skip))), skip->at);
@@ -103,10 +103,10 @@ void take_window(MegatronSource& s) {
 // What changes the work of some layers and is not in the forecast.
 void name_other_layers(MegatronSource& s) {
     if (const auto* v = s.d.find("spec"); v && v->value.find("mamba") != std::string::npos)
-        s.t.problems.push_back("spec (" + v->at + "): layers of Mamba; the forecast has attention in each");
+        s.t.problem(*v, "layers of Mamba; the forecast has attention in each");
     // Of a model without decoder they are the layers.
     if (const auto* v = s.d.find("encoder_num_layers"); v && integer_in(*v) != s.t.count("workload.layers", 0))
-        s.t.problems.push_back("encoder_num_layers (" + v->at + "): the forecast has no encoder beside the layers");
+        s.t.problem(*v, "the forecast has no encoder beside the layers");
     take_window(s);
     if (const auto* v = s.d.find("mtp_num_layers"); v && integer_in(*v) > 0)
         s.t.set("workload.mtp_layers", integer_in(*v), v->at);
@@ -169,8 +169,7 @@ void take_experts(MegatronSource& s) {
     if (const auto* v = s.d.find("expert_tensor_parallel_size")) {
         const long etp = integer_in(*v);
         if (etp != 1 && etp != tp)
-            s.t.problems.push_back(fmt::format("expert_tensor_parallel_size ({}): {} is neither 1 nor tp; taken as {}",
-                                              v->at, etp, tp));
+            s.t.problem(*v, fmt::format("{} is neither 1 nor tp; taken as {}", etp, tp));
         s.t.set("parallelism.expert_tensor_parallel", etp == 1 && tp > 1 ? "false" : "true", v->at);
     }
 }

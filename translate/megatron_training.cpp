@@ -138,8 +138,7 @@ void take_recomputed_modules(MegatronSource& s) {
     const bool scores = std::erase(kept, "core_attn") > 0;
     if (kept.empty()) return;
     if (!scores) s.t.set("parallelism.recompute", "none", modules->at);
-    s.t.problems.push_back(fmt::format("recompute_modules ({}): of modules the forecast computes core_attn alone again; its memory keeps {}",
-                                       modules->at, fmt::join(kept, ", ")));
+    s.t.problem(*modules, fmt::format("of modules the forecast computes core_attn alone again; its memory keeps {}", fmt::join(kept, ", ")));
 }
 
 }  // namespace

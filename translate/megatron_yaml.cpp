@@ -152,14 +152,6 @@ std::string told(const Document& d, const std::string& inside, const std::string
     return "";
 }
 
-void set_machine(Translation& t, Document& d, std::initializer_list<std::string_view> nodes,
-                 std::initializer_list<std::string_view> devices) {
-    const auto *n = d.find_any(nodes), *g = d.find_any(devices);
-    if (!g) return;
-    t.set("cluster.nodes", n ? integer_in(*n) : 1, n ? n->at : g->at);
-    t.set("cluster.gpus_per_node", integer_in(*g), g->at);
-}
-
 // LoRA of NeMo's fine-tuning files. Other schemes train other weights.
 void take_adapters(Document& d, Translation& t) {
     const auto* scheme = d.find("peft.peft_scheme");
@@ -184,7 +176,10 @@ Translation translate_nemo(Document d) {
     const long ranks = nodes && devices ? count_in(*nodes) * count_in(*devices) : 0;
     drop_sections(d, {"model.", "trainer."});
     Translation t = translate_megatron(d, MegatronDialect::nemo, ranks);
-    set_machine(t, d, {"num_nodes"}, {"devices"});
+    if (const auto *n = d.find("num_nodes"), *g = d.find("devices"); g) {
+        t.set("cluster.nodes", n ? integer_in(*n) : 1, n ? n->at : g->at);
+        t.set("cluster.gpus_per_node", integer_in(*g), g->at);
+    }
     take_adapters(d, t);
     return t;
 }

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "translate/document.h"
-#include "translate/translation.h"
+#include "translate/translate.h"
 
 namespace stepcast {
 
@@ -87,14 +87,14 @@ bool is_argument_dump(const std::string& text);
 Document dumped_arguments(const std::string& text, const std::string& path);
 
 // DeepSpeed's JSON configuration. `replicas` here and below: of the machine, where the file leaves them open; 0 = not told.
-Translation translate_deepspeed(Document& document, long replicas);
+Translation translate_deepspeed(Document document, long replicas);
 
 // Pipeline schedules by torchtitan's names: of 1F1B the second is the one with several chunks a stage.
 inline constexpr std::pair<std::string_view, Schedule> titan_schedules[] = {{"GPipe", Schedule::gpipe}, {"1F1B", Schedule::one_f_one_b},
     {"Interleaved1F1B", Schedule::one_f_one_b}, {"ZBVZeroBubble", Schedule::zb_v}, {"DualPipeV", Schedule::dualpipe}};
 
 // torchtitan's TOML (v0.2.2). `model` names the sizes where model.name and model.flavor do not.
-Translation translate_torchtitan(Document& document, const std::string& model, long replicas);
+Translation translate_torchtitan(Document document, const std::string& model, long replicas);
 
 // What a file states, changes a step and has no key, told among the problems.
 void name_unmodelled(Document& document, Translation& translation);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "model/files/whole_files.h"
 #include "translate/shell_parts.h"
 
@@ -19,13 +20,8 @@ namespace {
 ShellPieces cut(const ShellPieces& pieces) {
     ShellPieces all;
     for (const auto& piece : pieces)
-        for (std::size_t at = 0; at < piece.text.size();) {
-            const auto from = piece.text.find_first_not_of(" \t\n\\", at);
-            if (from == std::string::npos) break;
-            const auto to = std::min(piece.text.find_first_of(" \t\n", from), piece.text.size());
-            all.push_back({piece.text.substr(from, to - from), piece.at});
-            at = to;
-        }
+        for (const std::string& word : words_of(piece.text, " \t\n"))
+            if (const auto from = word.find_first_not_of('\\'); from != std::string::npos) all.push_back({word.substr(from), piece.at});
     return all;
 }
 
@@ -34,8 +30,6 @@ using Commands = std::vector<ShellCommand>;
 std::string first_word(const Commands& commands, std::size_t at) {
     return at >= commands.size() || commands[at].words.empty() ? "" : commands[at].words[0].raw;
 }
-
-bool goes_on(const Commands& commands, std::size_t at) { return at < commands.size() && (commands[at].then == "&&" || commands[at].then == "||"); }
 
 // What opens, goes on with or closes a block becomes a command of its own; what only stands before one is left out.
 Commands split_blocks(Commands commands) {
@@ -152,21 +146,17 @@ private:
     }
 
     std::size_t choose(const Commands& commands, std::size_t at) {
-        const bool outer = active_;
         bool done = false;
         while (at < commands.size() && first_word(commands, at) != "fi") {
             const bool holds = first_word(commands, at) == "else" || condition(commands, at).value_or(false);
-            active_ = outer && holds && !done;
+            at = run_where(holds && !done, commands, at + 1, {"elif", "else", "fi"});
             done = done || holds;
-            at = run(commands, at + 1, {"elif", "else", "fi"});
-            active_ = outer;
         }
         return at;
     }
 
     // `case WORD in`, then patterns with | between them and ) behind, each with its commands up to `;;`.
     std::size_t choose_case(const Commands& commands, std::size_t at) {
-        const bool outer = active_;
         const auto& head = commands[at].words;
         const std::string word = active_ && head.size() > 1 ? variables_.text_of(head[1]) : "";
         bool fits = false, done = false;
@@ -177,18 +167,14 @@ private:
             std::erase_if(plain, [](char c) { return c == '"' || c == '\'' || c == '('; });
             fits = fits || fits_pattern(word, plain);
             if (pattern.then == "|") continue;
-            active_ = outer && fits && !done;
-            done = done || fits;
-            fits = false;
-            at = run(commands, at, {"esac", ";;"});
-            active_ = outer;
+            at = run_where(fits && !done, commands, at, {"esac", ";;"});
+            done = done || std::exchange(fits, false);
         }
         return at;
     }
 
     // `for NAME in WORDS; do`: once for each word. Of other loops nobody knows how often.
     std::size_t loop(const Commands& commands, std::size_t at) {
-        const bool outer = active_;
         const auto& words = commands[at].words;
         const bool over_words = words.size() > 2 && words[0].raw == "for" && words[2].raw == "in";
         ShellPieces values{{}};
@@ -197,13 +183,11 @@ private:
         else if (active_)
             launch.notes.push_back(fmt::format("the loop at {} is read once, not run", variables_.place(words[0].line)));
         const std::size_t body = run(commands, at + 1, {"do"}) + 1;
-        active_ = outer && !values.empty();
-        std::size_t end = active_ ? 0 : run(commands, body, {"done"});
+        std::size_t end = values.empty() ? run_where(false, commands, body, {"done"}) : body;
         for (const auto& value : values) {
             if (over_words) variables_.set(words[1].raw, {value});
             end = run(commands, body, {"done"});
         }
-        active_ = outer;
         return end;
     }
 
@@ -211,11 +195,9 @@ private:
     std::size_t define(const Commands& commands, std::size_t at) {
         std::string name = commands[at].words.back().raw;
         if (name.ends_with('(')) name.pop_back();
-        const bool outer = std::exchange(active_, false);
-        const std::size_t end = run(commands, at + 2, {"}"});
-        active_ = outer;
+        const std::size_t end = run_where(false, commands, at + 2, {"}"});
         const auto place = [&](std::size_t i) { return commands.begin() + static_cast<std::ptrdiff_t>(i); };
-        if (outer) functions_[name] = {place(at + 2), place(end)};
+        if (active_) functions_[name] = {place(at + 2), place(end)};
         return end;
     }
 
@@ -304,7 +286,7 @@ private:
         else if (active_)
             simple(commands[at]);
         active_ = outer;
-        if (skipped) skip_next_ = goes_on(commands, at);
+        if (skipped) skip_next_ = at < commands.size() && (commands[at].then == "&&" || commands[at].then == "||");
         return at;
     }
 
@@ -323,6 +305,14 @@ private:
         }
         --nesting_;
         return std::min(at, commands.size());
+    }
+
+    // The same, in effect only where the shell would run it.
+    std::size_t run_where(bool taken, const Commands& commands, std::size_t at, const std::set<std::string>& ends) {
+        const bool outer = std::exchange(active_, active_ && taken);
+        at = run(commands, at, ends);
+        active_ = outer;
+        return at;
     }
 
     std::string path_;

@@ -126,7 +126,10 @@ std::string ShellVariables::changed(std::string text, const std::string& how, in
     const bool twice = how.size() > 1 && how[1] == how[0];
     const auto rest = text_of({how.substr(twice ? 2 : 1), line});
     if (how[0] == '#' || how[0] == '%') return without_fit(text, rest, how[0] == '%', twice);
-    if (how[0] == '/') return replaced(text, rest.substr(0, rest.find('/')), rest.find('/') == std::string::npos ? "" : rest.substr(rest.find('/') + 1), twice);
+    if (how[0] == '/') {
+        const auto slash = std::min(rest.find('/'), rest.size());
+        return replaced(text, rest.substr(0, slash), rest.substr(std::min(slash + 1, rest.size())), twice);
+    }
     if (how[0] == '^' || how[0] == ',') {
         const auto end = twice ? text.end() : text.begin() + (text.empty() ? 0 : 1);
         std::transform(text.begin(), end, text.begin(), [&](unsigned char c) { return static_cast<char>(how[0] == '^' ? std::toupper(c) : std::tolower(c)); });

@@ -197,11 +197,8 @@ void read_training(Document& d, Translation& t) {
 
 }  // namespace
 
-Translation translate_torchtitan(Document& d, const std::string& model, long replicas) {
-    Translation t;
-    t.path = d.path;
-    t.format = "torchtitan";
-    t.framework = "torchtitan";
+Translation translate_torchtitan(Document d, const std::string& model, long replicas) {
+    Translation t{.path = d.path, .format = "torchtitan", .framework = "torchtitan"};
     rename_old_keys(d);
     if (model.empty())
         read_model(d, t);

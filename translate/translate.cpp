@@ -126,9 +126,7 @@ Translation translate_script(const std::string& text, const std::string& path, c
     // torchrun's default is one node. Slurm's tasks a node are on as many nodes as the one who submits says.
     const bool of_slurm = each && each->name.find("ntasks_per_node") != std::string::npos;
     const bool told = digits(each) && (digits(count) || (!count && !of_slurm));
-    const long ranks = told ? count_in(*each) * (count ? count_in(*count) : 1) : 0;
-    const auto at = each ? each->at : "";
-    const long per_node = told ? count_in(*each) : 0;
+    const long per_node = told ? count_in(*each) : 0, ranks = per_node * (told && count ? count_in(*count) : 1);
     // Overrides of a recipe ("model.tensor_model_parallel_size=4") are Megatron-Bridge's.
     const bool dotted = std::ranges::any_of(d.values, [](const NamedValue& v) { return v.name.find('.') != std::string::npos; });
     if (dotted) drop_bridge_sections(d);
@@ -136,8 +134,8 @@ Translation translate_script(const std::string& text, const std::string& path, c
     take_program(launch, options.model, t);
     for (Document& json : deepspeed_documents(d, launch)) name_unmodelled(json, t);
     if (ranks > 0) {
-        t.set("cluster.nodes", ranks / per_node, at);
-        t.set("cluster.gpus_per_node", per_node, at);
+        t.set("cluster.nodes", ranks / per_node, each->at);
+        t.set("cluster.gpus_per_node", per_node, each->at);
     }
     for (const auto& variable : launch.unknown) t.open.push_back("variable " + variable + " is not set; say it with --env");
     for (const auto& note : launch.notes) t.open.push_back(note);
@@ -227,23 +225,14 @@ Translation translate(const std::string& path, const TranslateOptions& options) 
             break;
         case ForeignFormat::nemo: t = translate_nemo(read_yaml(text, path)); break;
         case ForeignFormat::megatron_bridge: t = translate_bridge(read_yaml(text, path), options.variant); break;
-        case ForeignFormat::torchtitan: {
-            Document d = read_toml_values(text, path);
-            t = translate_torchtitan(d, options.model, options.replicas);
-            break;
-        }
-        case ForeignFormat::deepspeed: {
-            Document d = read_yaml(text, path);
-            t = translate_deepspeed(d, options.replicas);
-            break;
-        }
+        case ForeignFormat::torchtitan: t = translate_torchtitan(read_toml_values(text, path), options.model, options.replicas); break;
+        case ForeignFormat::deepspeed: t = translate_deepspeed(read_yaml(text, path), options.replicas); break;
         case ForeignFormat::hub_config:
-            t.path = path;
-            t.format = "config.json";
-            t.ignored = read_hub_config(path).notes;  // and refuses now what the forecast would refuse
-            t.set("workload.preset", std::filesystem::absolute(path).string(), path);
-            t.open.push_back("split and machine: say them with --set, --cluster and --gpus");
-            return t;
+            return {.path = path,
+                    .format = "config.json",
+                    .settings = {{"workload.preset", std::filesystem::absolute(path).string(), path}},
+                    .ignored = read_hub_config(path).notes,  // and refuses now what the forecast would refuse
+                    .open = {"split and machine: say them with --set, --cluster and --gpus"}};
         default:
             throw ConfigError(path + ": is no launch script or configuration that is known; expected Megatron-LM "
                               "arguments, NeMo or Megatron-Bridge YAML, torchtitan TOML, DeepSpeed JSON or a config.json");

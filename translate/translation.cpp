@@ -1,4 +1,4 @@
-#include "translate/translation.h"
+#include "translate/translate.h"
 
 #include <algorithm>
 #include <array>
@@ -59,6 +59,10 @@ std::string one_line(std::string text) {
 }
 
 }  // namespace
+
+void Translation::problem(const NamedValue& value, const std::string& text) {
+    problems.push_back(fmt::format("{} ({}): {}", value.name, value.at, text));
+}
 
 void Translation::set(const std::string& key, const std::string& value, const std::string& at) {
     const auto found = std::ranges::find(settings, key, &Setting::key);
@@ -150,38 +154,24 @@ std::vector<std::string> report(const Translation& t) {
 
 namespace {
 
-struct Unmodelled {
-    std::string_view name, instead;  // with whatever sections before it; what the forecast has in its place
-};
-constexpr std::string_view on_device = "memory of the host is not modelled; the forecast keeps all on the device";
 constexpr std::string_view moments = "the forecast keeps the optimizer's states in fp32";
-constexpr std::string_view of_kinds = "layers of several kinds; the forecast has attention in each";
-constexpr std::string_view exact = "ZeRO++'s quantized messages are not modelled; the forecast sends whole elements";
-constexpr Unmodelled unmodelled[] = {{"optimizer_cpu_offload", on_device},
-                                     {"cpu_optimizer", on_device},
-                                     {"cpu_offloading", on_device},
-                                     {"cpu_offloading_num_layers", on_device},
-                                     {"fine_grained_activation_offloading", on_device},
-                                     {"enable_cpu_offload", on_device},
-                                     {"cpu_offload", on_device},
-                                     {"cpu_offload_params", on_device},
-                                     {"offload_optimizer.device", on_device},
-                                     {"offload_param.device", on_device},
-                                     {"cpu_checkpointing", on_device},
-                                     {"exp_avg_dtype", moments},
-                                     {"exp_avg_sq_dtype", moments},
-                                     {"main_params_dtype", moments},
-                                     {"zero_quantized_weights", exact},
-                                     {"zero_quantized_gradients", exact},
-                                     {"hybrid_layer_pattern", of_kinds},
-                                     {"hybrid_override_pattern", of_kinds},
-                                     {"is_hybrid_model", of_kinds},
-                                     {"hybrid_attention_ratio", of_kinds},
-                                     {"experimental_attention_variant", "the forecast has the usual attention"},
-                                     {"linear_attention_type", "the forecast has the usual attention"},
-                                     {"heterogeneous_layers_config_path", "layers of several sizes; the forecast has all alike"},
-                                     {"decoder_num_layers", "the forecast has no decoder beside the layers"},
-                                     {"moe_latent_size", "the forecast has experts on vectors of the hidden size"}};
+
+struct Unmodelled {
+    std::string_view instead;             // what the forecast has in its place
+    std::vector<std::string_view> names;  // with whatever sections before them
+};
+const Unmodelled unmodelled[] = {
+    {"memory of the host is not modelled; the forecast keeps all on the device",
+     {"optimizer_cpu_offload", "cpu_optimizer", "cpu_offloading", "cpu_offloading_num_layers", "fine_grained_activation_offloading",
+      "enable_cpu_offload", "cpu_offload", "cpu_offload_params", "offload_optimizer.device", "offload_param.device", "cpu_checkpointing"}},
+    {moments, {"exp_avg_dtype", "exp_avg_sq_dtype", "main_params_dtype"}},
+    {"ZeRO++'s quantized messages are not modelled; the forecast sends whole elements", {"zero_quantized_weights", "zero_quantized_gradients"}},
+    {"layers of several kinds; the forecast has attention in each",
+     {"hybrid_layer_pattern", "hybrid_override_pattern", "is_hybrid_model", "hybrid_attention_ratio"}},
+    {"the forecast has the usual attention", {"experimental_attention_variant", "linear_attention_type"}},
+    {"layers of several sizes; the forecast has all alike", {"heterogeneous_layers_config_path"}},
+    {"the forecast has no decoder beside the layers", {"decoder_num_layers"}},
+    {"the forecast has experts on vectors of the hidden size", {"moe_latent_size"}}};
 
 bool is_named(std::string_view whole, std::string_view name) {
     return whole.ends_with(name) && (whole.size() == name.size() || whole[whole.size() - name.size() - 1] == '.');
@@ -199,11 +189,12 @@ bool changes_nothing(const std::string& value) {
 void name_unmodelled(Document& d, Translation& t) {
     std::set<std::string> seen;
     for (const auto& value : d.values)
-        for (const auto& [name, instead] : unmodelled) {
-            if (!is_named(value.name, name) || !seen.insert(value.name).second) continue;
+        for (const auto& [instead, names] : unmodelled) {
+            const bool named = std::ranges::any_of(names, [&](std::string_view name) { return is_named(value.name, name); });
+            if (!named || !seen.insert(value.name).second) continue;
             const auto* v = d.find(value.name);
             if (!v || changes_nothing(v->value)) continue;
-            t.problems.push_back(fmt::format("{} ({}): {}{}", v->name, v->at, instead == moments ? v->value + "; " : "", instead));
+            t.problem(*v, (instead == moments ? v->value + "; " : "") + std::string(instead));
         }
 }
 
@@ -220,7 +211,7 @@ void set_optimizer(Translation& t, const NamedValue& value) {
     const bool sgd = name == "sgd", lamb = name.ends_with("lamb");
     const std::string taken = sgd ? "sgd" : lamb ? "lamb" : "adam";
     if (!sgd && name != "lamb" && name != "fusedlamb" && std::ranges::find(adams, name) == adams.end())
-        t.problems.push_back(fmt::format("{} ({}): {} is not modelled; taken as {}", value.name, value.at, value.value, taken));
+        t.problem(value, fmt::format("{} is not modelled; taken as {}", value.value, taken));
     t.set("workload.optimizer", taken, value.at);
 }
 

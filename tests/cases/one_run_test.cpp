@@ -1,7 +1,6 @@
 // One run of 13 billion weights on 16 H100 as an experiment, as a row of a cases file and as a point of a sweep: one step and
 // one interval, to the digit.
 #include "cases/cases.h"
-#include "cases/predict_all.h"
 #include "model/experiment.h"
 #include "sim/predict.h"
 #include "sim/sweep/sweep.h"

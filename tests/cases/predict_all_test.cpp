@@ -1,4 +1,4 @@
-#include "cases/predict_all.h"
+#include "cases/cases.h"
 
 #include <catch2/catch.hpp>
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "cases/predict_all.h"
+#include "cases/cases.h"
 #include "model/records/measurements.h"
 #include "sim/predict.h"
 #include "tests/truth.h"

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "cases/cases.h"
-#include "cases/predict_all.h"
 #include "model/records/measurements.h"
 #include "sim/predict.h"
 #include "tests/model/files.h"

@@ -32,7 +32,7 @@ TEST_CASE("the table says both errors and each kind's share of the step") {
 TEST_CASE("the plot of runs is written, and refused without any") {
     const std::string folder = samples::temporary_folder("attribution");
     Comparison run = samples::compared("run", "mlp", 100, 110, 110, 110);
-    CHECK_THROWS_AS(plot_attribution({run}, "Runs", folder + "/plot"), ConfigError);
+    CHECK_FALSE(plot_attribution({run}, "Runs", folder + "/plot"));
     run.attribution = sample();
     plot_attribution({run}, "Runs", folder + "/plot");
     CHECK(std::filesystem::file_size(folder + "/plot.png") > 5000);

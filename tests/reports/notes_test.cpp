@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "reports/text.h"
 
 using namespace stepcast;
 

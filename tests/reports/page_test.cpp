@@ -7,7 +7,6 @@
 #include "reports/compare.h"
 #include "reports/pages.h"
 #include "reports/plot_frame.h"
-#include "reports/text.h"
 #include "tests/reports/samples.h"
 #include "tests/reports/sweeps.h"
 

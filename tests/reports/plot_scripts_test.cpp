@@ -195,7 +195,7 @@ TEST_CASE("errors are stacked part by part, up and down, under the error of the 
     CHECK_THAT(script, Contains("$part2 << EOD\n0 25 37.5\n1 12.5 18.75\nEOD\n"));          // schedule
     CHECK_THAT(script, Contains("$part3 << EOD\n0 -9.375 -15.625\n1 18.75 25\nEOD\n"));     // all_reduce
     CHECK_THAT(script, Contains("$part4 << EOD\n0 37.5 40.625\n1 25 25\nEOD\n") && !Contains("$part5"));
-    CHECK_THAT(script, Contains("$whole << EOD\n0 25\n1 12.5\nEOD\n") && Contains("set xtics (\"a\" 0, \"b\" 1)"));
+    CHECK_THAT(script, Contains("$whole << EOD\n0 25\n1 12.5\nEOD\n") && Contains("set xtics (\"a\" 0,\"b\" 1)"));
     CHECK_THAT(script, Contains(" lc '#0072B2' title \"gemm, forward\"") && Contains(" lc '#E69F00' title \"cast, backward\""));
     CHECK_THAT(script, Contains("title \"kinds together\"") && Contains("title \"all_reduce, gradient_sync\"") && Contains("Runs: where the error comes from"));
     CHECK(after(script, "set yrange [") == Approx(1.08 * -15.625));

@@ -6,7 +6,6 @@
 
 #include "model/framework.h"
 #include "reports/pages.h"
-#include "reports/text.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "translate/translation.h"
+#include "translate/translate.h"
 
 namespace stepcast {
 

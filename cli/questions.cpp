@@ -1,0 +1,174 @@
+// What simulate and sweep are asked, and what simulate answers.
+#include "cli/verbs.h"
+
+#include <algorithm>
+
+#include "cli/startup.h"
+#include "model/errors.h"
+#include "model/keys/keys.h"
+#include "reports/json.h"
+#include "reports/pages.h"
+#include "sim/campaign.h"
+#include "sim/gantt.h"
+#include "sim/step_labels.h"
+
+namespace stepcast {
+namespace {
+
+// "step", or "step,cost" for a Pareto front.
+void read_objectives(SweepQuestion& question, const Options& options) {
+    const auto comma = options.objective.find(',');
+    at_place("--objective " + options.objective, [&] {
+        question.objective = parse_name<Objective>(options.objective.substr(0, comma));
+        if (comma != std::string::npos) question.second = parse_name<Objective>(options.objective.substr(comma + 1));
+    });
+    if (options.pareto && !question.second) question.second = Objective::memory;
+    if (question.second == question.objective)
+        throw ConfigError("--objective " + options.objective + ": twice the same; expected two different ones");
+}
+
+// As `parse` reads it, with the option in what it complains about.
+auto positive(const std::string& option, const std::string& text, auto parse) {
+    try {
+        if (const auto value = parse(text); value > decltype(value){}) return value;
+    } catch (const ConfigError& error) {
+        throw ConfigError(option + " " + error.what());
+    }
+    throw ConfigError(option + " " + text + ": expected more than 0");
+}
+
+// "seq = 512", without the table as --set may leave it out; the name of a preset says itself.
+std::string label_of(const Override& one) {
+    if (const Key* const key = find_key(one.key); key && is_preset(*key)) return one.value;
+    return one.key.substr(one.key.starts_with("framework.") ? 0 : one.key.find('.') + 1) + " = " + one.value;
+}
+
+}  // namespace
+
+std::vector<Override> overrides_of(const Options& options) {
+    std::vector<Override> overrides;
+    if (!options.framework.empty()) overrides.push_back({"framework.preset", options.framework});
+    if (!options.cluster.empty()) overrides.push_back({"cluster.preset", options.cluster});
+    if (options.gpus > 0) overrides.push_back({std::string(ranks_key), std::to_string(options.gpus)});
+    for (const std::string& text : options.set) overrides.push_back(parse_override(text));
+    return overrides;
+}
+
+std::vector<Variant> variants_of(const Options& options) {
+    constexpr std::size_t most_columns = 12;
+    std::vector<Variant> variants;
+    for (const std::string& experiment : options.inputs) variants.push_back({options.inputs.size() > 1 ? experiment : "", experiment, {}});
+    const std::vector<Override> overrides = overrides_of(options);
+    std::vector<std::string> done;
+    for (const Override& o : overrides) {
+        if (std::ranges::find(done, o.key) != done.end()) continue;
+        done.push_back(o.key);
+        const std::vector<Override> values = where(overrides, [&](const Override& v) { return v.key == o.key; });
+        std::vector<Variant> more;
+        for (const Variant& v : variants)
+            for (const Override& value : values) {
+                Variant& next = more.emplace_back(v);
+                next.overrides.push_back(value);
+                if (values.size() > 1) next.label += (next.label.empty() ? "" : ", ") + label_of(value);
+            }
+        variants = std::move(more);
+        if (variants.size() > most_columns)
+            throw ConfigError("simulate: " + std::to_string(variants.size()) + " forecasts are asked for; expected at most " +
+                              std::to_string(most_columns) + " side by side, or sweep --vary");
+    }
+    return variants;
+}
+
+std::optional<Training> training_of(const Options& options) {
+    if (!options.tokens.empty() && !options.training_steps.empty())
+        throw ConfigError("--tokens and --steps: both say how long the training is; expected one");
+    if (options.tokens.empty() && options.training_steps.empty()) {
+        if (options.market.empty()) return std::nullopt;
+        throw ConfigError("--market: of which training? expected --tokens 15T or --steps 100k as well");
+    }
+    Training training{.tokens = 0, .steps = 0, .market = read_market(options.market)};
+    if (!options.tokens.empty()) training.tokens = positive("--tokens", options.tokens, parse_count);
+    if (!options.training_steps.empty()) training.steps = positive("--steps", options.training_steps, parse_count);
+    return training;
+}
+
+SweepQuestion question_of(const Options& options) {
+    require_one_answer(options);
+    require_foreign(options, {options.experiment});
+    SweepQuestion question;
+    question.experiment = asked_experiment(options, options.experiment, overrides_of(options), false);
+    question.stated = stated_keys_asked(options, options.experiment, overrides_of(options));
+    for (const std::string& text : options.vary) question.axes.push_back(parse_axis(text));
+    question.where = parse_constraints(options.where);
+    question.top = options.top;
+    read_objectives(question, options);
+    question.training = training_of(options);
+    if (!options.within.empty()) question.within = positive("--within", options.within, parse_seconds);
+    add_node_counts(question);
+    if (options.resume && options.out.empty()) throw ConfigError("--resume: expected --out, the folder to go on with");
+    return question;
+}
+
+SimulateQuestion simulate_question(const Options& options) {
+    const std::vector<Variant> variants = variants_of(options);
+    if (variants.size() > 1 && (options.explain || !options.trace.empty() || !options.emit.empty()))
+        throw ConfigError("simulate: --trace, --emit and --explain are of one forecast; expected one experiment and every key set once");
+    require_one_answer(options);
+    require_foreign(options, options.inputs);
+    check_files_of_simulate(options, variants);
+    SimulateQuestion question{.columns = {}, .training = training_of(options), .explained = options.explain};
+    for (const Variant& v : variants)
+        question.columns.push_back({v.label, asked_experiment(options, v.experiment, v.overrides, true)});
+    return question;
+}
+
+SimulateAnswer answer(const SimulateQuestion& question, bool pictures) {
+    const bool lone = question.columns.size() == 1;
+    SimulateAnswer found;
+    for (const auto& [label, experiment] : question.columns) {
+        Prediction prediction = predict_step(experiment);
+        found.columns.push_back({label, prediction.forecast, {}});
+        if (question.training) found.columns.back().campaign = campaign_of(*question.training, experiment, prediction.forecast);
+        if (pictures) found.pictures.push_back(gantt_of(experiment, prediction));
+        if (pictures && !lone) found.pictures.back().title = label;
+        if (lone) found.prediction = std::move(prediction);
+        if (lone && question.explained) found.why = explain(experiment);
+    }
+    return found;
+}
+
+std::string json_of(const SimulateAnswer& answer) {
+    if (answer.columns.size() > 1) return columns_json(answer.columns);
+    const auto& [label, forecast, campaign] = answer.columns.front();
+    return to_json(forecast, answer.why, campaign);
+}
+
+std::string text_of(const SimulateAnswer& answer) {
+    if (answer.columns.size() > 1) return columns_table(answer.columns);
+    const auto& [label, forecast, campaign] = answer.columns.front();
+    std::string text = forecast_table(forecast, answer.why.has_value());
+    if (campaign) text += "\n" + campaign_table(*campaign);
+    if (answer.why) text += "\n" + explanation_table(*answer.why) + "\n" + kernel_table(forecast);
+    return text;
+}
+
+PredictedTrace predicted_trace(const Experiment& e, const Prediction& p) {
+    const Routing routing = routing_of(e, p.forecast.median_draw);
+    Trace trace = to_trace(p.graph, p.timeline);
+    TraceExtras extras{.notes = trace_notes(p.forecast),
+                       .labels = step_labels(e, routing, p.graph),
+                       .memory = memory_points(e, routing, p.graph, trace)};
+    return {std::move(trace), std::move(extras)};
+}
+
+void write_simulated(const std::string& folder, const SimulateQuestion& question, const SimulateAnswer& answer) {
+    std::vector<Fact> origin;
+    for (const auto& [label, experiment] : question.columns) add_once(origin, origin_of(experiment, version_text()));
+    if (answer.columns.size() > 1) return write_columns(folder, answer.columns, answer.pictures, origin);
+    const auto& [label, forecast, campaign] = answer.columns.front();
+    Page page = forecast_page(question.columns.front().experiment, forecast, answer.why, campaign);
+    page.provenance = origin;
+    write_forecast(folder, std::move(page), answer.pictures.front(), answer.why);
+}
+
+}  // namespace stepcast
