@@ -25,20 +25,27 @@ struct Rows {
 // A row of another device that some shipped cluster has is passed over; one of a device that none has is the cluster's.
 Rows read_rows(const FewShotRequest& request) {
     Rows rows;
+    if (!request.framework.empty()) read_framework(request.framework);  // a name that is none is no row's fault
     const std::string device = read_cluster(request.cluster).gpu.name;
+    std::set<RowHash> before;  // rows of the files before: a second copy is no second measurement
     for (const std::string& path : request.measurements) {
+        std::set<RowHash> here;
         std::vector<Comparison> own = read_comparisons(path, "", request.framework);
         std::vector<Comparison> on = read_comparisons(path, request.cluster, request.framework);
         for (std::size_t i = 0; i < on.size(); ++i) {
+            here.insert(on[i].what.rows.begin(), on[i].what.rows.end());
             const bool elsewhere = own[i].refused_because.empty() && own[i].what.experiment.cluster.gpu.name != device &&
                                    request.blocks != std::vector<LeftOut>{LeftOut::device};
             if (elsewhere)
                 ++rows.other_devices;
             else if (!on[i].refused_because.empty())
                 rows.refused.push_back(on[i].refused_because);
+            else if (const auto& hashes = on[i].what.rows; !hashes.empty() && before.contains(hashes.front()))
+                rows.refused.push_back(path + ": the same row is in another file, too; expected each once");
             else
                 rows.cases.push_back(std::move(on[i].what));
         }
+        before.merge(here);
     }
     if (rows.cases.empty())
         throw ConfigError(fmt::format("calibrate: no row can be predicted on {}: {} of other devices, {} refused{}",
@@ -92,6 +99,8 @@ std::string written(const StepFit& fit, const FewShotRequest& request, const std
         text += "framework written to " + write_framework_file(fit, request, cases) + "\n";
     if (request.target == FitTarget::both && !software)
         text += "no framework is written: the rows determine none of its costs, and the cluster is fitted with the base's\n";
+    if (request.target == FitTarget::both && software && !any_determined(fit, false))
+        return text + "no cluster is written: the rows determine none of its constants, and the framework is fitted on " + request.cluster + " as it is\n";
     if (request.target != FitTarget::framework) text += "cluster written to " + write_cluster_file(fit, request, cases) + "\n";
     return text;
 }
@@ -129,7 +138,7 @@ std::vector<Candidate> candidates(const FewShotRequest& request, const std::vect
 
 // Which shipped frameworks forecast the rows much better, with nothing fitted, than the fit that began at request.framework: a
 // line that names the best, or nothing.
-std::string nearer_frameworks(const FewShotRequest& request, const std::vector<Case>& cases, double fitted_median,
+std::string nearer_frameworks(const FewShotRequest& request, const std::vector<Case>& cases, double fitted_median, bool base_stays,
                               const std::function<bool()>& enough) {
     if (request.target == FitTarget::hardware || request.framework.empty() || fitted_median < far_off) return "";
     std::vector<Candidate> all = candidates(request, cases);
@@ -146,9 +155,9 @@ std::string nearer_frameworks(const FewShotRequest& request, const std::vector<C
     std::string names;
     for (const Candidate& c : all | std::views::take(most_named))
         names += fmt::format("{}{} {:.1f} %", names.empty() ? "" : ", ", c.framework, 100 * c.median);
-    return fmt::format("{} may be the wrong base: as they stand, others are nearer to these rows in the median: {}; fitted from {}: "
+    return fmt::format("{} may be the wrong base: as they stand, others are nearer to these rows in the median: {}; {} {}: "
                        "{:.1f} %\n",
-                       request.framework, names, request.framework, 100 * fitted_median);
+                       request.framework, names, base_stays ? "by" : "fitted from", request.framework, 100 * fitted_median);
 }
 
 }  // namespace
@@ -163,7 +172,7 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
                                    rows.cases.size(), rows.other_devices, rows.refused.size()) +
                        reasons(rows.refused);
     const HeldOutError own = summary_of(fit.posterior.rows.errors, "fitted");
-    const std::string other_base = nearer_frameworks(request, rows.cases, own.median, stopped);
+    const std::string other_base = nearer_frameworks(request, rows.cases, own.median, fit.base_stays, stopped);
     if (!fit.base_stays && !any_determined(fit, true) && !any_determined(fit, false)) throw ConfigError(nothing_determined(request, fit, other_base));
     for (const LeftOut by : request.blocks) fit.blocks.emplace_back(by, leave_out_blocks(fit, rows.cases, by, stopped));
     text += written(fit, request, rows.cases);
@@ -171,10 +180,11 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
     if (fit.base_stays)
         text += "costs stay the base's: fits to some of the rows came hardly nearer to the others; their errors widen the interval\n";
     text += constants_table(fit);
-    text += fmt::format("  fitted: median {:.1f} %, mean {:.1f} %, bias {:+.1f} %, scatter {:.1f} %\n", 100 * own.median,
+    text += fmt::format("  {}: median {:.1f} %, mean {:.1f} %, bias {:+.1f} %, scatter {:.1f} %\n", fit.base_stays ? "as the base has them" : "fitted", 100 * own.median,
                         100 * own.mape, 100 * own.bias, 100 * fit.posterior.noise);
     text += blocks_text(fit) + contradictions(rows.cases, fit.posterior) + other_base;
     if (request.target == FitTarget::cluster && read_cluster(request.cluster).fitted) return text;
+    if (fit.base_stays) return text + "calibrated: nothing; the file holds the base's costs and how far these steps lie from them\n";
     return text + "calibrated: steps; GEMM, attention, memory passes and collectives by themselves: not measured\n";
 }
 

@@ -16,6 +16,8 @@
 namespace stepcast {
 
 LeftOut parse_block(std::string_view text) {
+    if (text == "block" || text == "fold")
+        throw ConfigError(fmt::format("--cross-validate {}: is of tables of kernels; of measured steps expected model, ranks, framework or device", text));
     return at_place("--cross-validate", [&] { return parse_name<LeftOut>(text); });
 }
 

@@ -96,7 +96,7 @@ void keep_fitted(Fitted& fitted, const Fitted& before, FitTarget target) {
 }
 
 // Without what an earlier fit said of itself.
-std::string begun_at(const std::string& about) { return about.substr(0, about.find("; costs fitted to ")); }
+std::string begun_at(const std::string& about) { return about.substr(0, std::min(about.find("; costs fitted to "), about.find("; costs compared with "))); }
 
 }  // namespace
 
@@ -110,7 +110,7 @@ std::string write_framework_file(const StepFit& fit, const FewShotRequest& reque
     if (holder.framework.name.ends_with(".framework"))
         holder.framework.name.resize(holder.framework.name.size() - std::string(".framework").size());
     if (base.fitted) keep_fitted(*holder.framework.fitted, *base.fitted, request.target);
-    holder.framework.about = fmt::format("{}; costs fitted to {} steps", begun_at(base.about), cases.size());
+    holder.framework.about = fmt::format("{}; costs {} {} steps", begun_at(base.about), fit.base_stays ? "compared with" : "fitted to", cases.size());
     holder.framework.may_be.clear();  // whose steps these are is known
     const std::vector<FittedParameter> parameters = holder.framework.fitted->parameters;  // set_key() moves the experiment
     for (const FittedParameter& p : parameters) set_key(holder, {"framework." + p.key, p.value});

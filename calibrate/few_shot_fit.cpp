@@ -79,7 +79,7 @@ private:
 
     // What goes back to what the base has. Of constants that the base has at nothing and the rows do not determine all that they
     // say nothing of, else the one that they say least of: of two that stand for each other the other one is then determined.
-    // The framework's, where none is determined and no file of it is written.
+    // All of the framework's, where none is determined and no file of it is written; else all of the cluster's.
     [[nodiscard]] std::vector<bool> to_leave() const {
         const std::size_t n = fit_.constants.size();
         std::vector<bool> leaves(n, false);
@@ -88,8 +88,9 @@ private:
             if (fit_.constants[j].usual && !determined(fit_, j)) widest = std::max(widest, left_of_prior(fit_, j));
         for (std::size_t j = 0; j < n && widest > 0; ++j)
             leaves[j] = fit_.constants[j].usual && !determined(fit_, j) && left_of_prior(fit_, j) >= std::min(widest, untouched);
-        if (widest > 0 || request_.target != FitTarget::both || any_determined(fit_, true)) return leaves;
-        for (std::size_t j = 0; j < n; ++j) leaves[j] = !fit_.constants[j].framework.empty();
+        const bool software = any_determined(fit_, true);
+        if (widest > 0 || request_.target != FitTarget::both || (software && any_determined(fit_, false))) return leaves;
+        for (std::size_t j = 0; j < n; ++j) leaves[j] = fit_.constants[j].framework.empty() == software;
         return leaves;
     }
 

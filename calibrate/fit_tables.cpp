@@ -154,7 +154,7 @@ public:
         const bool known = knows(start_, part.parameters);
         const bool links = std::ranges::all_of(part.parameters, [](const FitParameter& p) { return p.key.starts_with("link."); });
         if (known && stays(kinds_of(part.cases), part.cases, felt(start_, part.cases, part.parameters), links)) return;
-        if (known) part.parameters = with_priors_of(start_, part.parameters);
+        if (known || is_foretold(start_)) part.parameters = with_priors_of(start_, part.parameters);
         // Constants of a link are felt together: given back one by one none would be left.
         add_anyway(part, known && !links ? Undetermined::give_back : undetermined);
     }

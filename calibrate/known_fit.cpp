@@ -38,6 +38,8 @@ bool knows(const Cluster& start, const std::vector<FitParameter>& parameters) {
     });
 }
 
+bool is_foretold(const Cluster& start) { return !start.fitted && !start.kernel.attention_kernels.empty(); }
+
 bool is_measured(const Cluster& start, std::string_view kind) {
     return std::ranges::any_of(calibrations_of(start), [&](const KindCalibration& k) { return k.kind == kind && k.determined > 0; });
 }

@@ -27,6 +27,10 @@ std::string describe(const KeptKind& kept, const std::string& cluster);
 // A fit of the same kind determined some of these constants. What a launch costs is no kind's own, as several tables tell it.
 bool knows(const Cluster& start, const std::vector<FitParameter>& parameters);
 
+// Not fitted, yet it has kernels by name: its constants are those of machines like it (model/machine/priors.h), which are believed until
+// rows say otherwise.
+bool is_foretold(const Cluster& start);
+
 // As far as the fit recorded it, of one of the kinds of model/machine/calibration.h.
 bool is_measured(const Cluster& start, std::string_view kind);
 

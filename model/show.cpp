@@ -19,7 +19,7 @@ bool is_table(const TomlFile& file, std::string_view table) { return file.tables
 PresetKind kind_of_start(const std::string& name) {
     for (const auto kind : {PresetKind::experiment, PresetKind::workload, PresetKind::cluster})
         if (has_preset(kind, name)) return kind;
-    if (!name.ends_with(".toml") || name.find('/') == std::string::npos) return PresetKind::experiment;
+    if (!name.ends_with(".toml") || !std::filesystem::is_regular_file(name)) return PresetKind::experiment;
     const auto file = read_toml(name);
     if (is_table(file, "gpu")) return PresetKind::cluster;
     const bool tables = is_table(file, "workload") || is_table(file, "parallelism") || is_table(file, "cluster");

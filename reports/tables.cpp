@@ -61,7 +61,7 @@ std::string phase_lines(const Forecast& f) {
 
 std::string framework_text(const Forecast& f) {
     if (f.framework == default_framework) return f.framework + " (none named)";
-    return f.framework + (f.framework_steps > 0 ? fmt::format(" (fitted to {} steps)", f.framework_steps) : "");
+    return f.framework + (f.framework_steps > 0 ? fmt::format(" ({} {} steps)", f.framework_as_begun ? "compared with" : "fitted to", f.framework_steps) : "");
 }
 
 // What p10 and p90 are made of, each as if it were alone.

@@ -150,6 +150,7 @@ void describe(const Experiment& e, Forecast& f) {
     f.calibrated = e.cluster.fitted.has_value();
     f.cluster_steps = fitted_steps(e.cluster.fitted);
     f.framework_steps = fitted_steps(e.framework.fitted);
+    f.framework_as_begun = e.framework.fitted && e.framework.fitted->parameters.empty();
     f.draws = e.routing.draws;
     f.noise = is_noisy(e);
 }

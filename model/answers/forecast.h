@@ -66,7 +66,8 @@ struct Forecast {
     std::string experiment, cluster, framework;
     bool calibrated = false;       // the cluster has a fit; what of this step rests on it says `basis`
     int cluster_steps = 0;         // whole steps that constants of the cluster were fitted to, where its file says so ..
-    int framework_steps = 0;       // .. and of the framework
+    int framework_steps = 0;       // .. and of the framework ..
+    bool framework_as_begun = false;  // .. whose costs stayed those that it began with
     std::vector<CostBasis> basis;  // largest share first
     Interval step, forward, backward, gradient_sync, optimizer;  // p50: the median draw's; p10 and p90: the next run's
     Doubts doubts;                                               // what p10 and p90 are made of

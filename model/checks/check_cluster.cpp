@@ -1,5 +1,9 @@
 // Rules between keys of a cluster, one function each. A complaint begins with the key that it is about.
 #include "model/checks/checks.h"
+
+#include <map>
+#include <string_view>
+
 #include "model/cluster.h"
 
 namespace stepcast {
@@ -58,11 +62,23 @@ void check_rank_rates(const Cluster& c) {
             refuse("cluster.gpu.rank_rates: {} is out of range; expected 0.01 to 100", rate);
 }
 
+// What is drawn beyond idle power sets the clock: without any left there would be none.
+void check_power(const Cluster& c) {
+    if (c.power.limit > 0 && c.power.limit <= c.power.idle)
+        refuse("cluster.power.limit_w: {} W, but idle it draws {} W (cluster.power.idle_w); expected more, or 0 where no limit is known",
+               c.power.limit, c.power.idle);
+}
+
 // Tables say by name which kernel they timed.
 void check_kernels(const Cluster& c) {
     const auto check = [](std::string_view list, const auto& kernels) {
-        for (std::size_t i = 0; i < kernels.size(); ++i)
+        std::map<std::string_view, std::size_t> rows;
+        for (std::size_t i = 0; i < kernels.size(); ++i) {
             if (kernels[i].name.empty()) refuse("cluster.kernel.{}: row {} names no kernel; expected {{kernel = \"NAME\", ..}}", list, i + 1);
+            const auto [first, fresh] = rows.emplace(kernels[i].name, i + 1);
+            if (!fresh)
+                refuse("cluster.kernel.{}: rows {} and {} are both \"{}\"; expected each kernel once", list, first->second, i + 1, kernels[i].name);
+        }
     };
     check("attention_kernels", c.kernel.attention_kernels);
     check("expert_kernels", c.kernel.expert_kernels);
@@ -72,6 +88,7 @@ void check_kernels(const Cluster& c) {
 
 void check_cluster(const Cluster& cluster) {
     check_kernels(cluster);
+    check_power(cluster);
     check_pairs(cluster);
     check_links(cluster);
     check_leaves(cluster);

@@ -37,10 +37,6 @@ TomlFile nameplate_of(TomlFile file, const std::string& prefix) {
     return file;
 }
 
-bool states_any(const TomlFile& file, const std::string& prefix, std::initializer_list<std::string_view> keys) {
-    return std::ranges::any_of(file.entries, [&](const TomlEntry& e) { return std::ranges::find(keys, prefix + e.path) != keys.end(); });
-}
-
 // Where no machine is of the fabric and generation, products scatter by so much more, and a step with them.
 double spread_for(const Machines& machines, const Cluster& cluster) {
     if (any_of_its_kind(machines, cluster)) return spread_of_steps;
@@ -164,9 +160,10 @@ void lay_power(Layers& layers, const Machines& near) {
 }  // namespace
 
 void lay_priors(Layers& layers, const TomlFile& file, const std::string& prefix, const std::string& left_out) {
-    if (!states_any(file, prefix, {"cluster.gpu.peak.fp16", "cluster.gpu.peak.bf16"}) ||
-        states_any(file, prefix, {"cluster.kernel.gemm_efficiency"}))
-        return;
+    const auto states = [&](std::string_view key) { return std::ranges::find(file.entries, key, [&](const TomlEntry& e) { return prefix + e.path; }) != file.entries.end(); };
+    constexpr std::array peaks{"cluster.gpu.peak.fp16", "cluster.gpu.peak.bf16"};
+    constexpr std::array of_each_kind{"cluster.kernel.gemm_efficiency", "cluster.kernel.memory_efficiency", "cluster.link.intra.ring_efficiency"};
+    if (std::ranges::none_of(peaks, states) || std::ranges::all_of(of_each_kind, states)) return;
     const auto all = fitted_machines(left_out);
     if (all.empty()) return;
     Layers before;  // which machines are near shows before the file is laid over the priors

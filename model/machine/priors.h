@@ -10,9 +10,9 @@
 
 namespace stepcast {
 
-// Lays them below a cluster file that states rates of a GPU but no constants of its own: efficiencies of kernels and links
-// (shares of the datasheet's rates), costs of calls and hosts, the energy that full clock takes, memory in addition to the tensors; and
-// as noise.step how far such forecasts of steps are off. Internal to model/.
+// Lays them below a cluster file that states rates of a GPU: efficiencies of kernels and links (shares of the datasheet's rates), costs of calls and
+// hosts, the energy that full clock takes, memory in addition to the tensors; and as noise.step how far such forecasts of steps are off. What the
+// file states of these stays its own. Not below a file with constants of products, memory and links, which is complete. Internal to model/.
 void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& prefix, const std::string& left_out = {});
 
 // Whether a key ("cluster.gpu.sms") is of the datasheet, not of measurements.

@@ -153,12 +153,14 @@ TEST_CASE("a base that a fit does not bring nearer to rows left out stays, with 
     rows = as_forecast(folder, rows);
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seconds *= i % 2 == 0 ? 1.2 : 1 / 1.2;
     const FewShotRequest what = request(folder, rows, FitTarget::framework);
-    CHECK_THAT(calibrate_few_shot(what), Contains("costs stay the base's") && Contains("framework written to " + what.out) && !Contains("determined"));
+    CHECK_THAT(calibrate_few_shot(what), Contains("costs stay the base's") && Contains("framework written to " + what.out) && !Contains("determined") &&
+                                             Contains("calibrated: nothing") && !Contains("calibrated: steps"));
     const Framework base = read_framework("default"), stays = read_framework(what.out);
     CHECK(stays.host == base.host);
     CHECK(stays.eager_traffic == base.eager_traffic);
     REQUIRE(stays.fitted);
     CHECK(stays.fitted->parameters.empty());
+    CHECK_THAT(stays.about, Contains("; costs compared with 5 steps"));
     // Rows 1.2 longer are forecast 1 / 1.2 - 1 = -17 % off (three), the others +20 % (two).
     for (const HeldOutError& e : stays.fitted->errors) CHECK(e.mape == Approx((3 * (1 - 1 / 1.2) + 2 * 0.2) / 5).epsilon(0.01));
     CHECK(stays.fitted->errors.size() == 2);  // left out by model, and fitted: all ran on 8 ranks

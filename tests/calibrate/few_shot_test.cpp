@@ -156,10 +156,44 @@ TEST_CASE("few steps that a slow host holds up lead back to its time a layer") {
     CHECK(std::abs(std::remainder(fitted.fitted->correlation[1], 0.001)) < 1e-12);
     CHECK(value_in_si("host.layer", fitted.fitted->parameters[0].value) == Approx(2e-3).epsilon(0.15));
     what.target = FitTarget::both;
-    CHECK_THAT(calibrate_few_shot(what), Contains("framework written to " + folder.path() + "/fitted.framework.toml") && Contains("cluster written"));
+    std::filesystem::remove(what.out);  // steps that wait for the host tell nothing of the device
+    CHECK_THAT(calibrate_few_shot(what), Contains("framework written to " + folder.path() + "/fitted.framework.toml") && Contains("no cluster is written"));
     CHECK(read_framework(folder.path() + "/fitted.framework.toml").name == "fitted");
+    CHECK_FALSE(std::filesystem::exists(what.out));
+}
+
+// The same host, and large layers on a device whose products run at 0.7 of their rate: each file holds its own constants.
+TEST_CASE("steps of a slow host and a slow device lead to a framework and a cluster") {
+    const TestFolder folder;
+    std::vector<Row> rows{{"a", "gpt-flat", 1024, 1}, {"b", "gpt-flat", 1024, 2}, {"c", "gpt-deep", 1024, 1}, {"d", "gpt-wide", 8192, 4},
+                          {"e", "gpt-wide", 8192, 8}, {"f", "gpt-wider", 12288, 4}};
+    rows[2].layers = 8;
+    auto cases = read_comparisons(folder.write("plain.csv", table(rows)), "dgx-a100", base);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        cases[i].what.experiment.cluster.host.layer = Seconds(2e-3);
+        cases[i].what.experiment.cluster.kernel.training_gemm *= 0.7;
+        rows[i].seconds = step_with_slopes(cases[i].what, {}, {}).step.si();
+    }
+    FewShotRequest what = request(folder, rows);
+    what.target = FitTarget::both;
+    CHECK_THAT(calibrate_few_shot(what), Contains("framework written to ") && Contains("cluster written to " + what.out));
     const Cluster own = read_cluster(what.out);
     for (const FittedParameter& p : own.fitted->parameters) CHECK((p.key != "host.layer" && p.key != "host.micro_batch"));
+    CHECK(own.kernel.training_gemm < 0.8 * read_cluster("dgx-a100").kernel.training_gemm);
+}
+
+// A second copy of the rows, under another name or the same, is no second measurement.
+TEST_CASE("rows that stand in two files count once") {
+    const TestFolder folder;
+    FewShotRequest what = request(folder, slower_machine(folder));
+    const std::string once = calibrate_few_shot(what);
+    const std::string steps = what.measurements[0], copy = folder.path() + "/copy.csv";
+    std::filesystem::copy_file(steps, copy);
+    what.measurements = {steps, copy, steps};
+    const std::string thrice = calibrate_few_shot(what);
+    CHECK_THAT(thrice, Contains("the same row is in another file, too"));
+    CHECK(thrice.substr(0, thrice.find(" measured")) == once.substr(0, once.find(" measured")));
+    CHECK(thrice.substr(thrice.find("  constant")) == once.substr(once.find("  constant")));
 }
 
 // Steps of Megatron-LM of 2021, whose attention is plain and whose losses and accumulations are no fused kernels, held against
@@ -265,6 +299,7 @@ TEST_CASE("words of --fit and --cross-validate") {
     CHECK(parse_block("device") == LeftOut::device);
     CHECK_THAT(complaint([] { parse_fit_target("all"); }), Contains("expected framework, hardware, both or scatter"));
     CHECK_THAT(complaint([] { parse_block("row"); }), Contains("expected model, ranks, framework or device"));
+    CHECK_THAT(complaint([] { parse_block("fold"); }), Contains("--cross-validate fold: is of tables of kernels"));
     Case c;
     c.experiment.cluster.nodes = 2;
     c.experiment.cluster.gpus_per_node = 4;

@@ -76,6 +76,10 @@ TEST_CASE("show takes experiments, workloads and clusters, by name or by what a 
     CHECK_THAT(cluster, Contains("\ngpus_per_node = 4 ") && Contains("[fitted]"));
     CHECK(show(read_cluster("four").gpu.name, {}) == cluster);
     CHECK_THAT(show(folder.write("c.toml", "nodes = 1\n[gpu]\nname = \"X\"\nmemory = \"80 GiB\"\nmemory_bandwidth = \"2 TB/s\"\n"), {}), Contains("gpu.name = \"X\"") && !Contains("[cluster]"));
+    const auto before = std::filesystem::current_path();
+    std::filesystem::current_path(folder.path());  // a file beside the reader needs no folder before its name
+    CHECK_THAT(show("c.toml", {}), Contains("gpu.name = \"X\""));
+    std::filesystem::current_path(before);
     CHECK_THAT(show(folder.write("w.toml", "hidden = 96\n"), {}), Contains("hidden = 96 ") && !Contains("[parallelism]"));
     CHECK_THAT(show("moe_layer_mix_moe", {}), Contains("[parallelism]\n") && Contains("preset = ") && Contains("# moe_layer_mix_moe: every key") && Contains("# empty, 0 or off by default: ") &&
                                                   !Contains("[framework]"));

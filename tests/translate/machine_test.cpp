@@ -94,6 +94,10 @@ TEST_CASE("a matrix without switches, and cards in pairs") {
     CHECK_THAT(report_of(alone, "H100"), Contains("assumed: a NIC of 50 GB/s for each GPU; the files name none; network.nics"));
     CHECK_THAT(report_of(alone, "A100"), Contains("warning: 18 NVLinks of a GPU, where A100-SXM4-80GB has 12"));
     CHECK_THAT(report_of(alone, "H100"), !Contains("NVLinks of a GPU"));
+    CHECK_THAT(report_of(alone, "L40S"), Contains("warning: 18 NVLinks of a GPU, where L40S has 0"));
+    const std::string apart = "\tGPU0\tGPU1\nGPU0\tX\tSYS\nGPU1\tSYS\tX\n";
+    CHECK_THAT(report_of(apart, "H100"), Contains("warning: 0 NVLinks of a GPU, where H100"));
+    CHECK_THAT(report_of(apart, "L40S"), !Contains("NVLinks of a GPU"));
     const char* const pairs = "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tNV12\tSYS\tSYS\nGPU1\tNV12\tX\tSYS\tSYS\nGPU2\tSYS\tSYS\tX\tNV12\nGPU3\tSYS\tSYS\tNV12\tX\n";
     CHECK_THAT(complaint([&] { cluster_of_machine(matrix(pairs), "x", ""); }), Contains("which GPU is not told"));
     const TestFolder folder;

@@ -82,6 +82,16 @@ TEST_CASE("a cluster file is refused at the key that is wrong or that asks for m
     CHECK(told_of_file("nodes = 40\nlink.inter.bandwidth = \"25 GB/s\"\n").empty());
 }
 
+TEST_CASE("a limit of power leaves something beyond what is drawn idle, and kernels have names of their own") {
+    CHECK(told([](Cluster& c) { c.power.limit = 100, c.power.idle = 100; }) ==
+          "cluster.power.limit_w: 100 W, but idle it draws 100 W (cluster.power.idle_w); expected more, or 0 where no limit is known");
+    CHECK(told([](Cluster& c) { c.power.limit = 101, c.power.idle = 100; }).empty());
+    CHECK(told([](Cluster& c) { c.power.limit = 0, c.power.idle = 100; }).empty());
+    CHECK(told([](Cluster& c) { c.kernel.expert_kernels = {{.name = "a"}, {.name = "b"}, {.name = "a"}}; }) ==
+          "cluster.kernel.expert_kernels: rows 1 and 3 are both \"a\"; expected each kernel once");
+    CHECK(told([](Cluster& c) { c.kernel.attention_kernels = {{.name = "a"}}, c.kernel.expert_kernels = {{.name = "a"}}; }).empty());
+}
+
 // 32 ranks: as many rates, each within 0.01 and 100. Links from 1 kB/s on. 1024 x 1024 ranks are the most, one node more is not.
 TEST_CASE("rates and sizes at their bounds") {
     CHECK(told([](Cluster& c) { c.gpu.rank_rates.assign(32, 0.011); }).empty());

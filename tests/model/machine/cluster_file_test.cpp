@@ -34,6 +34,7 @@ Cluster full() {
                                       : "[[" + n + ", 2, 3, \"bf16\", \"1.5 us\"], [9, 9, 9, \"fp8\", \"2 ns\"]]";
         set_key(e, {doc.key, value});
     }
+    std::swap(e.cluster.power.limit, e.cluster.power.idle);  // a limit is above what is drawn idle
     e.cluster.gpu.rank_rates.assign(static_cast<std::size_t>(rank_count(e.cluster)), 1.0 / 3);
     e.cluster.fitted =
         Fitted{.date = "2025-01-02",

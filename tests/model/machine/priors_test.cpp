@@ -62,11 +62,19 @@ TEST_CASE("a shipped machine can be forecast from the others") {
     CHECK_FALSE(left_out.fitted);
 }
 
-TEST_CASE("what a file states counts, and constants of its own are all its own") {
+// One constant tells nothing of the others, which stay those of like machines; a file that has some of products, memory and links is complete.
+TEST_CASE("what a file states counts, and constants of each kind are all its own") {
     const TestFolder folder;
     CHECK(read_cluster(folder.write("a.toml", plate + "[host]\ncall = \"9 us\"\n")).host.call == Seconds(9e-6));
-    const auto own = read_cluster(folder.write("b.toml", plate + "[kernel]\ngemm_efficiency = 0.7\n"));
-    CHECK(own.kernel.memory_efficiency == KernelCosts{}.memory_efficiency);
+    const auto foretold = read_cluster(folder.write("p.toml", plate));
+    auto expected = foretold;
+    expected.kernel.gemm_efficiency = 0.7;
+    auto own = read_cluster(folder.write("p.toml", plate + "[kernel]\ngemm_efficiency = 0.7\n"));
+    CHECK(own == expected);
+    own = read_cluster(folder.write("b.toml", plate + "ring_efficiency = 0.7\n[kernel]\ngemm_efficiency = 0.7\nmemory_efficiency = 0.8\n"));
+    CHECK(own.kernel.memory_efficiency == 0.8);
+    CHECK(own.kernel.attention_kernels.empty());
+    CHECK_FALSE(foretold.kernel.attention_kernels.empty());
     const auto host = read_cluster("host");  // no GPU
     CHECK(host.kernel.gemm_efficiency == KernelCosts{}.gemm_efficiency);
 }
