@@ -11,6 +11,7 @@
 #include "calibrate/few_shot_internal.h"
 #include "model/errors.h"
 #include "model/presets.h"
+#include "model/records/provenance.h"
 #include "sim/on_threads.h"
 
 namespace stepcast {
@@ -61,6 +62,16 @@ std::string reasons(const std::vector<std::string>& refused) {
     std::string text;
     for (const auto& [reason, rows] : counts) text += fmt::format("  {} cannot be predicted: {}\n", rows, reason);
     return text;
+}
+
+// What the base's own fit has read tells it nothing new; fitted to such rows alone it forgets the others.
+std::string read_before(const std::vector<Case>& cases) {
+    const Framework& base = cases.front().experiment.framework;
+    if (!base.fitted) return "";
+    const auto known = std::ranges::count_if(cases, [&](const Case& c) { return evidence_of(c.rows, base.fitted->rows, {}) == Evidence::fitted; });
+    if (known == 0) return "";
+    return fmt::format("  {} of them {} was fitted to before, among {}: they tell it nothing new, and a fit to few of those rows forgets the others\n", known,
+                       base.name, base.fitted->rows.size());
 }
 
 // One framework's costs are fitted, and one file is written.
@@ -170,7 +181,7 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
     if (fit.posterior.at_start) return "interrupted before the first pass: nothing is written\n";
     std::string text = fmt::format("{} measured steps; passed over: {} of other devices, {} that cannot be predicted\n",
                                    rows.cases.size(), rows.other_devices, rows.refused.size()) +
-                       reasons(rows.refused);
+                       reasons(rows.refused) + (request.target == FitTarget::framework ? read_before(rows.cases) : "");
     const HeldOutError own = summary_of(fit.posterior.rows.errors, "fitted");
     const std::string other_base = nearer_frameworks(request, rows.cases, own.median, fit.base_stays, stopped);
     if (!fit.base_stays && !any_determined(fit, true) && !any_determined(fit, false)) throw ConfigError(nothing_determined(request, fit, other_base));

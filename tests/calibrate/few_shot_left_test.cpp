@@ -75,13 +75,16 @@ TEST_CASE("a framework that is fitted again keeps what it was fitted to") {
     again.measurements = {folder.write("more.csv", steps_table(more))};
     again.framework = once.out;
     again.out = folder.path() + "/again.toml";
-    calibrate_few_shot(again);
+    CHECK_THAT(calibrate_few_shot(again), !Contains("nothing new"));
     const Framework second = read_framework(again.out);
     CHECK(second.fitted->rows.size() == first.fitted->rows.size() + 2);
     CHECK(first.fitted->ranges == std::vector<FittedRange>{{ranks_range, 8, 8}});
     CHECK(second.fitted->ranges == std::vector<FittedRange>{{ranks_range, 4, 8}});
     CHECK(second.fitted->sources == std::vector<std::string>{"more.csv", "steps.csv"});
     CHECK_THAT(second.about, Contains("; costs fitted to 2 steps") && !Contains("3 steps"));
+    again.framework = again.out;
+    again.out = folder.path() + "/third.toml";
+    CHECK_THAT(calibrate_few_shot(again), Contains("2 of them again was fitted to before, among 5: they tell it nothing new"));
 }
 
 // Nobody named the framework of these rows: "default", which may be a slow loop or a tuned recipe. Once its costs are fitted it is what ran.
