@@ -181,7 +181,7 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
     if (fit.posterior.at_start) return "interrupted before the first pass: nothing is written\n";
     std::string text = fmt::format("{} measured steps; passed over: {} of other devices, {} that cannot be predicted\n",
                                    rows.cases.size(), rows.other_devices, rows.refused.size()) +
-                       reasons(rows.refused) + (request.target == FitTarget::framework ? read_before(rows.cases) : "");
+                       reasons(rows.refused) + (request.target == FitTarget::framework || request.target == FitTarget::both ? read_before(rows.cases) : "");
     const HeldOutError own = summary_of(fit.posterior.rows.errors, "fitted");
     const std::string other_base = nearer_frameworks(request, rows.cases, own.median, fit.base_stays, stopped);
     if (!fit.base_stays && !any_determined(fit, true) && !any_determined(fit, false)) throw ConfigError(nothing_determined(request, fit, other_base));

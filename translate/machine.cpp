@@ -123,9 +123,9 @@ void lay_links(const Machine& m, const KnownDevice& device, const Cluster& known
     }
     // Without a switch each GPU has links of its own to every other, and rings use them all.
     const int apart = (m.gpus - 1) * m.nvlinks;
-    const bool meshed = m.nvlinks > 0 && apart <= device.nvlinks;
-    const BytesPerSecond nvlink = (!m.paired && meshed ? apart : m.nvlinks) * device.nvlink;
-    if (!m.paired && !meshed && m.nvlinks != device.nvlinks)
+    const bool direct = m.nvlinks > 0 && apart <= device.nvlinks;
+    const BytesPerSecond nvlink = (!m.paired && direct ? apart : m.nvlinks) * device.nvlink;
+    if (!m.paired && !direct && m.nvlinks != device.nvlinks)
         report.push_back(fmt::format("warning: {} NVLinks of a GPU, where {} has {}: another GPU (--gpu)?", m.nvlinks, known.gpu.name, device.nvlinks));
     const BytesPerSecond pcie = m.pcie > BytesPerSecond(0) ? m.pcie
                                 : known.fabric == Fabric::pcie ? known.intra.bandwidth

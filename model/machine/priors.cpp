@@ -160,7 +160,9 @@ void lay_power(Layers& layers, const Machines& near) {
 }  // namespace
 
 void lay_priors(Layers& layers, const TomlFile& file, const std::string& prefix, const std::string& left_out) {
-    const auto states = [&](std::string_view key) { return std::ranges::find(file.entries, key, [&](const TomlEntry& e) { return prefix + e.path; }) != file.entries.end(); };
+    const auto states = [&](std::string_view key) {
+        return std::ranges::any_of(file.entries, [&](const TomlEntry& e) { return prefix + e.path == key; });
+    };
     constexpr std::array peaks{"cluster.gpu.peak.fp16", "cluster.gpu.peak.bf16"};
     constexpr std::array of_each_kind{"cluster.kernel.gemm_efficiency", "cluster.kernel.memory_efficiency", "cluster.link.intra.ring_efficiency"};
     if (std::ranges::none_of(peaks, states) || std::ranges::all_of(of_each_kind, states)) return;
