@@ -134,7 +134,7 @@ struct KernelCosts {
     KEY(double, fused_efficiency, 0.52, "fused expert kernel: share of the peak in a wave", atleast::share, upto::share);
     KEY(Seconds, fused_tail, Seconds(1.01e-3), "fused expert kernel: left after the last remote row", 0, upto::seconds);  // of a gather
     KEY(double, fused_scatter_exposed, 0.44, "fused expert kernel: share of remote writes not hidden by compute", 0, 1);  // of a scatter
-    KEY(double, wgrad_efficiency, 0.26, "share of the peak in weight gradients over block lists; 0 = by the GEMM law", 0, upto::share);
+    KEY(double, wgrad_efficiency, 0, "share of the peak in weight gradients over block lists; 0 = by the GEMM law", 0, upto::share);
     KEY(double, transpose_efficiency, 0.25, "share of the memory bandwidth in weight transposes", atleast::share, upto::share);
     KEY(double, row_efficiency, 0.8, "share of the memory bandwidth in norms and softmax", atleast::share, upto::share);
     KEY(double, strided_efficiency, 0.5, "share of the memory bandwidth in permuted copies and sums over columns", atleast::share, upto::share);

@@ -134,7 +134,7 @@ std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& tim
 }
 
 std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
-    std::vector<std::string> notes = extrapolations(graph.ops(), e.cluster);
+    std::vector<std::string> notes = extrapolations(graph, e.cluster);
     if (!e.cluster.fitted) return notes;
     for (const FittedParameter& p : e.cluster.fitted->parameters)
         if (!p.determined)

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/keys/key_values.h"
+#include "model/machine/priors.h"
 
 namespace stepcast {
 namespace {
@@ -50,9 +51,7 @@ std::string value_of(const Key& key, Experiment& e) {
 
 ClusterParameter::Kind kind_of_parameter(const Key& key, std::string_view name) {
     using Kind = ClusterParameter::Kind;
-    if (name.starts_with("gpu.") || name == "network.oversubscription" || name == "host.load" ||
-        name.ends_with("bandwidth"))
-        return Kind::stated;
+    if (is_nameplate(key.path) || name == "host.load") return Kind::stated;
     if (holds<Seconds>(key)) return Kind::time;
     const bool table = holds<Curve>(key) || holds<std::vector<GemmPoint>>(key);
     return table ? Kind::table : Kind::share;

@@ -53,6 +53,6 @@ Costs price(const TaskGraph& graph, const Cluster& cluster);
 
 // What lies outside of measured tables, or of the sizes that laws were fitted on (cluster.fitted->ranges), one line each
 // ("extrapolated: gemm.n up to 128256, fitted on 512 to 16384"), in alphabetical order; empty when nothing.
-std::vector<std::string> extrapolations(std::span<const Op> ops, const Cluster& cluster);
+std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& cluster);
 
 }  // namespace stepcast

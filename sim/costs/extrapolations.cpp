@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "model/graph/op.h"
+#include "model/graph/task_graph.h"
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/costs.h"
 
@@ -53,7 +53,10 @@ struct Outside {
         if constexpr (OneOf<std::remove_cvref_t<decltype(op)>, AllReduce>)
             check_curve("all-reduce", cluster.intra.all_reduce, op.bytes);
     }
-    void operator()(const OneOf<Attention, HostWork> auto&) const {}
+    void operator()(const Attention& op) {
+        if (op.flash) meet("attention.queries", static_cast<double>(op.seq_q));
+    }
+    void operator()(const HostWork&) const {}
 
     template <class... Values>
     void add(fmt::format_string<Values...> text, Values&&... values) {
@@ -62,6 +65,11 @@ struct Outside {
     void meet(const std::string& what, double value) {
         LeastAndMost& extent = met.try_emplace(what, LeastAndMost{value, value}).first->second;
         extent = {std::min(extent.least, value), std::max(extent.most, value)};
+    }
+    // Tables hold collectives of a node; between nodes there are none, and its costs are said to be priors or of whole steps.
+    void meet_group(const Op& op, const Group& group) {
+        const bool moves = std::visit([]<class T>(const T&) { return OneOf<T, AllReduce, AllGather, ReduceScatter, AllToAll>; }, op);
+        if (moves && group.size() > 1 && group.size() <= cluster.gpus_per_node) meet(std::string(kind_name(op)) + ".ranks", group.size());
     }
     void check_table(const Gemm& op) {
         const auto& table = cluster.kernel.gemm_table;
@@ -88,9 +96,13 @@ struct Outside {
 
 }  // namespace
 
-std::vector<std::string> extrapolations(std::span<const Op> ops, const Cluster& cluster) {
+std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& cluster) {
     Outside outside{.cluster = cluster, .found = {}, .met = {}};
-    for (const Op& op : ops) std::visit(outside, op);
+    for (const Op& op : graph.ops()) std::visit(outside, op);
+    std::set<std::pair<OpId, GroupId>> groups;
+    for (TaskId t = 0; t < graph.size(); ++t)
+        if (graph.group_id(t) != 0 && groups.emplace(graph.op_id(t), graph.group_id(t)).second)
+            outside.meet_group(graph.op(t), graph.group(graph.group_id(t)));
     if (cluster.fitted)
         for (const FittedRange& range : cluster.fitted->ranges) outside.check_fit(range);
     return {outside.found.begin(), outside.found.end()};

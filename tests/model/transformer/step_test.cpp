@@ -226,3 +226,28 @@ TEST_CASE("balanced experts exchange half of the slots of two ranks, four times"
     const double slots = 128 * 2, leaving = slots / 2 * 64 * 2;
     CHECK(bytes_of(graph, "ep_all_to_all") == Approx(4 * 4 * 2 * leaving));
 }
+
+// Stages 0 1 2 3 3 2 1 0: half of what goes forward goes to the stage before, where receives of the way down would hold it up. Round the ring of an
+// interleaved pipeline the last stage sends forward to the first, as to a next one.
+TEST_CASE("a hop takes the lanes of the side to which it goes") {
+    Experiment e = small_gpt();
+    e.workload.layers = 8;
+    e.parallelism.pp = 4;
+    e.parallelism.vp = 2;
+    e.parallelism.global_batch = 8;
+    for (const Schedule schedule : {Schedule::zb_v, Schedule::one_f_one_b}) {
+        e.parallelism.schedule = schedule;
+        const TaskGraph graph = build_transformer_step(e, {});
+        int hops = 0;
+        for (TaskId t = 0; t < graph.size(); ++t) {
+            if (!std::holds_alternative<SendRecv>(graph.op(t))) continue;
+            const Place from = graph.places(t)[0], to = graph.places(t)[1];
+            const bool forward = graph.phase(t) == Phase::forward;
+            const bool up = schedule == Schedule::zb_v ? to.rank() > from.rank() : forward;
+            CHECK(from.lane() == (up ? Lane::send_up : Lane::send_down));
+            CHECK(to.lane() == (up ? Lane::receive_up : Lane::receive_down));
+            ++hops;
+        }
+        CHECK(hops == 8 * 2 * (schedule == Schedule::zb_v ? 6 : 7));  // 8 micro-batches, forward and back
+    }
+}

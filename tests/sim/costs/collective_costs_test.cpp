@@ -234,9 +234,29 @@ TEST_CASE("a rank's own piece is copied in reductions at one cost, in gathers at
 
 TEST_CASE("sizes beyond the fitted ranges are said once a law and side") {
     Cluster c = plain();
-    c.fitted.emplace().ranges = {{"gemm.m", 64, 8192}, {"all_reduce.bytes", 512, 1e6}};
-    const std::vector<Op> ops{Gemm{16384, 8, 8}, Gemm{32, 8, 8}, Gemm{20000, 8, 8}, AllReduce{Bytes(1e6)}};
-    CHECK(extrapolations(ops, c) ==
-          std::vector<std::string>{"extrapolated: gemm.m down to 32, fitted on 64 to 8192",
+    c.fitted.emplace().ranges = {{"gemm.m", 64, 8192}, {"all_reduce.bytes", 512, 1e6}, {"attention.queries", 512, 4096}};
+    TaskGraph graph;
+    for (const Op& op : std::vector<Op>{Gemm{16384, 8, 8}, Gemm{32, 8, 8}, Gemm{20000, 8, 8}, AllReduce{Bytes(1e6)}, Attention{.batch = 1, .heads = 8, .seq_q = 8192, .seq_k = 8192, .head_dim = 64, .flash = true}})
+        graph.add_op(op);
+    CHECK(extrapolations(graph, c) ==
+          std::vector<std::string>{"extrapolated: attention.queries up to 8192, fitted on 512 to 4096", "extrapolated: gemm.m down to 32, fitted on 64 to 8192",
                                    "extrapolated: gemm.m up to 20000, fitted on 64 to 8192"});
+}
+
+// Tables of 2 and 4 ranks of a node of 16; a group of 32 lies on two nodes, of which no table tells.
+TEST_CASE("a group of more ranks of a node than were measured is said") {
+    Cluster c = plain();
+    c.gpus_per_node = 16;
+    c.nodes = 2;
+    c.fitted.emplace().ranges = {{"all_reduce.ranks", 2, 4}};
+    const auto notes = [&](int ranks) {
+        TaskGraph graph(1);
+        const Place place{0, Lane::collective};
+        graph.add(graph.name_id("sum"), Phase::gradient_sync, graph.add_op(AllReduce{Bytes(1e6)}), {&place, 1}, {}, 1, graph.add_group({ranks, 1}));
+        return extrapolations(graph, c);
+    };
+    CHECK(notes(2).empty());
+    CHECK(notes(4).empty());
+    CHECK(notes(16) == std::vector<std::string>{"extrapolated: all_reduce.ranks up to 16, fitted on 2 to 4"});
+    CHECK(notes(32).empty());
 }

@@ -381,7 +381,11 @@ TEST_CASE("attention that is not fused takes its products and four or five passe
 TEST_CASE("what lies outside of measured tables is said") {
     Cluster c;
     c.gpu.sms = 4;
-    const auto notes = [&](const Op& op) { return extrapolations({&op, 1}, c); };
+    const auto notes = [&](const Op& op) {
+        TaskGraph graph;
+        graph.add_op(op);
+        return extrapolations(graph, c);
+    };
     FusedGemm fused{};
     fused.blocks = 27;
     fused.blocks_per_thread_block = 3;
