@@ -190,8 +190,13 @@ void run_import(const Options& options) {
 void run_list(const Options& options) {
     if (options.what != "rows" && options.inputs.size() > 1)
         throw ConfigError("list " + options.what + ": found several words; expected one");
-    if (options.what == "keys") return print(keys_table(key_docs(), options.inputs.empty() ? "" : options.inputs.front()));
     if (options.what == "rows") return print(rows_text(options.inputs));
+    const std::string word = options.inputs.empty() ? "" : options.inputs.front();
+    const auto print_found = [&](const std::string& found) {
+        if (found.empty()) options.say("list " + options.what + ": no line has \"" + word + "\"");
+        print(found);
+    };
+    if (options.what == "keys") return print_found(keys_table(key_docs(), word));
     std::vector<Experiment> experiments;
     std::vector<Cluster> clusters;
     for (const std::string& name : preset_names(PresetKind::experiment)) experiments.push_back(read_experiment(name));
@@ -200,7 +205,7 @@ void run_list(const Options& options) {
     for (const std::string& name : preset_names(PresetKind::framework)) frameworks.push_back(read_framework(name));
     const std::string table = presets_table(experiments, preset_names(PresetKind::workload), preset_names(PresetKind::family),
                                             frameworks, clusters, preset_names(PresetKind::nameplate));
-    print(options.inputs.empty() ? table : entries_with(table, options.inputs.front()));
+    print_found(word.empty() ? table : entries_with(table, word));
 }
 
 void run_show(const Options& options) { print(shown(options)); }

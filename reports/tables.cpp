@@ -189,8 +189,10 @@ std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word)
 std::string entries_with(const std::string& table, const std::string& word) {
     const std::string wanted = lower_case(word);
     std::string text, heading, entry;
+    bool whole = false;  // a heading that has the word: all below it
+    const auto has_it = [&](const std::string& lines) { return lower_case(lines).find(wanted) != std::string::npos; };
     const auto close = [&] {
-        if (lower_case(entry).find(wanted) != std::string::npos) text += std::exchange(heading, "") + entry;
+        if (!entry.empty() && (whole || has_it(entry))) text += std::exchange(heading, "") + entry;
         entry.clear();
     };
     std::istringstream lines(table);
@@ -198,7 +200,7 @@ std::string entries_with(const std::string& table, const std::string& word) {
         const auto indent = line.find_first_not_of(' ');
         if (indent <= 2) close();
         if (indent == 0)
-            heading = line + "\n";
+            heading = line + "\n", whole = has_it(heading);
         else
             entry += line + "\n";
     }

@@ -37,7 +37,8 @@ std::string provenance_text(const Cluster& cluster);
 
 // What `list presets` prints: names with what they say.
 std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word = "");  // lines with that word
-// Of a table with headings and entries below them, indented by two: those that hold the word in any case, continued lines included.
+// Of a table with headings and entries below them, indented by two: those that hold the word in any case, or whose heading does;
+// continued lines included.
 std::string entries_with(const std::string& table, const std::string& word);
 std::string presets_table(const std::vector<Experiment>& experiments, const std::vector<std::string>& workloads,
                           const std::vector<std::string>& families, const std::vector<Framework>& frameworks,

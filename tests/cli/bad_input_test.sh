@@ -113,6 +113,10 @@ stderr_has 'training on 15 T tokens'
 [ -s emitted/report.html ] || fail "$command_line: wrote no page"
 run 0 list presets nosuchword
 [ ! -s .stdout ] || fail "$command_line: lists what has not the word"
+stderr_has 'list presets: no line has "nosuchword"'
+run 0 list presets frameworks  # a heading: all below it
+stdout_has 'torchtitan-async'
+if grep -q 'dgx-h100' .stdout; then fail "$command_line: lists what is below another heading"; fi
 run 0 list presets h100
 stdout_has 'dgx-h100'
 if grep -q 'dgx-a100' .stdout; then fail "$command_line: lists what has not the word"; fi
