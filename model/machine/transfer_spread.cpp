@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "model/keys/key_values.h"
 #include "model/presets.h"
 #include "model/keys/toml_reader.h"
@@ -15,7 +17,8 @@ bool has(std::string_view text, const char* part) { return text.find(part) != st
 
 std::string table_text(const char* name, const std::map<std::string, double>& spreads) {
     std::string text = fmt::format("\n[{}]\n", name);
-    for (const auto& [what, spread] : spreads) text += fmt::format("{} = {:.3f}\n", what, spread);
+    for (const auto& [what, spread] : spreads) text += fmt::format("{} = {:.3f}\n", what, std::ceil(1e3 * spread) / 1e3);  // no row falls out
+
     return text;
 }
 
