@@ -65,7 +65,7 @@ double reuse_ratio(const std::vector<Cluster>& near, const Gpu& to);
 
 // By what the share of the datasheet peak in products of a type differs from that of `near`: an operation takes as long as at the peak and, on
 // all machines and in 16, 8 and 4 bits alike, the same time more for what registers and shared memory feed. 1 / share is a line over the
-// rate of an SM: 0.93 / (1 + rate / 79 TFLOP/s) over all eight, 17 of 18 points within 10 %.
+// rate of an SM: 0.95 / (1 + rate / 76 TFLOP/s) over all eight, 15 of 18 points within 10 %.
 double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to, Dtype dtype);
 
 }  // namespace stepcast
