@@ -71,7 +71,7 @@ void add_cases(const std::vector<Sample>& run, const Cluster& cluster, std::vect
     const std::optional<Routing> routing = recorded_routing(medians);
     const auto model = std::make_shared<MoeRunModel>(experiment_of(run.front(), cluster), routing);
     const MoeRunTimes before = model->times(cluster);  // with the cluster that the fit starts from
-    const auto add = [&](const Sample& row, const std::string& kind, double spread, auto part) {
+    const auto add = [&](const Sample& row, const std::string& kind, double spread, const auto& part) {
         const std::string who = row.rank < 0 ? row.phase : fmt::format("{} rank {}", row.phase, row.rank);
         cases.push_back({fmt::format("{} {}", row.run_id, who), kind, row.run_id, Seconds(row.value),
                          [model, part](const Cluster& c) { return part(model->times(c), c); }, spread});

@@ -94,7 +94,7 @@ fi
 
 # The same of the CUDA device in software, where it was built, and of ranks that are threads: stopped, they go on.
 emulated=$(dirname "$stepcast")/tests/exec/cuda/emulation/lib
-if [ -d "$emulated" ]; then
+if compgen -G "$emulated/*" >/dev/null; then
     tiny="--set run.timeout=5s --set cluster.gpus_per_node=2 --set parallelism.dp=2 --set parallelism.micro_batch=4"
     for one in layers=2 hidden=64 heads=4 ffn=128 vocab=256 seq=32; do tiny+=" --set workload.$one"; done
     for how in KILL STOP; do

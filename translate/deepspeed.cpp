@@ -43,13 +43,14 @@ void read_batch(Document& d, Translation& t, long replicas) {
     const auto* pieces = stated(d, "gradient_accumulation_steps", t);
     // 0: the Trainer's.
     const long each = micro ? count_in(*micro) : 0, steps = pieces ? count_in(*pieces) : d.states("gradient_accumulation_steps") ? 0 : 1;
+    const long step = each * std::max(steps, 1L);
+    if (constexpr long most = 1'000'000'000; step > most / std::max(replicas, 1L)) wrong(*micro, "a step of at most 10^9 sequences");
     if (micro) t.set("parallelism.micro_batch", each, micro->at);
     if (global) t.set("parallelism.global_batch", integer_in(*global), global->at);
     if (global && !micro) return derive_micro_batch(*global, steps, replicas, t);
     if (global && pieces) return check_batch(*global, each, steps, replicas, t);
     if (global && replicas == 0) t.open.push_back(fmt::format("accumulation x replicas = {}", integer_in(*global) / each));
     if (!micro || global) return;
-    const long step = each * std::max(steps, 1L);
     if (replicas > 0)
         t.set("parallelism.global_batch", step * replicas, pieces ? pieces->at : micro->at);
     else

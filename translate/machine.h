@@ -8,6 +8,8 @@
 
 namespace stepcast {
 
+inline constexpr int most_nvlinks = 1000;  // of a GPU: beyond any, and the links of a node can be counted
+
 // What is not told stays 0 or empty.
 struct Machine {
     int gpus = 0;

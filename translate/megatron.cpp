@@ -49,7 +49,8 @@ std::string written_out(const NamedValue& value, std::size_t& at, int depth) {
             times = std::strtol(value.value.c_str() + at + 1, &end, 10);
             at = static_cast<std::size_t>(end - value.value.c_str());
         }
-        if (times < 0 || text.size() + piece.size() * static_cast<std::size_t>(times) > longest)
+        constexpr long most_times = longest;
+        if (times < 0 || times > most_times || text.size() + piece.size() * static_cast<std::size_t>(times) > longest)
             wrong(value, "a layout of at most 20000 letters");
         for (; times > 0; --times) text += piece;
     }

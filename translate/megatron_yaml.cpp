@@ -112,7 +112,8 @@ namespace {
 std::string told(const Document& d, const std::string& inside, const std::string& owner, int depth);
 
 std::string interpolated(const Document& d, const std::string& text, const std::string& owner, int depth = 0) {
-    constexpr int deepest = 20;
+    constexpr int deepest = 10;
+    constexpr std::size_t longest = 1000;  // of a name or number; names that name each other grow
     const auto open = text.find("${");
     if (open == std::string::npos || depth > deepest) return text;
     int level = 0;
@@ -123,7 +124,7 @@ std::string interpolated(const Document& d, const std::string& text, const std::
     }
     if (close == text.size()) return text;
     const auto by = told(d, text.substr(open + 2, close - open - 2), owner, depth);
-    return by.empty() ? text : text.substr(0, open) + by + interpolated(d, text.substr(close + 1), owner, depth + 1);
+    return by.empty() || by.size() > longest ? text : text.substr(0, open) + by + interpolated(d, text.substr(close + 1), owner, depth + 1);
 }
 
 // What stands between the brackets; "" where it cannot be told.
@@ -137,6 +138,8 @@ std::string told(const Document& d, const std::string& inside, const std::string
             return std::atol(interpolated(d, std::string(trimmed(std::string_view(inside).substr(from, to - from), " ")), owner, depth + 1).c_str());
         };
         const long x = number(colon + 1, comma), y = number(comma + 1, inside.size());
+        constexpr long most = 1L << 31;  // a product of two is a number of 64 bits
+        if (std::min(x, y) < -most || std::max(x, y) > most) return "";
         const auto what = inside.substr(0, colon);
         if (what == "multiply") return std::to_string(x * y);
         if (y != 0 && what == "divide_ceil") return std::to_string((x + y - 1) / y);

@@ -73,7 +73,8 @@ void walk(const pugi::xml_node& node, int depth, const std::string& path, Walk& 
             if (nic && child.children("nic").begin() == child.children("nic").end()) ++w.bare_nics;
         } else if (name == "gpu") {
             w.sm = std::max(w.sm, child.attribute("sm").as_int());
-            int links = 0, peers = 0;
+            long links = 0;
+            int peers = 0;
             for (const auto& link : child.children("nvlink")) {
                 const std::string to = link.attribute("tclass").as_string();
                 if (to.starts_with("0x068001")) continue;
@@ -83,7 +84,9 @@ void walk(const pugi::xml_node& node, int depth, const std::string& path, Walk& 
                 else
                     ++peers;
             }
-            w.links = std::max(w.links, links);
+            if (links < 0 || links > most_nvlinks)
+                throw ConfigError(fmt::format("{}: {} NVLinks of a GPU; expected at most {}", path, links, most_nvlinks));
+            w.links = std::max(w.links, static_cast<int>(links));
             w.gpu_peers = std::max(w.gpu_peers, peers);
         } else if (name == "net") {
             ++w.speeds[child.attribute("speed").as_int()];

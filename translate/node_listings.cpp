@@ -28,7 +28,7 @@ std::string without_escapes(const std::string& text) {
     return plain;
 }
 
-bool is_gpu(const std::string& name) { return name.starts_with("GPU") && name.size() > 3 && std::isdigit(name[3]); }
+bool is_gpu(const std::string& name) { return name.starts_with("GPU") && name.size() > 3 && std::isdigit(static_cast<unsigned char>(name[3])); }
 
 // One cell at the start of `text`, taken off it: cells may be glued together where columns were cut.
 std::string take_cell(std::string& text) {
@@ -45,6 +45,8 @@ std::string take_cell(std::string& text) {
     text.erase(0, end);
     return cell;
 }
+
+int nvlinks_in(const std::string& cell) { return cell.starts_with("NV") ? std::atoi(cell.c_str() + 2) : 0; }
 
 struct Matrix {
     std::vector<std::string> columns;
@@ -73,6 +75,8 @@ Matrix read_matrix(const std::string& text, const std::string& path) {
         auto& row = m.rows.emplace_back();
         while (row.size() < m.columns.size()) {
             row.push_back(take_cell(rest));
+            if (nvlinks_in(row.back()) > most_nvlinks)
+                throw ConfigError(fmt::format("{}:{}: {} of {}; expected at most {} NVLinks of a GPU", path, number, row.back(), words[0], most_nvlinks));
             if (row.back().empty())
                 throw ConfigError(fmt::format("{}:{}: column {} of {} is no link; expected X, NV#, PIX, PXB, PHB, NODE or SYS",
                                               path, number, m.columns[row.size() - 1], words[0]));
@@ -86,8 +90,6 @@ Matrix read_matrix(const std::string& text, const std::string& path) {
                                       m.rows.size(), gpus));
     return m;
 }
-
-int nvlinks_in(const std::string& cell) { return cell.starts_with("NV") ? std::atoi(cell.c_str() + 2) : 0; }
 
 void read_links(const Matrix& m, Machine& machine) {
     const auto gpus = static_cast<std::size_t>(machine.gpus);

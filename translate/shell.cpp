@@ -40,15 +40,17 @@ Commands split_blocks(Commands commands) {
     Commands all;
     for (ShellCommand& command : commands) {
         auto& words = command.words;
-        while (words.size() > 1) {
-            const std::string& first = words[0].raw;
+        auto begin = words.begin();
+        while (words.end() - begin > 1) {
+            const std::string& first = begin->raw;
             const auto block = blocks.find(first);
             const auto own = block != blocks.end() ? block->second : 0;
             const bool is_left_out = left_out.contains(first) || (first.starts_with('-') && first.size() == 2);
-            if (own >= std::ssize(words) || (own == 0 && !is_left_out)) break;
-            if (own > 0) all.push_back({{words.begin(), words.begin() + own}, {}, ""});
-            words.erase(words.begin(), words.begin() + std::max<std::ptrdiff_t>(own, 1));
+            if (own >= words.end() - begin || (own == 0 && !is_left_out)) break;
+            if (own > 0) all.push_back({{begin, begin + own}, {}, ""});
+            begin += std::max<std::ptrdiff_t>(own, 1);
         }
+        words.erase(words.begin(), begin);
         all.push_back(std::move(command));
     }
     return all;
@@ -87,20 +89,19 @@ public:
 private:
     // Of a command that can be told; of [ .. ] what stands between.
     std::optional<bool> status(const std::vector<ShellWord>& words) {
-        const std::string first = words[0].raw;
-        if (first == "!" && words.size() > 1) {
-            const auto other = status({words.begin() + 1, words.end()});
-            return other ? std::optional(!*other) : std::nullopt;
-        }
-        if (first == "true" || first == ":") return true;
-        if (first == "false") return false;
+        const auto command = std::find_if(words.begin(), words.end() - 1, [](const ShellWord& word) { return word.raw != "!"; });
+        const bool holds = (command - words.begin()) % 2 == 0;  // each ! turns it round
+        const std::string& first = command->raw;
+        if (first == "true" || first == ":") return holds;
+        if (first == "false") return !holds;
         if (first != "[[" && first != "[" && first != "test") return std::nullopt;
         std::vector<std::string> texts;
-        for (std::size_t i = 1; i < words.size() && words[i].raw != "]]" && words[i].raw != "]"; ++i) {
-            if (words[i].raw == "(" || words[i].raw == ")") return std::nullopt;
-            texts.push_back(variables_.text_of(words[i]));
+        for (auto word = command + 1; word != words.end() && word->raw != "]]" && word->raw != "]"; ++word) {
+            if (word->raw == "(" || word->raw == ")") return std::nullopt;
+            texts.push_back(variables_.text_of(*word));
         }
-        return shell_test(std::move(texts));
+        const auto told = shell_test(texts);
+        return told ? std::optional(*told == holds) : std::nullopt;
     }
 
     void keep_launch(const std::vector<ShellWord>& words) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +69,7 @@ private:
     std::string changed(std::string text, const std::string& how, int line);
     long arithmetic(std::string_view& text, int line, int level);
     std::string sum(std::string_view raw, int line);
+    void count(std::size_t bytes, int line);  // ConfigError beyond what launch scripts take
 
     std::string file_;
     std::map<std::string, ShellPieces> variables_;
@@ -80,7 +82,7 @@ private:
 // What stands between the brackets of `[ .. ]` and `[[ .. ]]`, its variables filled in: one string, -z and -n, comparisons of
 // texts (patterns on the right) and of numbers, joined by && and ||, with ! before. Nothing where it asks for what a reader of
 // the script cannot know, such as a file.
-std::optional<bool> shell_test(std::vector<std::string> words);
+std::optional<bool> shell_test(std::span<const std::string> words);
 // a || b where `either`, else a && b, as far as those that are known decide it.
 std::optional<bool> decided(std::optional<bool> a, bool either, std::optional<bool> b);
 

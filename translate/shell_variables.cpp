@@ -61,7 +61,7 @@ Pieces ShellVariables::parameter(const std::string& inside, int line) {
     if (rest.starts_with('[')) return element(name, text_of({rest.substr(1, rest.rfind(']') - 1), line}), line);
     if (rest.starts_with(':')) rest.erase(0, 1);
     const auto known = variables_.find(name);
-    const bool set = known != variables_.end() && !joined(known->second).empty();
+    const bool set = known != variables_.end() && std::ranges::any_of(known->second, [](const ShellArgument& piece) { return !piece.text.empty(); });
     if (!rest.empty() && (rest[0] == '-' || rest[0] == '=')) {
         if (set) return known->second;
         auto otherwise = expand({rest.substr(1), line});
@@ -73,16 +73,26 @@ Pieces ShellVariables::parameter(const std::string& inside, int line) {
     return rest.empty() || value.size() != 1 ? value : Pieces{{changed(value[0].text, rest, line), value[0].at}};
 }
 
+namespace {
+
+constexpr std::size_t most_text = std::size_t{16} << 20;
+
+}  // namespace
+
+void ShellVariables::count(std::size_t bytes, int line) {
+    expanded_ += bytes;
+    if (expanded_ > most_text)
+        throw ConfigError(fmt::format("{}: the variables become more than {} bytes of text", place(line), most_text));
+}
+
 // A script that grows a variable out of itself, or hides defaults in defaults, is no launch script.
 Pieces ShellVariables::expand(const ShellWord& word) {
     constexpr int deepest = 32;
-    constexpr std::size_t most_text = std::size_t{16} << 20, of_a_piece = 8;
+    constexpr std::size_t of_a_piece = 8;
     if (++depth_ > deepest) throw ConfigError(fmt::format("{}: defaults in defaults, more than {} deep", place(word.line), deepest));
     Pieces pieces = pieces_of(word);
     --depth_;
-    for (const auto& piece : pieces) expanded_ += piece.text.size() + of_a_piece;
-    if (expanded_ > most_text)
-        throw ConfigError(fmt::format("{}: the variables become more than {} bytes of text", place(word.line), most_text));
+    for (const auto& piece : pieces) count(piece.text.size() + of_a_piece, word.line);
     return pieces;
 }
 
@@ -109,12 +119,16 @@ std::string without_fit(const std::string& text, const std::string& pattern, boo
     return text;
 }
 
-std::string replaced(std::string text, const std::string& what, const std::string& by, bool all) {
-    for (auto at = text.find(what); !what.empty() && at != std::string::npos; at = text.find(what, at + by.size())) {
-        text.replace(at, what.size(), by);
+// Ends early where it is more than expand() takes.
+std::string replaced(const std::string& text, const std::string& what, const std::string& by, bool all) {
+    std::string result;
+    std::size_t from = 0;
+    for (auto at = text.find(what); !what.empty() && at != std::string::npos && result.size() <= most_text; at = text.find(what, from)) {
+        result.append(text, from, at - from) += by;
+        from = at + what.size();
         if (!all) break;
     }
-    return text;
+    return result.append(text, from);
 }
 
 }  // namespace
@@ -125,6 +139,7 @@ bool fits_pattern(const std::string& text, const std::string& pattern) { return 
 std::string ShellVariables::changed(std::string text, const std::string& how, int line) {
     const bool twice = how.size() > 1 && how[1] == how[0];
     const auto rest = text_of({how.substr(twice ? 2 : 1), line});
+    if (how[0] == '#' || how[0] == '%') count(text.size() * text.size() / 2, line);  // that are held against the pattern
     if (how[0] == '#' || how[0] == '%') return without_fit(text, rest, how[0] == '%', twice);
     if (how[0] == '/') {
         const auto slash = std::min(rest.find('/'), rest.size());
@@ -221,7 +236,9 @@ std::string ShellVariables::filled(const ShellWord& document) {
             text += raw[i];
             continue;
         }
-        text += joined(value_of(raw.substr(begin, end - begin), document.line));
+        const std::string value = joined(value_of(raw.substr(begin, end - begin), document.line));
+        count(value.size(), document.line);
+        text += value;
         i = braces ? end : end - 1;
     }
     return text;
@@ -316,10 +333,12 @@ long ShellVariables::arithmetic(std::string_view& text, int line, int level) {
 
 // Empty, and named among what is not known, where it is no sum that is read here.
 std::string ShellVariables::sum(std::string_view raw, int line) {
-    const auto whole = raw.size() > 500 ? std::string("?") : text_of({std::string(raw), line});
-    std::string_view text = whole;
-    const long value = arithmetic(text, line, -1);
-    if (text.find_first_not_of(" \t\n") == std::string_view::npos) return std::to_string(value);
+    constexpr std::size_t longest = 500;  // each sign is a call
+    const auto whole = text_of({std::string(raw), line});
+    if (std::string_view text = whole; whole.size() <= longest) {
+        const long value = arithmetic(text, line, -1);
+        if (text.find_first_not_of(" \t\n") == std::string_view::npos) return std::to_string(value);
+    }
     if (unknown_.insert(whole).second) unknown_texts_.push_back(fmt::format("$(({})) ({})", raw.substr(0, 40), place(line)));
     return "";
 }
@@ -350,8 +369,11 @@ void ShellVariables::assign(const ShellWord& word) {
         held = std::move(value);
     else if (list)
         held.insert(held.end(), value.begin(), value.end());
-    else
-        held = {{joined(held) + joined(value), value.empty() ? "" : value.front().at}};
+    else {
+        if (held.size() != 1) held = {{joined(held), ""}};
+        held[0].text += joined(value);
+        held[0].at = value.empty() ? "" : value.front().at;
+    }
     if (constexpr std::size_t most = 100'000; held.size() > most)
         throw ConfigError(place(word.line) + ": " + name + " has more than 100000 elements");
 }

@@ -26,12 +26,6 @@ private:
     [[nodiscard]] char here(std::size_t ahead = 0) const {
         return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
     }
-    // Between [[ and ]], where && and brackets join tests, not commands.
-    [[nodiscard]] bool in_test() const {
-        for (auto word = command_.words.rbegin(); word != command_.words.rend(); ++word)
-            if (word->raw == "[[" || word->raw == "]]") return word->raw == "[[";
-        return false;
-    }
     void copy() {
         if (word_.empty()) word_line_ = line_;
         if (here() == '\n') ++line_;
@@ -39,6 +33,7 @@ private:
         open_ = true;
     }
     void end_word() {
+        if (word_ == "[[" || word_ == "]]") in_test_ = word_ == "[[";
         if (open_) command_.words.push_back({word_, word_line_});
         word_.clear();
         open_ = false;
@@ -50,6 +45,7 @@ private:
             commands_.push_back(std::move(command_));
         }
         command_ = {};
+        in_test_ = false;
     }
     [[noreturn]] void unclosed(const char* what, int line) const {
         throw ConfigError(fmt::format("{}:{}: {} is not closed", path_, line, what));
@@ -61,6 +57,7 @@ private:
             if (at_ >= text_.size()) unclosed(mark == '"' ? "a \"" : "a '", began);
             if (mark == '"' && here() == '\\' && at_ + 1 < text_.size()) copy();
             if (mark == '"' && here() == '$' && here(1) == '(') {
+                copy();
                 brackets('(', ')');
                 continue;
             }
@@ -68,8 +65,10 @@ private:
         }
         copy();
     }
-    // From an opening bracket, or the $ before it, to the one that closes it; comments inside are dropped.
+    // From an opening bracket to the one that closes it; comments inside are dropped.
     void brackets(char opens, char closes) {
+        constexpr int deepest = 32;
+        if (++quoted_ > deepest) throw ConfigError(fmt::format("{}:{}: brackets in quotes in brackets, more than {} deep", path_, line_, deepest));
         const int began = line_;
         int depth = 0;
         do {
@@ -93,6 +92,7 @@ private:
             if (here() == closes) --depth;
             copy();
         } while (depth > 0);
+        --quoted_;
     }
     void skip_document() {
         at_ += 2;
@@ -132,7 +132,8 @@ private:
     std::string word_;
     std::size_t at_ = 0;
     int line_ = 1, word_line_ = 1;
-    bool open_ = false;
+    int quoted_ = 0;  // brackets in quotes in brackets
+    bool open_ = false, in_test_ = false;  // a word; between [[ and ]], where && and brackets join tests, not commands
 };
 
 void Splitter::step() {
@@ -166,7 +167,7 @@ void Splitter::step() {
     } else if (c == '<' && here(1) == '<' && here(2) != '<') {
         end_word();
         skip_document();
-    } else if (!open_ && in_test() && (c == '&' || c == '|' || c == '(' || c == ')')) {
+    } else if (!open_ && in_test_ && (c == '&' || c == '|' || c == '(' || c == ')')) {
         copy();
         if (c == '&' || c == '|') copy();
         end_word();
@@ -198,15 +199,20 @@ std::optional<bool> decided(std::optional<bool> a, bool either, std::optional<bo
     return a && b ? std::optional(!either) : std::nullopt;
 }
 
-std::optional<bool> shell_test(std::vector<std::string> w) {
-    for (const char* join : {"||", "&&"})
-        if (const auto at = std::ranges::find(w, join); at != w.end())
-            return decided(shell_test({w.begin(), at}), join[0] == '|', shell_test({at + 1, w.end()}));
-    bool negated = false;
-    while (!w.empty() && w[0] == "!") {
-        negated = !negated;
-        w.erase(w.begin());
+std::optional<bool> shell_test(std::span<const std::string> w) {
+    for (const char* join : {"||", "&&"}) {
+        auto end = std::ranges::find(w, join);
+        if (end == w.end()) continue;
+        auto holds = shell_test({w.begin(), end});
+        while (end != w.end()) {
+            const auto begin = end + 1;
+            end = std::find(begin, w.end(), join);
+            holds = decided(holds, join[0] == '|', shell_test({begin, end}));
+        }
+        return holds;
     }
+    bool negated = false;
+    for (; !w.empty() && w[0] == "!"; w = w.subspan(1)) negated = !negated;
     std::optional<bool> result;
     if (w.size() == 1) result = !w[0].empty();
     if (w.size() == 2 && w[0] == "-z") result = w[1].empty();

@@ -39,7 +39,6 @@ std::optional<double> clock_of(std::string_view line) {
     const double clock = ((hour * 60.0 + minute) * 60 + second) * 1000 + millisecond;
     return found == 4 && stamp.size() == 24 ? std::optional(clock) : std::nullopt;
 }
-constexpr int most_ranks = 30000;
 constexpr double day = 24 * 3600 * 1000.0;
 
 int rank_of(std::string_view line) {

@@ -7,6 +7,8 @@
 
 namespace stepcast {
 
+inline constexpr int most_ranks = 30000, most_steps = 1'000'000'000;  // of a log that is believed
+
 enum class LineUse { used, skipped, unknown };
 
 // The runs of a log, one after another: what the one that is being read has told so far.

@@ -104,6 +104,8 @@ private:
                 if (!rank || *rank < 0 || !cursor.find("forward time") || !cursor.find("- step")) return any;
                 const auto step = cursor.integer();
                 if (!step || *step < 0) return any;
+                if (*rank > most_ranks || *step > most_steps)
+                    log_.refuse(line.number, fmt::format("rank {} in step {} is absurd; expected at most {} and {}", *rank, *step, most_ranks, most_steps));
                 event.rank = *rank;
                 event.step = *step;
             } else if (cursor.word("layer[")) {
@@ -134,7 +136,7 @@ private:
         const auto number = cursor.integer();
         if (!number || !cursor.find("ms/batch")) return LineUse::unknown;
         const auto time = cursor.number();
-        if (!time || *time <= 0) return LineUse::unknown;
+        if (!time || *time <= 0 || *number > most_steps) return LineUse::unknown;
         push({.kind = Event::Kind::batch,
               .step = *number,
               .layer = {},

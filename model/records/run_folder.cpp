@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -93,7 +94,7 @@ std::vector<Sample> samples_of(const MeasuredStep& step, std::size_t index, cons
 
 std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std::string& path) {
     std::vector<MeasuredStep> steps;
-    std::vector<std::size_t> values;  // of each step
+    std::vector<std::set<std::string>> phases;  // of each step
     for (const Sample& sample : samples) {
         const auto index = static_cast<std::size_t>(sample.step);
         if (sample.step < 0 || index > steps.size())
@@ -101,18 +102,19 @@ std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std
                                           path, sample.step, steps.size()));
         if (index == steps.size()) {
             steps.emplace_back();
-            values.push_back(0);
+            phases.emplace_back();
         }
-        ++values[index];
         const auto kept = std::ranges::find(kept_values, sample.phase, &KeptValue::phase);
         if (kept == std::end(kept_values)) throw ConfigError(fmt::format("{}: phase \"{}\" is none of a run", path, sample.phase));
+        if (!phases[index].insert(sample.phase).second)
+            throw ConfigError(fmt::format("{}: step {} has two values of {}; expected its phases once each", path, index, sample.phase));
         kept->set(steps[index], sample.value);
     }
     constexpr std::size_t of_a_step = std::size(kept_values);
     for (std::size_t step = 0; step < steps.size(); ++step)
-        if (values[step] != of_a_step)
+        if (phases[step].size() != of_a_step)
             throw ConfigError(fmt::format("{}: step {} has {} values; expected its {} phases, once each", path, step,
-                                          values[step], of_a_step));
+                                          phases[step].size(), of_a_step));
     return steps;
 }
 

@@ -37,12 +37,12 @@ std::optional<Range> range_of(std::string_view text) {
 }
 
 void append(std::vector<std::string>& values, const Range& range, std::string_view text) {
-    for (long value = range.first; value <= range.last;
-         value = range.multiplied ? value * range.by : value + range.by) {
+    const auto left = [&](long value) { return static_cast<std::uint64_t>(range.last) - static_cast<std::uint64_t>(value); };
+    for (long value = range.first;; value = range.multiplied ? value * range.by : value + range.by) {
         if (values.size() == most_values)
             throw ConfigError(fmt::format("{} has more than {} values; expected fewer", text, most_values));
         values.push_back(std::to_string(value));
-        if (range.multiplied && value > range.last / range.by) break;
+        if (range.multiplied ? value > range.last / range.by : left(value) < static_cast<std::uint64_t>(range.by)) break;
     }
 }
 
@@ -117,10 +117,11 @@ void set_varied(Experiment& e, const std::string& key, const std::string& value,
         throw ConfigError(fmt::format("--vary machines={}: expected COUNTxCLUSTER, for example 512xdgx-h100", value));
     lay("cluster.preset", value.substr(x + 1));
     const int of_node = e.cluster.gpus_per_node;
-    if (*count % of_node != 0 || *count > (1L << 17) * of_node)
+    constexpr long most_nodes = 1L << 17;
+    if (*count % of_node != 0 || *count > most_nodes * of_node)
         throw ConfigError(fmt::format("--vary machines={}: {} has {} ranks a node; expected a multiple, for example "
                                       "{}x{}",
-                                      value, e.cluster.name, of_node, (*count / of_node + 1) * of_node,
+                                      value, e.cluster.name, of_node, std::min(*count / of_node + 1, most_nodes) * of_node,
                                       value.substr(x + 1)));
     e.cluster.nodes = static_cast<int>(*count / of_node);
 }

@@ -41,6 +41,8 @@ TEST_CASE("a matrix of links is read through colours, glued cells and missing fi
           "topo.txt: 1 rows for 2 GPUs; expected the whole matrix of nvidia-smi topo -m");
     CHECK_THAT(complaint([] { matrix("\tGPU0\tGPU1\nGPU0\t X \twhat\nGPU1\tNV1\tX\n"); }),
                Contains("topo.txt:2: column GPU1 of GPU0 is no link"));
+    CHECK(complaint([] { matrix("\tGPU0\tGPU1\nGPU0\t X \tNV1001\nGPU1\tNV1001\tX\n"); }) ==
+          "topo.txt:2: NV1001 of GPU0; expected at most 1000 NVLinks of a GPU");
 }
 
 // A virtual machine shows no switch: its NICs stand at the host bridge. Cards joined in pairs by as many links as A100 has are
@@ -137,6 +139,9 @@ TEST_CASE("XML that describes a machine, and XML that does not") {
     CHECK(m.socket == BytesPerSecond(16e9));
     Machine none;
     CHECK_THAT(complaint([&] { read_nccl_topology("<graphs version=\"1\"/>", "g.xml", none); }), Contains("chosen rings"));
+    std::string many = "<system><gpu>";
+    for (int i = 0; i < 2; ++i) many += "<nvlink count=\"2147483647\"/>";
+    CHECK(complaint([&] { read_nccl_topology(many + "</gpu></system>", "m.xml", none); }) == "m.xml: 4294967294 NVLinks of a GPU; expected at most 1000");
     CHECK_THAT(complaint([&] { read_nccl_topology("<system><cpu>", "t.xml", none); }), Contains("t.xml:1: "));
     std::string deep = "<system>";
     for (int i = 0; i < 100; ++i) deep += "<pci>";

@@ -39,6 +39,31 @@ TEST_CASE("functions and loops without end are bounded") {
     CHECK_THROWS_WITH(launched(loops + "\n"), Catch::Matchers::Contains("more than 1000000 commands"));
 }
 
+// Each took minutes, gigabytes or more stack than there is.
+TEST_CASE("long scripts of one thing again and again are read or refused at once") {
+    const auto times = [](std::size_t count, const std::string& text) {
+        std::string all;
+        for (std::size_t i = 0; i < count; ++i) all += text;
+        return all;
+    };
+    const std::string run = "\ntorchrun train.py --a $A\n";
+    CHECK(flags("A=0\n" + times(100'001, "! ") + "true || A=1" + run) == "--a 1");
+    CHECK(flags("A=0\n[[ " + times(100'000, "1 && ") + "1 ]] && A=1" + run) == "--a 1");
+    CHECK(flags(times(100'000, "time ") + "A=1" + run) == "--a 1");
+    CHECK(flags("N=" + times(1'000'000, "-") + "\nA=$(( $N 1 ))" + run) == "--a");
+    CHECK(flags("N=" + times(100'000, "a") + "\nA=${N//a/bb}; A=${#A}" + run) == "--a 1");
+    const auto too_much = Catch::Matchers::Contains("the variables become more than 16777216 bytes of text");
+    CHECK_THROWS_WITH(launched("N=" + times(100'000, "a") + "\nA=${N//a/$N}" + run), too_much);
+    CHECK_THROWS_WITH(launched("N=" + times(100'000, "a") + "\nA=${N#*b}" + run), too_much);
+    CHECK_THROWS_WITH(launched("N=" + times(1000, "a") + "\nsbatch <<E\n#!/bin/sh\n" + times(20'000, "$N\n") + "E" + run), too_much);
+    CHECK_THROWS_WITH(launched("A=" + times(33, "\"$(") + run), Catch::Matchers::Contains("run.sh:1: brackets in quotes in brackets, more than 32 deep"));
+}
+
+TEST_CASE("quotes in a substitution in quotes are of the substitution") {
+    CHECK(flags("torchrun train.py --a \"$(echo \"1 2\")\" --b 3\n") == "--a 1 2 --b 3");
+    CHECK(flags("torchrun train.py --a x\"$(cat \"a file\")\" --b 3\n") == "--a x --b 3");
+}
+
 TEST_CASE("loops over words, tables by key, elements by number") {
     CHECK(flags("for a in '--x 1' --y; do A=\"$A $a\"; done\ntorchrun train.py --z $A\n") == "--z --x 1 --y");
     CHECK(flags("declare -A H=( [\"7b\"]=4096 [13b]=5120 )\nH[70b]=8192\nS=13b\ntorchrun train.py --h ${H[$S]} ${H[70b]}\n") == "--h 5120 8192");

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include <fmt/ranges.h>
+
 #include "tests/model/files.h"
 #include "tests/translate/told.h"
 
@@ -192,6 +194,16 @@ TEST_CASE("templates of NeMo inside each other, and names of tables above") {
                                                        "  num_attention_heads: 64\n  encoder_seq_length: ${.data.seq_length}\n  max_position_embeddings: 4096\n"
                                                        "  data:\n    seq_length: ${..max_position_embeddings}\n"), {});
     check_values(t, {{"workload.ffn", "28672"}, {"workload.seq", "4096"}});
+    // Names that name each other grow 10^9 times; numbers that none of 64 bits holds stay as they stand.
+    std::string names;
+    for (int i = 0; i < 9; ++i) names += fmt::format("  n{}: {}\n", i, fmt::join(std::vector(10, fmt::format("${{model.n{}}}", i + 1)), ""));
+    const auto refused = [&](const std::string& layers) {
+        return complaint([&] { translate(folder.write("many.yaml", "trainer:\n  devices: 8\nmodel:\n  mcore_gpt: true\n  num_layers: " + layers + "\n" + names +
+                                                      "  n9: " + std::string(900, 'x') + "\n"), {}); });
+    };
+    CHECK_THAT(refused("${model.n0}"), Contains("num_layers: found \"${model.n"));
+    CHECK_THAT(refused("${multiply:4294967296,4294967296}"), Contains("num_layers: found \"${multiply:4294967296,4294967296}\""));
+    CHECK_THAT(refused("${divide:-9223372036854775808,-1}"), Contains("num_layers: found \"${divide:-9223372036854775808,-1}\""));
 }
 
 TEST_CASE("layouts of a pipeline, and layers that count the ends") {
@@ -205,6 +217,8 @@ TEST_CASE("layouts of a pipeline, and layers that count the ends") {
     CHECK(value(layout, "parallelism.stage_layers") == "[7, 8, 8, 8, 8, 8, 8, 6]");
     CHECK_THAT(complaint([&] { with("--num-layers 4 --pipeline-model-parallel-layout \"(t|t\""); }), Contains("closing bracket"));
     CHECK_THAT(complaint([&] { with("--num-layers 4 --pipeline-model-parallel-layout \"(((t*9999)*9999)*9999)\""); }), Contains("20000 letters"));
+    for (const std::string endless : {"()*9223372036854775807", "(tttt)*4611686018427387904"})
+        CHECK_THAT(complaint([&] { with("--num-layers 4 --pipeline-model-parallel-layout \"" + endless + "\""); }), Contains("20000 letters"));
     const auto ends = with("--num-layers 62 --pipeline-model-parallel-size 4 --account-for-embedding-in-pipeline-split "
                            "--account-for-loss-in-pipeline-split");
     CHECK(value(ends, "parallelism.stage_layers") == "[15, 16, 16, 15]");

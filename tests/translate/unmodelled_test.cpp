@@ -46,6 +46,9 @@ TEST_CASE("two of DeepSpeed's three batch numbers give the third, and three may 
         CHECK(value(open, "parallelism.micro_batch").empty());
         CHECK_THAT(lines(open.open), Contains("train_micro_batch_size_per_gpu = 128 / (") && Contains("--set micro_batch=N"));
     }
+    const std::string billion = "1000000000", largest = "\"train_micro_batch_size_per_gpu\": " + billion;
+    for (const std::string& rest : {pieces + billion, ", " + all + pieces + billion})
+        CHECK_THROWS_WITH(deepspeed(largest + rest, 16), Contains("train_micro_batch_size_per_gpu: found \"1000000000\"; expected a step of at most 10^9 sequences"));
 }
 
 TEST_CASE("the program that a script launches says which model its flags are of") {

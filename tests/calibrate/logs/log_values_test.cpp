@@ -154,6 +154,9 @@ TEST_CASE("a pipeline's lines that are cut or strange are not taken") {
         CHECK(unknown(line) == std::tuple(2L, 1L, 0L));
     }
     CHECK_THAT(refusal("> World size: 2\n", LogFormat::opt_prime), Contains("a.log:1: the log ends without a step"));
+    CHECK_THAT(refusal("[rank:2147483647 stage:0] forward time - step 1\n", LogFormat::opt_prime),
+               Contains("a.log:1: rank 2147483647 in step 1 is absurd; expected at most 30000 and 1000000000"));
+    CHECK_THAT(refusal("[rank:0 stage:0] forward time - step 2147483647\n", LogFormat::opt_prime), Contains("a.log:1: rank 0 in step 2147483647 is absurd"));
     // The first ms/batch that is not of the first step spans those before it.
     const std::string batch = "| epoch   1 |     5/  9 batches | ms/batch 7.5 | loss\n";
     const ReadRun late = imported("[rank:0 stage:0] x forward time - step 5\n" + batch + batch).runs.at(0);

@@ -175,8 +175,9 @@ TEST_CASE("a run whose files were changed afterwards is refused with the file th
         {"trace_0001.csv", "1,1,send_up", "1,268435456,send_up", "trace_0001.csv:4: rank 268435456; expected fewer"},
         {"trace_0001.csv", "1,1,send_up", "4000000000,1,send_up", "trace_0001.csv:4: \"4000000000\" is no integer"},
         {"run.csv", "step,-1,1", "step,-1,7", "run.csv: step 7 after 1 steps"},
-        {"run.csv", "cpu_share,-1,0", "accepted,-1,0", ""},
-        {"run.csv", "optimizer,-1,1", "optimizer,-1,0", "run.csv: step 0 has 8 values"},
+        {"run.csv", "cpu_share,-1,0", "accepted,-1,0", "run.csv: step 0 has two values of accepted; expected its phases once each"},
+        {"run.csv", "optimizer,-1,1", "optimizer,-1,0", "run.csv: step 0 has two values of optimizer"},
+        {"run.csv", "optimizer,-1,1", "optimizer,-1,2", "run.csv: step 1 has 6 values; expected its 7 phases, once each"},
         {"run.toml", "format = 2", "format = 3", "run.toml:1:10: format: 3 is out of range; expected 1 to 2"},
         {"run.toml", "workload.hidden=128", "128", "run.toml:3:13: overrides: --set 128: expected KEY=VALUE"},
     };

@@ -27,6 +27,9 @@ TEST_CASE("the option --vary takes lists, linear and geometric ranges") {
 
 TEST_CASE("a range that ends at the largest integer ends") {
     CHECK(values("4611686018427387904..9223372036854775807*2") == std::vector<std::string>{"4611686018427387904"});
+    CHECK(values("9223372036854775806..9223372036854775807") == std::vector<std::string>{"9223372036854775806", "9223372036854775807"});
+    CHECK(values("-9223372036854775808..9223372036854775807+9223372036854775807") ==
+          std::vector<std::string>{"-9223372036854775808", "-1", "9223372036854775806"});
 }
 
 TEST_CASE("what looks like a range and is none is a value") {
@@ -47,7 +50,8 @@ TEST_CASE("machines are so many ranks of a cluster, and another cluster leaves t
     CHECK_THROWS_WITH(set_varied(e, "machines", "12xdgx-h100"), Catch::Contains("--vary machines=12xdgx-h100: ") && Catch::Contains("has 8 ranks a node; expected a multiple, for example 16xdgx-h100"));
     for (const std::string wrong : {"dgx-h100", "0xdgx-h100", "xdgx-h100", "ax"})
         CHECK_THROWS_WITH(set_varied(e, "machines", wrong), Catch::Contains("expected COUNTxCLUSTER"));
-    CHECK_THROWS_AS(set_varied(e, "machines", "1048584xdgx-h100"), ConfigError);  // 2^17 + 1 nodes
+    for (const std::string many : {"1048584", "9223372036854775807"})  // 2^17 + 1 nodes, and what has no multiple above it
+        CHECK_THROWS_WITH(set_varied(e, "machines", many + "xdgx-h100"), Catch::Contains("for example 1048576xdgx-h100"));
     CHECK_NOTHROW(set_varied(e, "machines", "1048576xdgx-h100"));
 }
 
