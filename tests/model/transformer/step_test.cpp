@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
 #include "tests/transformers.h"
 
