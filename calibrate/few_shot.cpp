@@ -184,7 +184,8 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
                        reasons(rows.refused) + (request.target == FitTarget::framework || request.target == FitTarget::both ? read_before(rows.cases) : "");
     const HeldOutError own = summary_of(fit.posterior.rows.errors, "fitted");
     const std::string other_base = nearer_frameworks(request, rows.cases, own.median, fit.base_stays, stopped);
-    if (!fit.base_stays && !any_determined(fit, true) && !any_determined(fit, false)) throw ConfigError(nothing_determined(request, fit, contradictions(rows.cases, fit.posterior) + other_base));
+    if (!fit.base_stays && !any_determined(fit, true) && !any_determined(fit, false))
+        throw ConfigError(nothing_determined(request, fit, rows_apart(rows.cases, fit.posterior.rows.errors, least_contradiction) + other_base));
     for (const LeftOut by : request.blocks) fit.blocks.emplace_back(by, leave_out_blocks(fit, rows.cases, by, stopped));
     text += written(fit, request, rows.cases);
     if (stopped()) text += "interrupted: the constants are those of the last pass\n";

@@ -121,12 +121,12 @@ TEST_CASE("a row that contradicts its like is named and has little weight") {
     CHECK_THAT(calibrate_few_shot(request(folder, rows)), Contains("rows contradict each other: g took ") && Contains("little weight: g, "));
 }
 
-// One configuration tells no constant apart: 2, 2.02 and 1.99 times the first, once 6 and once half.
+// One configuration, twice as fast as any cost of the framework makes it: no constant is told, and all errors but two are the same.
 TEST_CASE("rows that contradict each other are named where they determine nothing, too") {
     const TestFolder folder;
     const double once = slower_machine(folder)[0].seconds;
     std::vector<Row> rows;
-    for (const auto& [id, times] : {std::pair{"a", 2.0}, {"b", 2.02}, {"c", 1.99}, {"d", 6.0}, {"e", 0.5}}) rows.push_back({id, "gpt-narrow", 2048, 1, times * once});
+    for (const auto& [id, times] : {std::pair{"a", 0.5}, {"b", 0.505}, {"c", 0.4975}, {"d", 1.5}, {"e", 0.125}}) rows.push_back({id, "gpt-narrow", 2048, 1, times * once});
     FewShotRequest what = request(folder, rows);
     what.target = FitTarget::framework;
     CHECK_THAT(complaint([&] { calibrate_few_shot(what); }), Contains("determine none of") && Contains("rows contradict each other: a took ") && Contains(", d of the same"));
