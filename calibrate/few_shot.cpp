@@ -85,14 +85,14 @@ void require_one_framework(const FewShotRequest& request, const std::vector<Case
 }
 
 // Steps in another unit, or of other work, are beyond what any constant may move.
-std::string nothing_determined(const FewShotRequest& request, const StepFit& fit, const std::string& other_base) {
+std::string nothing_determined(const FewShotRequest& request, const StepFit& fit, const std::string& hints) {
     const std::vector<Case> stated = read_rows(request).cases;
     std::vector<double> ratios;
     for (const Case& c : stated) ratios.push_back(c.measured_step / step_with_slopes(c, {}, {}).step);
     std::ranges::nth_element(ratios, ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2));
     return fmt::format("calibrate: these {} rows determine none of {} constants: nothing is written; expected steps that differ in "
                        "micro-batch, split or size; in the median they measured {:.3g} of what is forecast for them, in seconds\n{}{}",
-                       stated.size(), fit.constants.size() + fit.left.size(), ratios[ratios.size() / 2], constants_table(fit), other_base);
+                       stated.size(), fit.constants.size() + fit.left.size(), ratios[ratios.size() / 2], constants_table(fit), hints);
 }
 
 std::string blocks_text(const StepFit& fit) {
@@ -184,7 +184,8 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
                        reasons(rows.refused) + (request.target == FitTarget::framework || request.target == FitTarget::both ? read_before(rows.cases) : "");
     const HeldOutError own = summary_of(fit.posterior.rows.errors, "fitted");
     const std::string other_base = nearer_frameworks(request, rows.cases, own.median, fit.base_stays, stopped);
-    if (!fit.base_stays && !any_determined(fit, true) && !any_determined(fit, false)) throw ConfigError(nothing_determined(request, fit, other_base));
+    if (!fit.base_stays && !any_determined(fit, true) && !any_determined(fit, false))
+        throw ConfigError(nothing_determined(request, fit, rows_apart(rows.cases, fit.posterior.rows.errors, least_contradiction) + other_base));
     for (const LeftOut by : request.blocks) fit.blocks.emplace_back(by, leave_out_blocks(fit, rows.cases, by, stopped));
     text += written(fit, request, rows.cases);
     if (stopped()) text += "interrupted: the constants are those of the last pass\n";

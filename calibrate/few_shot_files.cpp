@@ -137,9 +137,7 @@ std::string text_of(const StepConstant& c, double x) {
     return c.key.starts_with("host.") ? to_string(Seconds(value)) : fmt::format("{:.5g}", value);
 }
 
-// Rows of one configuration whose steps differ by more than they scatter, and rows far from all others.
-std::string contradictions(const std::vector<Case>& cases, const Posterior& p) {
-    constexpr double far = 5, least = 0.25;
+std::string rows_apart(const std::vector<Case>& cases, const std::vector<double>& errors, double limit) {
     std::map<std::string, std::vector<std::size_t>> alike;
     for (std::size_t i = 0; i < cases.size(); ++i) {
         const Experiment& e = cases[i].experiment;
@@ -150,14 +148,21 @@ std::string contradictions(const std::vector<Case>& cases, const Posterior& p) {
                           e.framework.name)]
             .push_back(i);
     }
-    const double limit = std::max(least, far * p.noise);
     std::string text;
     for (const auto& [what, rows] : alike)
         for (std::size_t k = 1; k < rows.size(); ++k)
-            if (std::abs(p.rows.errors[rows[0]] - p.rows.errors[rows[k]]) > limit)
+            if (std::abs(errors[rows[0]] - errors[rows[k]]) > limit)
                 text += fmt::format("rows contradict each other: {} took {}, {} of the same configuration {}\n",
                                     cases[rows[0]].case_id, to_string(cases[rows[0]].measured_step),
                                     cases[rows[k]].case_id, to_string(cases[rows[k]].measured_step));
+    return text;
+}
+
+// Rows of one configuration whose steps differ by more than they scatter, and rows far from all others.
+std::string contradictions(const std::vector<Case>& cases, const Posterior& p) {
+    constexpr double far = 5;
+    const double limit = std::max(least_contradiction, far * p.noise);
+    std::string text = rows_apart(cases, p.rows.errors, limit);
     for (std::size_t i = 0; i < cases.size(); ++i)
         if (std::abs(p.rows.errors[i]) > limit)
             text += fmt::format("far from the others, of little weight: {}, measured {}, fitted {:+.0f} %\n",

@@ -49,5 +49,8 @@ std::string text_of(const StepConstant& c, double x);  // its value at x = log(v
 std::string constants_table(const StepFit& fit);
 // Rows of one configuration whose steps differ by more than they scatter, and rows far from all others.
 std::string contradictions(const std::vector<Case>& cases, const Posterior& p);
+// The first of them: those whose logarithms differ by more than `limit`. An error that all share, as where nothing is determined, is no scatter.
+inline constexpr double least_contradiction = 0.25;
+std::string rows_apart(const std::vector<Case>& cases, const std::vector<double>& errors, double limit);
 
 }  // namespace stepcast

@@ -23,6 +23,10 @@ const std::vector<std::string> header_columns{
 
 void check_header(const CsvReader& csv) {
     const auto& header = csv.fields();
+    const auto has = [&](const char* name) { return std::ranges::find(header, name) != header.end(); };
+    if (!has("model") && !has("step_s"))
+        csv.fail(fmt::format("found header \"{},..\" of {} columns; expected cases (model,step_s,.. as in docs/formats.md) or kernels (m,n,k,dtype,time_us and "
+                             "others, as in docs/calibration.md)", header.front(), header.size()));
     for (const auto& name : header) {
         if (std::find(header_columns.begin(), header_columns.end(), name) == header_columns.end()) {
             const auto hint = did_you_mean(name, header_columns);
@@ -31,9 +35,8 @@ void check_header(const CsvReader& csv) {
         }
         if (std::count(header.begin(), header.end(), name) > 1) csv.fail("column " + name + " is there twice");
     }
-    for (const std::string required : {"model", "step_s"})
-        if (std::find(header.begin(), header.end(), required) == header.end())
-            csv.fail("column " + required + " is missing; expected a cases file as in docs/formats.md");
+    for (const char* required : {"model", "step_s"})
+        if (!has(required)) csv.fail(fmt::format("column {} is missing; expected a cases file as in docs/formats.md", required));
 }
 
 }  // namespace
@@ -143,8 +146,9 @@ bool is_on(const CaseRow& row, const std::string& column) {
 
 Seconds seconds_in(const CaseRow& row, const std::string& column) {
     const double value = number_in(row, column);
-    if (!(value > 0))
-        throw ConfigError(column + ": " + row.cell(column) + " is out of range; expected more than 0 seconds");
+    constexpr double most = 1e6;  // a step of eleven days
+    if (!(value > 0 && value <= most))
+        throw ConfigError(fmt::format("{}: {} is out of range; expected more than 0 and at most {:.0f} seconds", column, row.cell(column), most));
     return Seconds(value);
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "model/errors.h"
+#include "model/files/csv.h"
 #include "model/presets.h"
 #include "model/transformer/counts.h"
 
@@ -250,6 +251,16 @@ CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions)
     return row;
 }
 
+// A rate of arithmetic per GPU that the step cannot have had, whatever of recompute, attention and vocabulary it counts.
+void check_rate(const CaseRow& row, const Experiment& e, Seconds step) {
+    if (first_word(row.cell("unit")) != "TFLOP/s/GPU" || row.cell("value").empty()) return;
+    constexpr double most = 2;
+    const double said = at_place("value", [&] { return csv_number(row.cell("value")); });
+    const double made = model_flops(e.workload, sequences_of_step(e.parallelism)).si() / step.si() / rank_count(e.cluster) * 1e-12;
+    if (!(said > made / most && said < made * most))
+        throw ConfigError(fmt::format("step_s: {} makes {:.4g} TFLOP/s/GPU, but value is {}; expected them within a factor of {}", row.cell("step_s"), made, row.cell("value"), most));
+}
+
 }  // namespace
 
 Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf& shelf) {
@@ -274,6 +285,7 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     e.readings = readings_of_row(row, e);
     check_experiment(e);
     take_measured(row, result);
+    check_rate(row, e, result.measured_step);
     result.measured_peak = measured_peak(row);
     add_assumed(row, said);
     return result;

@@ -47,15 +47,15 @@ void import_machine(const Options& options) {
     options.say(options.out + ": a cluster; use it with --cluster");
 }
 
-// Where a file leaves its replicas open they fill the machine, and a batch that it states for each of them follows.
+// Where a file leaves its replicas open, or the machine that is asked for holds others, they fill it, and a batch that the file states for
+// each of them follows.
 Translation asked_translation(const Options& options, const std::string& name, const std::vector<Override>& overrides) {
     TranslateOptions how = translate_options(options);
     Translation translation = translate(name, how);
-    if (translation.find("parallelism.dp")) return translation;
     try {
         const Experiment e = read_unchecked_experiment({name + of_translation, experiment_text(translation)}, overrides);
         const auto& p = e.parallelism;
-        if (p.dp * p.tp * p.pp * p.cp != rank_count(e.cluster)) return translation;
+        if (p.dp * p.tp * p.pp * p.cp != rank_count(e.cluster) || p.dp == translation.count("parallelism.dp", 0)) return translation;
         how.replicas = p.dp;
     } catch (const ConfigError&) {
         return translation;  // whose report comes before the complaint

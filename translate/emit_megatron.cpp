@@ -237,7 +237,8 @@ private:
         add(prefix + "granularity", std::string(to_string(p.recompute)));
         if (p.recompute == Recompute::selective) return;
         add(prefix + "method", p.recompute_layers > 0 ? "block" : "uniform");
-        add(prefix + "num_layers", p.recompute_layers > 0 ? p.recompute_layers : 1);
+        out_.refuse_unless(p.recompute_layers % p.vp == 0, fmt::format("{} layers of a stage computed again: it takes as many of each of {} chunks", p.recompute_layers, p.vp));
+        add(prefix + "num_layers", p.recompute_layers > 0 ? p.recompute_layers / p.vp : 1);
     }
 
     std::string shell() const {

@@ -30,7 +30,7 @@ void take_split(MegatronSource& s) {
     s.t.take("parallelism.rank_order", s.d.on("use_tp_pp_dp_mapping"), [](const NamedValue&) { return "tp-cp-pp-dp"; });
 }
 
-// "(t*3|)*2" written out; `at` stands behind an opening bracket, or at the beginning.
+// `at` stands behind an opening bracket, or at the beginning.
 std::string written_out(const NamedValue& value, std::size_t& at, int depth) {
     constexpr std::size_t longest = 20'000;
     if (depth > 8) wrong(value, "a layout of brackets in at most 8 levels");
@@ -47,6 +47,7 @@ std::string written_out(const NamedValue& value, std::size_t& at, int depth) {
         if (at < value.value.size() && value.value[at] == '*') {
             char* end = nullptr;
             times = std::strtol(value.value.c_str() + at + 1, &end, 10);
+            if (end == value.value.c_str() + at + 1) wrong(value, "a number behind each *");
             at = static_cast<std::size_t>(end - value.value.c_str());
         }
         constexpr long most_times = longest;
@@ -56,6 +57,17 @@ std::string written_out(const NamedValue& value, std::size_t& at, int depth) {
     }
     return text;
 }
+
+}  // namespace
+
+std::string written_out(const NamedValue& layout) {
+    std::size_t at = 0;
+    std::string text = written_out(layout, at, 0);
+    if (at < layout.value.size()) wrong(layout, "as many opening as closing brackets");
+    return text;
+}
+
+namespace {
 
 // The forecast has multi-token prediction with the loss. A chunk of nothing else takes the last layer of those before it, so that it
 // has work as it would.
@@ -72,12 +84,9 @@ void place_prediction(MegatronSource& s, const NamedValue& value, std::size_t at
 
 // "Et*3|(t*4|)*6t*3mL": chunks between bars, first to last; embedding, loss and multi-token prediction are no layers.
 void take_layout(MegatronSource& s, const NamedValue& value) {
-    std::size_t at = 0;
-    const std::string text = written_out(value, at, 0);
-    if (at < value.value.size()) wrong(value, "as many opening as closing brackets");
     std::vector<long> chunks{0};
     std::size_t prediction = 0;  // the first chunk with some, counted from 1
-    for (const char c : text)
+    for (const char c : written_out(value))
         if (c == '|')
             chunks.push_back(0);
         else if (c == 't')
@@ -94,7 +103,8 @@ void take_layout(MegatronSource& s, const NamedValue& value) {
     s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), value.at);
 }
 
-// Layers of a pipeline whose first and last stage hold another number, or count embedding and loss as a layer.
+// Layers of a pipeline whose first and last stage hold another number, or whose first and last chunk count embedding and loss as a
+// layer; chunks of a stage are alike.
 void take_uneven_ends(MegatronSource& s, long layers, long pp) {
     const auto* embedding = s.d.on("account_for_embedding_in_pipeline_split");
     const auto* loss = s.d.on("account_for_loss_in_pipeline_split");
@@ -102,25 +112,24 @@ void take_uneven_ends(MegatronSource& s, long layers, long pp) {
     const auto* last_at = s.d.find_any({"decoder_last_pipeline_num_layers", "num_layers_in_last_pipeline_stage"});
     if (!(first_at || last_at || embedding || loss) || pp < 2 || layers == 0) return;
     const auto* at = first_at ? first_at : last_at ? last_at : embedding ? embedding : loss;
-    long first = first_at ? integer_in(*first_at) : -1, last = last_at ? integer_in(*last_at) : -1;
-    if (first < 0 && last < 0) {  // of whole chunks of layers, embedding and loss among them
-        const long all = layers + (embedding ? 1 : 0) + (loss ? 1 : 0);
-        if (s.t.count("parallelism.vp", 1) > 1 || all % pp != 0) {
-            s.t.problem(*at, fmt::format("{} layers with embedding and loss do not divide over {} stages of one chunk", all, pp));
-            return;
-        }
-        first = all / pp - (embedding ? 1 : 0);
-        last = all / pp - (loss ? 1 : 0);
+    const long first = first_at ? integer_in(*first_at) : -1, last = last_at ? integer_in(*last_at) : -1;
+    const bool counted = !first_at && !last_at;
+    const long all = layers + (counted ? (embedding ? 1 : 0) + (loss ? 1 : 0) : 0), vp = s.t.count("parallelism.vp", 1);
+    const long between = pp - (first_at ? 1 : 0) - (last_at ? 1 : 0);
+    std::vector<long> stages(static_cast<std::size_t>(pp), between > 0 ? (all - std::max(first, 0L) - std::max(last, 0L)) / between : 0);
+    if (first_at) stages.front() = first;
+    if (last_at) stages.back() = last;
+    const bool whole = std::ranges::all_of(stages, [&](long stage) { return stage % vp == 0; });
+    if (!whole || std::accumulate(stages.begin(), stages.end(), 0L) != all || pp * vp > all) {
+        s.t.problem(*at, fmt::format("{} layers{} do not divide over {} stages of {} chunks", all,
+                                     counted ? " with embedding and loss" : ", at the first and the last stage as stated,", pp, vp));
+        return;
     }
-    std::vector<long> stages(static_cast<std::size_t>(pp));
-    const long between = pp - (first >= 0 ? 1 : 0) - (last >= 0 ? 1 : 0);
-    for (auto& stage : stages) stage = between > 0 ? (layers - std::max(first, 0L) - std::max(last, 0L)) / between : 0;
-    if (first >= 0) stages.front() = first;
-    if (last >= 0) stages.back() = last;
-    if (std::accumulate(stages.begin(), stages.end(), 0L) != layers)
-        s.t.problems.push_back(fmt::format("{} layers do not divide over {} stages between the first and the last", layers, pp));
-    else
-        s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(stages, ", ")), at->at);
+    std::vector<long> chunks;
+    for (long chunk = 0; chunk < pp * vp; ++chunk) chunks.push_back(stages[static_cast<std::size_t>(chunk % pp)] / vp);
+    if (counted && embedding) --chunks.front();
+    if (counted && loss) --chunks.back();
+    s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), at->at);
 }
 
 void take_pipeline(MegatronSource& s) {
@@ -129,11 +138,12 @@ void take_pipeline(MegatronSource& s) {
     if (const auto* v = s.d.find_any({"virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank"})) {
         s.t.set("parallelism.vp", pp > 1 ? integer_in(*v) : 1, v->at);
     } else if (const auto* each = s.d.find("num_layers_per_virtual_pipeline_stage"); each && layers > 0) {
-        const long n = count_in(*each);
-        if (layers % (pp * n) != 0)
-            s.t.problem(*each, fmt::format("{} layers do not divide over {} stages in chunks of {}", layers, pp, n));
+        long all = layers;  // with embedding and loss where they count as one
+        for (const char* end : {"account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"}) all += s.d.on(end) ? 1 : 0;
+        if (const long n = count_in(*each); all % (pp * n) != 0)
+            s.t.problem(*each, fmt::format("{} layers do not divide over {} stages in chunks of {}", all, pp, n));
         else
-            s.t.set("parallelism.vp", layers / pp / n, each->at);
+            s.t.set("parallelism.vp", all / pp / n, each->at);
     }
     take_uneven_ends(s, layers, pp);
     if (const auto* v = s.d.find_any({"overlap_moe_expert_parallel_comm", "moe_a2a_overlap"}); v && flag_in(*v))

@@ -29,10 +29,11 @@ void take_attention(MegatronSource& s) {
         const auto* v = s.d.find("group_query_attention");
         return v ? flag_in(*v) : s.full;
     };
-    if (const auto* v = s.d.find("num_query_groups"); v && s.lm() && !grouped())
-        s.t.ignored.push_back("num_query_groups (" + v->at + "): without group_query_attention");
+    const auto* groups = s.d.find("num_query_groups");
+    if (groups && s.lm() && !grouped())
+        s.t.ignored.push_back("num_query_groups (" + groups->at + "): without group_query_attention");
     else
-        s.t.take("workload.kv_heads", v, integer_text);
+        s.take("workload.kv_heads", groups, integer_text, s.lm() && s.d.on("group_query_attention") ? "1" : "");
     s.t.take("workload.kv_heads", s.d.find("num_key_value_heads"), integer_text);  // Megatron-DeepSpeed
     const auto* backend = s.d.find("attention_backend");  // "unfused", or "AttnBackend.unfused" in a dump
     const bool unfused = backend && (backend->value.ends_with("unfused") || backend->value.ends_with("local"));
@@ -121,6 +122,15 @@ void pad_vocabulary(MegatronSource& s) {
     s.t.set("workload.vocab", (s.t.count("workload.vocab", 0) + rows - 1) / rows * rows, stated->at);
 }
 
+// "([0]*3+[1]*45)" as 0 and 1 of each layer: sums and products of lists are a layout without signs.
+std::string pattern_in(const NamedValue& value) {
+    NamedValue layout = value;
+    std::erase_if(layout.value, [](char c) { return std::string_view("+, \"'").find(c) != std::string_view::npos; });
+    std::ranges::replace(layout.value, '[', '(');
+    std::ranges::replace(layout.value, ']', ')');
+    return written_out(layout);
+}
+
 }  // namespace
 
 void take_model(MegatronSource& s) {
@@ -155,12 +165,14 @@ void take_experts(MegatronSource& s) {
     if (const auto* v = s.d.find("moe_layer_freq")) {
         if (v->value.find('[') == std::string::npos) {
             s.t.set("workload.moe.interval", integer_in(*v), v->at);
-        } else {  // ([0]*3+[1]*58): leading dense layers
-            long zeros = 0;
-            const char* text = v->value.c_str();
-            if (std::sscanf(text, "([0]*%ld+[1]*%*d)", &zeros) != 1 && std::sscanf(text, "[0]*%ld+[1]*%*d", &zeros) != 1)
-                wrong(*v, "an interval N or ([0]*DENSE+[1]*REST), the patterns that are modelled");
-            s.t.set("workload.moe.dense_layers", zeros, v->at);
+        } else {  // "([0]*3+[1]*58)", a list of Python: leading dense layers
+            const std::string layers = pattern_in(*v);
+            const long all = s.t.count("workload.layers", 0);
+            const auto dense = layers.find_first_not_of('0');
+            if (dense == std::string::npos || layers.find_first_not_of('1', dense) != std::string::npos)
+                wrong(*v, "an interval N, or ([0]*DENSE+[1]*REST), the patterns that are modelled");
+            if (all > 0 && std::ssize(layers) != all) wrong(*v, fmt::format("a pattern of num_layers = {} layers; this one is of {}", all, layers.size()));
+            s.t.set("workload.moe.dense_layers", static_cast<long>(dense), v->at);
         }
     }
     s.t.take("parallelism.dispatch_once", s.d.find("moe_token_dispatcher_type"), [](const NamedValue& v) { return truth(v.value == "flex"); });

@@ -1,5 +1,7 @@
 #include "translate/readers.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "model/files/plain_text.h"
@@ -160,9 +162,17 @@ void take_recompute(MegatronSource& s) {
     else
         s.t.take_default("parallelism.recompute", "none");
     take_recomputed_modules(s);
-    const bool block = !method || method->value == "block";
-    if (layers && block && s.t.find("parallelism.recompute")->value == "full")
-        s.t.set("parallelism.recompute_layers", integer_in(*layers), layers->at);
+    if (!layers || s.t.find("parallelism.recompute")->value != "full") return;
+    const long each = integer_in(*layers);
+    if (method && method->value != "block") {
+        if (each > 1)
+            s.t.problem(*layers, fmt::format("{} layers are computed again together; the forecast of memory has one at a time and each one's input: "
+                                             "too little by the activations of {} layers, too much by the inputs between", each, each - 1));
+        return;
+    }
+    // Of a chunk, beyond whose layers it may count; our key is of a stage.
+    const long all = s.t.layers() > 0 ? s.t.layers() : 1'000'000;
+    s.t.set("parallelism.recompute_layers", std::min(all, std::min(all, count_in(*layers)) * s.t.count("parallelism.vp", 1)), layers->at);
 }
 
 }  // namespace stepcast

@@ -66,6 +66,9 @@ struct MegatronSource {
     }
 };
 
+// "(t*3|)*2" with every piece as often as it says. Throws ConfigError with the place.
+std::string written_out(const NamedValue& layout);
+
 void take_model(MegatronSource& source);
 void take_experts(MegatronSource& source);
 void take_data_parallel(MegatronSource& source);

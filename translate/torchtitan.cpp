@@ -118,11 +118,15 @@ void read_split(Document& d, Translation& t, long filling) {
     const auto* replicas = d.find("parallelism.data_parallel_replicate_degree");
     const long replicate = replicas ? count_in(*replicas) : 1;
     const auto* shard = d.find("parallelism.data_parallel_shard_degree");
-    const bool told = shard && integer_in(*shard) != -1;
-    long shards = told ? count_in(*shard) : -1;  // -1: the ranks that are left
-    if (!told && replicate > 1 && filling % replicate == 0 && filling > 0) shards = filling / replicate;
+    const long stated = shard && integer_in(*shard) != -1 ? count_in(*shard) : 0, degrees = replicate * stated;
+    const bool told = stated > 0 && (filling == 0 || filling == degrees);
+    long shards = told || stated == 1 ? stated : -1;  // -1: the ranks that are left
+    if (shards < 0 && replicate > 1 && filling % replicate == 0 && filling > 0) shards = filling / replicate;
     const std::string at = shard ? shard->at : "default of torchtitan";
-    if (told) t.set("parallelism.dp", replicate * shards, at);
+    if (told) t.set("parallelism.dp", degrees, at);
+    if (stated > 0 && !told)
+        t.problems.push_back(fmt::format("{} data-parallel replicas by its degrees ({}), but {} on as many GPUs as asked; the forecast has those, and "
+                                         "the batch of as many", degrees, at, filling));
     t.set("parallelism.zero", shards == 1 && cp == 1 ? 0L : 3L, at);  // context parallel ranks share the shards
     const auto* reshard = d.find("parallelism.fsdp_reshard_after_forward");
     if (t.count("parallelism.zero", 0) == 3 && (reshard ? reshard->value == "never" || (reshard->value == "default" && pp > 1) : pp > 1))
@@ -137,7 +141,7 @@ void read_split(Document& d, Translation& t, long filling) {
     t.take("parallelism.dispatch_once", d.find("parallelism.expert_parallel_comm_backend"),
            [](const NamedValue& v) { return truth(v.value == "deepep"); });
     read_pipeline(d, t, pp);
-    read_batch(d, t, pp, told ? replicate * shards : filling);
+    read_batch(d, t, pp, told ? degrees : filling);
     const long split = t.ranks_of_split(), ep = t.count("parallelism.ep", 1);
     if (!told)
         t.open.push_back(fmt::format("how many GPUs: a multiple of {}; say it with --gpus", std::max(split, pp * ep)));

@@ -144,6 +144,13 @@ void refuse_dense_end(HubValues& c) {
         c.fail("moe_layer_end_index", "dense layers behind those with experts are not modelled");
 }
 
+// Attention and feed-forward of a layer read one norm's result (GPT-J; GPT-NeoX, arXiv 2204.06745, section 2.1, which may switch it off).
+void note_side_by_side(HubValues& c) {
+    if (c.flag("use_parallel_residual", true))
+        c.note("attention and feed-forward of a layer run side by side behind one norm: the forecast has them one after the other, with two norms and "
+               "twice the all-reduces of tensor parallelism");
+}
+
 struct Rule {
     std::string_view name;
     void (*read)(HubValues&);
@@ -155,6 +162,7 @@ constexpr Rule rules[] = {{"window", read_window},
                           {"no_dense_end", refuse_dense_end},
                           {"norm_by_epsilon", read_norm_by_epsilon},
                           {"gate_by_name", read_gate_by_name},
+                          {"side_by_side", note_side_by_side},
                           {"llama4", read_llama4},
                           {"nemotron_h", read_nemotron_h},
                           {"mamba_or_attention", read_mamba_or_attention}};

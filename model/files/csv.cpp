@@ -1,5 +1,6 @@
 #include "model/files/csv.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/errors.h"
@@ -81,6 +82,8 @@ bool CsvReader::next() {
             read_field(c);
         }
     } while (fields_.size() == 1 && fields_[0].empty());
+    if (row_line_ == 1 && fields_.size() == 1 && fields_[0][0] != '#' && std::ranges::count(fields_[0], ';') > 1)
+        fail("found semicolons between fields; expected commas (export the table as comma-separated values)");
     return true;
 }
 

@@ -1,5 +1,7 @@
 #include "model/transformer/chunks.h"
 
+#include <algorithm>
+
 #include "model/pipeline/schedule.h"
 
 namespace stepcast {
@@ -38,6 +40,13 @@ void cut_by_layers(const Workload& w, const Parallelism& p, std::vector<Chunk>& 
     }
 }
 
+// Where some layers of a stage are computed again: in each of its chunks as many, the first ones taking what is left over. So does
+// Megatron, which counts them by chunk.
+int layers_again(const Parallelism& p, int chunk) {
+    const int chunks = chunks_per_stage(p);
+    return p.recompute_layers / chunks + (chunk < p.recompute_layers % chunks ? 1 : 0);
+}
+
 }  // namespace
 
 std::vector<Chunk> chunks_of(const Workload& w, const Parallelism& p, int direction) {
@@ -53,6 +62,7 @@ std::vector<Chunk> chunks_of(const Workload& w, const Parallelism& p, int direct
         cut_by_modules(w, p, chunks);
     else
         cut_by_layers(w, p, chunks);
+    for (Chunk& chunk : chunks) chunk.again = std::min(chunk.last, p.recompute_layers == 0 ? chunk.last : chunk.first + layers_again(p, chunk.index));
     return chunks;
 }
 

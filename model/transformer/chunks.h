@@ -16,6 +16,7 @@ struct Chunk {
     int stage = 0;
     int index = 0;  // among the chunks of its stage: what a Slot calls `chunk`
     int first = 0, last = 0;
+    int again = 0;  // layers [first, again) run again where recompute is of whole layers
     bool embedding = false, head = false;
     bool begins_inside = false, ends_inside = false;
     friend bool operator==(const Chunk&, const Chunk&) = default;

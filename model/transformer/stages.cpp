@@ -24,21 +24,19 @@ std::vector<int> expert_indices(const Group& expert, const std::vector<int>& ran
     return indices;
 }
 
-std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const LayerPlans& plans, int& layers) {
+std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const LayerPlans& plans) {
     const Parallelism& p = c.experiment.parallelism;
     std::vector<Unit> units;
     int system_layers = 0;
     if (chunk.embedding) units.push_back({.plans = &plans.embedding, .weights = embedding_weights(c)});
     if (chunk.begins_inside) units.push_back({.plans = &plans.rest, .weights = {rest_weights(c), {}}, .layer = chunk.first - 1});
-    for (int l = chunk.first; l < chunk.last; ++l, ++layers) {
+    for (int l = chunk.first; l < chunk.last; ++l) {
         if (chunk.ends_inside && l + 1 == chunk.last) {
             units.push_back({.plans = &plans.opened, .weights = {opened_weights(c, l), {}}, .layer = l});
             break;
         }
-        const bool recomputed =
-            recomputes_layers(p) && (p.recompute_layers == 0 || layers < p.recompute_layers);
         const bool experts = has_experts(c.experiment.workload, l);
-        units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l), recomputed, l});
+        units.push_back({experts ? &plans.experts : &plans.dense, layer_weights(c, l), recomputes_layers(p) && l < chunk.again, l});
         if (experts && p.moe_system != MoeSystem::alltoall) units.back().system_layer = system_layers++;
     }
     if (chunk.head) units.push_back({.plans = &plans.head, .weights = head_weights(c)});
@@ -46,13 +44,12 @@ std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const Laye
 }
 
 void fill(StageState& state, const LayerContext& c, const LayerPlans& plans, const std::vector<Path>& paths) {
-    int layers = 0;  // of this stage so far: full recompute may cover only the first of them
     for (const Path& path : paths) {
         for (const Chunk& chunk : path) {
             if (chunk.stage != state.index) continue;
             const auto index = static_cast<std::size_t>(chunk.index);
             if (state.chunks.size() <= index) state.chunks.resize(index + 1);
-            state.chunks[index] = units_of(chunk, c, plans, layers);
+            state.chunks[index] = units_of(chunk, c, plans);
             for (const Unit& unit : state.chunks[index]) state.data.count(unit.weights.trained);
         }
     }

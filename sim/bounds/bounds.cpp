@@ -213,7 +213,7 @@ void StepBounds::bind_pipeline() {
 void StepBounds::bind_memory() {
     const std::size_t kinds = pipeline_->kinds.size();
     std::vector<ChunkMemory> chunks;
-    for (const ChunkKind& kind : pipeline_->kinds) chunks.push_back(chunk_memory(units_, now_, kind.chunk, kind.layers_before));
+    for (const Chunk& chunk : pipeline_->kinds) chunks.push_back(chunk_memory(units_, now_, chunk));
     full_.clear();
     for (const MemoryStage& stage : pipeline_->memory) {
         Moment fullest;

@@ -10,12 +10,10 @@ namespace stepcast {
 namespace {
 
 // Two chunks of one signature hold the same: ends, and layer by layer whether it has experts and is computed again.
-std::string signature(const Workload& w, const PipelineKey& key, const Chunk& chunk, int layers_before) {
+std::string signature(const Workload& w, const Chunk& chunk) {
     std::string text{chunk.embedding ? 'e' : '-', chunk.head ? 'h' : '-'};
-    for (int l = chunk.first; l < chunk.last; ++l) {
-        const bool again = key.computes_again(layers_before + l - chunk.first);
-        text += static_cast<char>('0' + (has_experts(w, l) ? 2 : 0) + (again ? 1 : 0));
-    }
+    for (int l = chunk.first; l < chunk.last; ++l)
+        text += static_cast<char>('0' + (has_experts(w, l) ? 2 : 0) + (l < chunk.again ? 1 : 0));
     return text;
 }
 
@@ -67,20 +65,16 @@ std::vector<MemoryMoment> moments_of(const Order& order, const std::vector<int>&
 
 using StageChunkLists = std::vector<std::vector<Chunk>>;  // by stage
 
-void find_memory(Pipeline& pipeline, const PipelineKey& key, const Workload& w, const StageChunkLists& stages,
+void find_memory(Pipeline& pipeline, const Workload& w, const StageChunkLists& stages,
                  const std::vector<Order>& orders) {
     std::map<std::string, int> kinds;
     std::vector<std::vector<int>> kind_of(stages.size());
-    for (std::size_t s = 0; s < stages.size(); ++s) {
-        int layers = 0;
-        // Under dualpipe the layers of a stage are counted direction by direction, as chunks are.
+    for (std::size_t s = 0; s < stages.size(); ++s)
         for (const Chunk& chunk : stages[s]) {
-            const auto [known, fresh] = kinds.try_emplace(signature(w, key, chunk, layers), static_cast<int>(kinds.size()));
-            if (fresh) pipeline.kinds.push_back({chunk, layers});
+            const auto [known, fresh] = kinds.try_emplace(signature(w, chunk), static_cast<int>(kinds.size()));
+            if (fresh) pipeline.kinds.push_back(chunk);
             kind_of[s].push_back(known->second);
-            layers += chunk.last - chunk.first;
         }
-    }
     for (std::size_t s = 0; s < stages.size(); ++s)
         add(pipeline.memory, {units_of(w, stages[s]), moments_of(orders[s], kind_of[s], kinds.size())});
 }
@@ -171,7 +165,7 @@ Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, const D
         pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
     const StageChunkLists stages = chunks_by_stage(workload, p);
     const std::vector<Order> orders = schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches);
-    find_memory(pipeline, key, workload, stages, orders);
+    find_memory(pipeline, workload, stages, orders);
     find_groups(pipeline, key, workload, stages, trailing_weights(orders), directions);
     return pipeline;
 }

@@ -20,8 +20,6 @@ struct PipelineKey {
     // Ranks of a node, and from a stage to the next, where only some neighbours share a node; else 0.
     int node = 0, stride = 0;
     std::vector<int> stage_layers;
-    // Where layers are computed again at all, whether this one of a stage is.
-    [[nodiscard]] bool computes_again(int layer) const { return recompute_layers == 0 || layer < recompute_layers; }
     friend auto operator<=>(const PipelineKey&, const PipelineKey&) = default;
 };
 
@@ -58,15 +56,9 @@ struct MemoryStage {
     std::vector<MemoryMoment> moments;  // none holds less than another in every kind
 };
 
-// Chunks that hold the same, by one of them and the layers of its stage before it.
-struct ChunkKind {
-    Chunk chunk;
-    int layers_before = 0;
-};
-
 struct Pipeline {
     std::vector<StageGroup> groups;
-    std::vector<ChunkKind> kinds;
+    std::vector<Chunk> kinds;  // of chunks that hold the same, one
     std::vector<MemoryStage> memory;  // stages that can be the fullest
     UnitCounts model{};               // of one copy
     int shortest_chunk = 0;           // layers

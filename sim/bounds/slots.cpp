@@ -46,19 +46,17 @@ private:
         const auto slots = at(key_.pp * key_.chunks);
         graph_.kinds.assign(slots * 4, Features{});
         position_.assign(paths_.size(), std::vector<int>(slots, -1));
-        std::vector<int> layers_before(at(key_.pp));
         for (std::size_t d = 0; d < paths_.size(); ++d)
             for (std::size_t i = 0; i < paths_[d].size(); ++i) {
                 const Chunk& chunk = paths_[d][i];
                 const auto slot = at(chunk.stage * key_.chunks + chunk.index);
                 position_[d][slot] = static_cast<int>(i);
                 for (const Pass pass : all_passes)
-                    count_units(chunk, layers_before[at(chunk.stage)], pass, graph_.kinds[slot * 4 + static_cast<std::size_t>(pass)]);
-                layers_before[at(chunk.stage)] += chunk.last - chunk.first;
+                    count_units(chunk, pass, graph_.kinds[slot * 4 + static_cast<std::size_t>(pass)]);
             }
     }
 
-    void count_units(const Chunk& chunk, int layers_before, Pass pass, Features& f) const {
+    void count_units(const Chunk& chunk, Pass pass, Features& f) const {
         const bool single = chunk.last - chunk.first == 1 && !chunk.embedding && !chunk.head;
         if (makes_gradients(pass)) ++f[single ? feature::filling_single : feature::filling];
         if (pass == Pass::forward) --f[feature::opened];
@@ -69,7 +67,7 @@ private:
             const UnitKind kind = has_experts(workload_, l) ? UnitKind::experts : UnitKind::dense;
             ++f[feature::unit(kind, pass)];
             ++f[feature::host(kind, pass)];
-            if (!repeats || !key_.computes_again(layers_before + l - chunk.first)) continue;
+            if (!repeats || l >= chunk.again) continue;
             ++f[feature::again(kind)];
             ++f[feature::host_again(kind)];
         }

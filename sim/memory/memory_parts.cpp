@@ -144,12 +144,8 @@ StageWeights weights_of(const LayerContext& c, const UnitMemory& units, const Un
 // A layer that the cut opens counts its inner tensors on both stages, which keep them both.
 // Walks the backward of a chunk from its last unit to its first; each block's tensors go when it is done, but of a half
 // what the weight gradients read stays. A layer that is computed again comes to life whole, its input being there.
-ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chunk& chunk, int layers_before) {
-    const Parallelism& p = e.parallelism;
-    const auto again = [&](int layer) {
-        const int of_stage = layers_before + layer - chunk.first;
-        return recomputes_layers(p) && (p.recompute_layers == 0 || of_stage < p.recompute_layers);
-    };
+ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chunk& chunk) {
+    const auto again = [&](int layer) { return recomputes_layers(e.parallelism) && layer < chunk.again; };
     const auto unit = [&](int layer) -> const LayerMemory& {
         return units.layers[has_experts(e.workload, layer) ? 1 : 0];
     };

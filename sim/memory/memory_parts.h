@@ -52,8 +52,7 @@ struct ChunkMemory {
     Bytes kept, put_off;
     Moment whole, half;
 };
-// `layers_before`: of the stage, in chunks before this one: full recompute may cover only the first.
-ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& experiment, const Chunk& chunk, int layers_before);
+ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& experiment, const Chunk& chunk);
 
 // Weights of a stage, in elements.
 struct StageWeights {

@@ -16,10 +16,8 @@ struct StageMemory {
 StageMemory stage_memory(const LayerContext& c, const UnitMemory& units, const std::vector<Chunk>& chunks) {
     const Experiment& e = c.experiment;
     StageMemory memory{weights_of(c, units, units_of(e.workload, chunks)), {}};
-    int layers = 0;
     for (const Chunk& chunk : chunks) {
-        memory.chunks.push_back(chunk_memory(units, e, chunk, layers));
-        layers += chunk.last - chunk.first;
+        memory.chunks.push_back(chunk_memory(units, e, chunk));
         if (chunk.begins_inside) add_units(memory.weights, c, 1, {rest_weights(c), {}});
         if (!chunk.ends_inside) continue;
         add_units(memory.weights, c, 1, {opened_weights(c, chunk.last - 1), {}});  // a dense one

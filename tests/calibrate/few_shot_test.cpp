@@ -121,6 +121,17 @@ TEST_CASE("a row that contradicts its like is named and has little weight") {
     CHECK_THAT(calibrate_few_shot(request(folder, rows)), Contains("rows contradict each other: g took ") && Contains("little weight: g, "));
 }
 
+// One configuration, twice as fast as any cost of the framework makes it: no constant is told, and all errors but two are the same.
+TEST_CASE("rows that contradict each other are named where they determine nothing, too") {
+    const TestFolder folder;
+    const double once = slower_machine(folder)[0].seconds;
+    std::vector<Row> rows;
+    for (const auto& [id, times] : {std::pair{"a", 0.5}, {"b", 0.505}, {"c", 0.4975}, {"d", 1.5}, {"e", 0.125}}) rows.push_back({id, "gpt-narrow", 2048, 1, times * once});
+    FewShotRequest what = request(folder, rows);
+    what.target = FitTarget::framework;
+    CHECK_THAT(complaint([&] { calibrate_few_shot(what); }), Contains("determine none of") && Contains("rows contradict each other: a took ") && Contains(", d of the same"));
+}
+
 // Rows that lie a tenth above and below in turns scatter by 0.1: five times that is beyond the log 4/3 = 0.29 between "a" and its like, which
 // are 0.25 and more apart.
 TEST_CASE("rows that scatter as much as they differ contradict nothing") {

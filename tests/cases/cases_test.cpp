@@ -73,7 +73,8 @@ TEST_CASE("a row that cannot be predicted says why") {
     CHECK(told("moe_layer_mix_moe,,,8,,,,,,,,1,") == "c.csv:2: gpus: 8, but the experiment has 4 ranks");
     CHECK(told("moe_layer_mix_moe,,,4,,1,4,,,,,,") == "c.csv:2: step_s: missing; nothing to compare with");
     CHECK(told("moe_layer_mix_moe,,,4,,1,4,,,,,0,") ==
-          "c.csv:2: step_s: 0 is out of range; expected more than 0 seconds");
+          "c.csv:2: step_s: 0 is out of range; expected more than 0 and at most 1000000 seconds");
+    CHECK(told("moe_layer_mix_moe,,,4,,1,4,,,,,1e300,") == "c.csv:2: step_s: 1e300 is out of range; expected more than 0 and at most 1000000 seconds");
     CHECK(told("moe_layer_mix_moe,,,4,,1,4,,,int8,,1,") ==
           "c.csv:2: precision: \"int8\" names no dtype that is modelled; expected fp32, tf32, fp16, bf16, fp8 or fp4");
     CHECK(told("moe_layer_mix_moe,,,4,,1,4,,maybe,,,1,") == "c.csv:2: sp: \"maybe\" is neither on nor off");
@@ -104,6 +105,8 @@ TEST_CASE("a file that is no cases file is refused with its line") {
     CHECK(told("") == "c.csv:1: is empty; expected a cases file as in docs/formats.md");
     CHECK(told("model,steps_s\n") == "c.csv:1: \"steps_s\" is no column of a cases file, did you mean \"step_s\"?");
     CHECK(told("model,step_s,wall\n") == "c.csv:1: \"wall\" is no column of a cases file; docs/formats.md lists them");
+    CHECK(told("m,n,k,dtype,time_ms\n") == "c.csv:1: found header \"m,..\" of 5 columns; expected cases (model,step_s,.. as in docs/formats.md) or kernels "
+                                           "(m,n,k,dtype,time_us and others, as in docs/calibration.md)");
     CHECK(told("model,value\n") == "c.csv:1: column step_s is missing; expected a cases file as in docs/formats.md");
     CHECK(told("model,model,step_s\n") == "c.csv:1: column model is there twice");
     CHECK(told("model,step_s\na\n") == "c.csv:2: found 1 fields; expected 2 as in the header");

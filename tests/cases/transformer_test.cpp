@@ -1,4 +1,6 @@
 #include "cases/cases.h"
+#include <fmt/format.h>
+
 #include "tests/cases/cases_home.h"
 #include "tests/cases/transformer_rows.h"
 #include "tests/truth.h"
@@ -218,7 +220,12 @@ TEST_CASE("a step that its own value contradicts is refused") {
     CHECK(gpt_refusal({{"value", "35"}, {"unit", "s"}}) == "c.csv:2: step_s: 3.5, but value 35 s makes 35 s");
     CHECK(gpt_refusal({{"value", "64"}, {"unit", "tokens/s/GPU"}}) ==
           "c.csv:2: step_s: 3.5, but value 64 tokens/s/GPU makes 256 s");
-    CHECK(gpt_refusal({{"value", "64"}, {"unit", "TFLOP/s/GPU"}}).empty());
+    for (const char* unit : {"TFLOP/s/GPU", "TFLOP/s/GPU (hardware FLOPs)"}) {
+        CHECK(gpt_refusal({{"value", "64"}, {"unit", unit}}).empty());
+        for (const char* wrong : {"30", "300"})
+            CHECK_THAT(gpt_refusal({{"value", wrong}, {"unit", unit}}), Catch::StartsWith("c.csv:2: step_s: 3.5 makes ") &&
+                                                                            Catch::Contains(fmt::format("TFLOP/s/GPU, but value is {}; expected them within a factor of 2", wrong)));
+    }
 }
 
 TEST_CASE("rows of a file are compared each on its own, and a case told twice counts once") {

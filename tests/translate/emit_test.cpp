@@ -58,6 +58,7 @@ Experiment any_split(Dice& dice, EmitFormat format) {
     if (format == EmitFormat::deepspeed && p.zero == 3) p.overlap_params = true;
     if (format != EmitFormat::deepspeed) 
         p.recompute = dice.one_of({Recompute::none, format == EmitFormat::torchtitan ? Recompute::alternate : Recompute::selective, Recompute::full});
+    if (p.recompute == Recompute::full) p.recompute_layers = dice.one_of({0, 1, 2, 4});
     p.gradient_dtype = dice.one_of({Dtype::fp32, Dtype::bf16});
     if (format == EmitFormat::megatron) w.dtype = dice.one_of({Dtype::bf16, Dtype::fp8, Dtype::fp16});
     if (w.dtype == Dtype::fp16) p.gradient_dtype = dice.one_of({Dtype::fp32, Dtype::fp16});
@@ -156,6 +157,14 @@ TEST_CASE("a split that a framework cannot run is not emitted") {
     CHECK_THAT(refusal(EmitFormat::torchtitan), Contains("zero 1"));
     e.parallelism.vp = 3;
     CHECK_THAT(refusal(EmitFormat::megatron), Contains("32 layers do not divide over pp x vp = 12"));
+    e.parallelism.vp = 2;
+    e.parallelism.recompute = Recompute::full;
+    e.parallelism.recompute_layers = 3;
+    CHECK_THAT(refusal(EmitFormat::megatron), Contains("3 layers of a stage computed again: it takes as many of each of 2 chunks"));
+    e.parallelism.recompute_layers = 4;
+    for (const auto& [format, two] : {std::pair{EmitFormat::megatron, "--recompute-num-layers 2\n"}, {EmitFormat::megatron_bridge, "recompute_num_layers: 2\n"},
+                                      {EmitFormat::nemo, "activations_checkpoint_num_layers: 2\n"}})
+        CHECK_THAT(emit(e, format).text, Contains(two));
     e.parallelism.vp = 1;
     e.parallelism.global_batch = 32;
     CHECK_THAT(refusal(EmitFormat::megatron), Contains("2 micro-batches for 4 stages"));

@@ -224,6 +224,28 @@ TEST_CASE("layouts of a pipeline, and layers that count the ends") {
     CHECK(value(ends, "parallelism.stage_layers") == "[15, 16, 16, 15]");
     CHECK(value(with("--num-layers 62 --pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 14"), "parallelism.stage_layers") ==
           "[14, 16, 16, 16]");
+    CHECK_THAT(complaint([&] { with("--num-layers 4 --pipeline-model-parallel-layout \"t*|t\""); }), Contains("a number behind each *"));
+}
+
+// 28 layers: 6 + 8 + 8 + 6, each in two chunks that a stage holds four chunks apart. 30 and the ends are 32, 4 a chunk of 8, the ends'
+// own a layer less.
+TEST_CASE("uneven stages in chunks") {
+    const TestFolder folder;
+    const auto with = [&](const std::string& flags) {
+        return translate(folder.write("a.sh", "torchrun --nproc_per_node 8 p.py --hidden-size 64 --num-attention-heads 4 --seq-length 8 "
+                                              "--max-position-embeddings 8 --micro-batch-size 1 --bf16 --pipeline-model-parallel-size 4 " + flags + "\n"), {});
+    };
+    const std::string ends = "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split ";
+    const auto six = with("--num-layers 28 --num-virtual-stages-per-pipeline-rank 2 --decoder-first-pipeline-num-layers 6 --decoder-last-pipeline-num-layers 6");
+    CHECK(value(six, "parallelism.stage_layers") == "[3, 4, 4, 3, 3, 4, 4, 3]");
+    for (const char* chunks : {"--num-virtual-stages-per-pipeline-rank 2", "--num-layers-per-virtual-pipeline-stage 4"}) {
+        const auto counted = with("--num-layers 30 " + ends + chunks);
+        CHECK(value(counted, "parallelism.vp") == "2");
+        CHECK(value(counted, "parallelism.stage_layers") == "[3, 4, 4, 4, 4, 4, 4, 3]");
+    }
+    const auto odd = with("--num-layers 30 --num-virtual-stages-per-pipeline-rank 2 --decoder-first-pipeline-num-layers 7 --decoder-last-pipeline-num-layers 7");
+    CHECK_THAT(lines(odd.problems), Contains("decoder_first_pipeline_num_layers (") && Contains("do not divide over 4 stages of 2 chunks"));
+    CHECK(value(odd, "parallelism.stage_layers").empty());
 }
 
 TEST_CASE("a translated file reads as an experiment") {
@@ -272,6 +294,17 @@ TEST_CASE("a batch that is stated for each replica is multiplied by those that f
     CHECK(value(translate(file("1", "", "data_parallel_shard_degree = 4"), {}), "parallelism.shard").empty());
     check_values(translate(file("2", "", "fsdp_reshard_after_forward = \"always\""), machine), {{"parallelism.zero", "3"}, {"parallelism.shard", "8"}});
     CHECK(value(translate(file("1", "global_batch_size = 128\n"), machine), "parallelism.global_batch") == "128");
+    // Stated degrees of 8 replicas on a machine that holds two: those, with their batch, and a word.
+    const std::string stated = "data_parallel_shard_degree = 4";
+    machine.replicas = 8;
+    check_values(translate(file("1", "", stated), machine), {{"parallelism.dp", "8"}, {"parallelism.global_batch", "64"}});
+    machine.replicas = 2;
+    const auto fewer = translate(file("1", "", stated), machine);
+    check_values(fewer, {{"parallelism.dp", ""}, {"parallelism.global_batch", "16"}});
+    // Degrees without shards stay so.
+    machine.replicas = 4;
+    check_values(translate(file("1", "", "data_parallel_shard_degree = 1"), machine), {{"parallelism.zero", "0"}, {"parallelism.global_batch", "32"}});
+    CHECK_THAT(lines(fewer.problems), Contains("8 data-parallel replicas by its degrees (") && Contains("but 2 on as many GPUs as asked"));
     machine.replicas = 4;
     check_values(translate(file("2", ""), machine), {{"parallelism.global_batch", "32"}});
     const auto open = translate(file("1", ""), {});

@@ -98,6 +98,42 @@ TEST_CASE("flags of old and new name the same") {
     CHECK(value(megatron("--context-parallel-size 2 --cp-comm-type all_gather"), "parallelism.context_exchange") == "all-gather");
 }
 
+// arguments.py: num_query_groups is 1 unless stated, and counts with group_query_attention alone.
+TEST_CASE("grouped attention without a number of groups is of one group") {
+    CHECK(value(megatron("--group-query-attention"), "workload.kv_heads") == "1");
+    CHECK(value(megatron("--group-query-attention --num-query-groups 2"), "workload.kv_heads") == "2");
+    CHECK(value(megatron(""), "workload.kv_heads").empty());
+    CHECK(value(megatron("--num-query-groups 2"), "workload.kv_heads").empty());
+}
+
+// Megatron counts by chunk, of 2 layers here; more than it has are all.
+TEST_CASE("layers that are computed again: of each chunk, of one stage together") {
+    const std::string full = "--num-layers 16 --pipeline-model-parallel-size 4 --recompute-granularity full --recompute-method ";
+    const auto block = [&](const std::string& layers, const std::string& flags = "--num-virtual-stages-per-pipeline-rank 2") {
+        return value(megatron(full + "block --recompute-num-layers " + layers + " " + flags), "parallelism.recompute_layers");
+    };
+    CHECK(block("1", "") == "1");
+    CHECK(block("1") == "2");
+    CHECK(block("2") == "4");
+    CHECK(block("999999999") == "16");
+    CHECK_THAT(complaint([&] { block("0"); }), Contains("from 1 to 10^9"));
+    CHECK(megatron(full + "uniform --recompute-num-layers 1").problems.empty());
+    const auto together = megatron(full + "uniform --recompute-num-layers 4");
+    CHECK(value(together, "parallelism.recompute_layers").empty());
+    CHECK_THAT(lines(together.problems), Contains("recompute_num_layers (") && Contains("4 layers are computed again together") && Contains("the activations of 3 layers"));
+}
+
+TEST_CASE("patterns of layers with experts are lists of Python") {
+    const auto dense = [](const std::string& pattern) {
+        return value(megatron("--num-experts 4 --moe-layer-freq \"" + pattern + "\""), "workload.moe.dense_layers");
+    };
+    for (const char* all : {"([1]*7)", "[1]*7", "[1, 1, 1, 1, 1, 1, 1]", "([1]*3+[1]*4)"}) CHECK(dense(all) == "0");
+    for (const char* some : {"([0]*3+[1]*4)", "[0]*3+[1]*4", "[0,0,0]+[1]*4", "[0]*3 + [1, 1]*2"}) CHECK(dense(some) == "3");
+    CHECK_THAT(complaint([&] { dense("([0]*3+[1]*10)"); }), Contains("moe_layer_freq: found \"([0]*3+[1]*10)\"; expected a pattern of num_layers = 7 layers; this one is of 13"));
+    for (const char* other : {"([1]*3+[0]*4)", "[0]*7", "[0, 2, 1]", "[x]*7"}) CHECK_THAT(complaint([&] { dense(other); }), Contains("the patterns that are modelled"));
+    CHECK_THAT(complaint([&] { dense("7*[1]"); }), Contains("a number behind each *"));
+}
+
 TEST_CASE("an optimizer that is not modelled is told, and which one is taken") {
     for (const char* name : {"muon", "dist_muon", "lion"}) {
         const auto t = megatron(std::string("--optimizer ") + name);

@@ -109,6 +109,10 @@ TEST_CASE("biases, ties, dropout and positions are as the file says, else as the
     CHECK_FALSE(workload_of("gemma", R"("tie_word_embeddings": false)").tied);
     CHECK(workload_of("ernie4_5_moe", R"("moe_num_experts": 16, "moe_k": 3, "moe_intermediate_size": 32)").tied);
     CHECK_THAT(of_type("gemma").notes.back(), Contains("caps of the scores"));
+    for (const char* type : {"gpt_neox", "phi", "cohere"}) CHECK_THAT(of_type(type).notes.back(), Contains("side by side behind one norm"));
+    CHECK_THAT(of_type("gptj", R"("n_layer": 3, "n_embd": 32, "n_head": 2)").notes.back(), Contains("side by side"));
+    CHECK(of_type("gpt_neox", R"("use_parallel_residual": false)").notes.empty());
+    CHECK((workload_of("cohere").norm == Norm::layernorm && workload_of("cohere").tied));
     CHECK(workload_of("gpt_neox", R"("hidden_dropout": 0.25, "tie_word_embeddings": true)").dropout == 0.25);
     CHECK(workload_of("gpt_neox", R"("tie_word_embeddings": true)").tied);
     CHECK(workload_of("bert", R"("max_position_embeddings": 512)").tied);

@@ -48,6 +48,8 @@ TEST_CASE("broken CSV is refused with its line") {
     CHECK(read("a\n\"open\nb\n") == "a.csv:2: quoted field does not end; expected a closing \"");
     CHECK(read("a\n\"x\"y\n") == "a.csv:2: found text after a closing \"; expected a comma or the end of the line");
     CHECK(read(std::string("a\nb\0c\n", 6)) == "a.csv:2: found a zero byte; expected text");
+    CHECK(read("a;b;c\n1;2;3\n") == "a.csv:1: found semicolons between fields; expected commas (export the table as comma-separated values)");
+    CHECK(read("# a; b; c\n1;2;3\n").empty());
     CHECK(read(std::string(2 << 20, 'x')) == "a.csv:1: row is longer than 1 MiB; expected a CSV file");
     CHECK(complaint([&] { rows_of(folder.path() + "/none.csv"); }, folder.path()) ==
           "none.csv: cannot be read (No such file or directory); expected a CSV file");

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "model/transformer/chunks.h"
 #include "model/transformer/counts.h"
 #include "tests/transformers.h"
 
@@ -142,6 +143,24 @@ TEST_CASE("plain attention passes over its scores as often as it must, forward a
     graph = build_transformer_step(e, {});
     CHECK(passed_over(graph, "softmax") == Approx(4 * 2.0 * S));
     CHECK(passed_over(graph, "softmax_backward") == Approx(4 * 3.0 * S));
+}
+
+// 16 layers in four chunks on two stages: five of each stage are three of its first chunk and two of its second.
+TEST_CASE("layers of a stage that run again are the first ones of each of its chunks") {
+    Experiment e = small_gpt();
+    e.workload.layers = 16;
+    e.parallelism.pp = e.parallelism.vp = 2;
+    e.parallelism.recompute = Recompute::full;
+    const auto again = [&](int layers) {
+        e.parallelism.recompute_layers = layers;
+        std::vector<int> counts;
+        for (const Chunk& chunk : chunks_of(e.workload, e.parallelism)) counts.push_back(chunk.again - chunk.first);
+        return counts;
+    };
+    CHECK(again(5) == std::vector{3, 3, 2, 2});
+    CHECK(again(2) == std::vector{1, 1, 1, 1});
+    CHECK(again(16) == std::vector{4, 4, 4, 4});
+    CHECK(again(0) == std::vector{4, 4, 4, 4});
 }
 
 // Four layers, one micro-batch: full recompute runs each layer's forward once more: a third of the layers' 3 F.
