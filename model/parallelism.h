@@ -45,7 +45,7 @@ struct Parallelism {
     KEY(int, global_batch, 0, "sequences per step over all ranks; 0 = dp x micro_batch", 0, 1 << 28);
     KEY(Schedule, schedule, Schedule::one_f_one_b, "pipeline schedule");
     KEY(Recompute, recompute, Recompute::none, "activations computed again in backward");
-    KEY(int, recompute_layers, 0, "full recompute: layers of a stage; 0 = all", 0, 10000);
+    KEY(int, recompute_layers, 0, "full recompute: layers of a stage, shared out over its chunks; 0 = all", 0, 10000);
     KEY(bool, recompute_stops_early, false, "full recompute ends with the last tensor that the backward needs");
     KEY(StageCut, cut, StageCut::layers, "where stages are cut: between layers, or after equal numbers of modules");
     KEY(bool, head_apart, false, "cut by modules: the last stage holds the logits alone");  // and the final norm
