@@ -177,11 +177,12 @@ std::string measurement_table(const std::string& experiment, const Measurement& 
 }
 
 std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word) {
+    const std::string wanted = lower_case(word);
     std::string text;
     for (const KeyDoc& key : keys) {
         const std::string line = fmt::format("{:<40} {:<10} {:<12} {}{}", key.key, key.kind, key.default_value,
                                              key.meaning, key.values.empty() ? "" : ": " + key.values);
-        if (line.find(word) != std::string::npos) text += wrapped(line, 64);
+        if (lower_case(line).find(wanted) != std::string::npos) text += wrapped(line, 64);
     }
     return text;
 }

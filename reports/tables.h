@@ -36,7 +36,7 @@ std::string comparison_csv(const std::vector<Comparison>& comparisons);
 std::string provenance_text(const Cluster& cluster);
 
 // What `list presets` prints: names with what they say.
-std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word = "");  // lines with that word
+std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word = "");  // lines with that word, in any case
 // Of a table with headings and entries below them, indented by two: those that hold the word in any case, or whose heading does;
 // continued lines included.
 std::string entries_with(const std::string& table, const std::string& word);

@@ -66,4 +66,10 @@ std::vector<Chunk> chunks_of(const Workload& w, const Parallelism& p, int direct
     return chunks;
 }
 
+bool hop_goes_up(const std::vector<Chunk>& path, int direction, int position, bool back) {
+    const std::size_t middle = path.size() / 2;
+    const bool turned = static_cast<std::size_t>(position) >= middle && path[middle - 1].stage == path[middle].stage;
+    return back == (turned != (direction == 1));
+}
+
 }  // namespace stepcast

@@ -27,6 +27,11 @@ struct Chunk {
 // what is left over.
 std::vector<Chunk> chunks_of(const Workload& workload, const Parallelism& parallelism, int direction = 0);
 
+// Whether a hop between chunks `position` and position + 1 of a path goes to the next stage, or, round the ring of stages, to the first; `back`: the
+// gradient's. On the way back up of a V, behind the stage that holds two chunks in a row, what goes forward goes to the stage before: on the lanes of
+// the way down it would wait for what comes from the other side.
+bool hop_goes_up(const std::vector<Chunk>& path, int direction, int position, bool back);
+
 // The modules of a layer that StageCut::modules counts.
 inline constexpr std::string_view layer_modules[] = {"q_proj",    "k_proj", "v_proj",  "o_proj",
                                                      "gate_proj", "act_fn", "up_proj", "down_proj"};

@@ -109,18 +109,10 @@ private:
         At at, arrival;
     };
 
-    // Whether the hop goes to the next stage, or, round the ring of stages, to the first. On the way back up of a V, behind the stage that holds two
-    // chunks in a row, what goes forward goes to the stage before: with the lanes of the way down it would wait for what comes from the other side.
-    [[nodiscard]] bool goes_up(const At& at) const {
-        const Path& path = paths_[static_cast<std::size_t>(at.direction)];
-        const auto chunk = path.begin() + (at.back ? at.position - 1 : at.position);
-        const bool turned = std::adjacent_find(path.begin(), chunk + 1, [](const Chunk& a, const Chunk& b) { return a.stage == b.stage; }) != chunk + 1;
-        return at.back == (turned != (at.direction == 1));
-    }
-
     // Blocking, nothing overlaps it on either end: it holds both hosts and follows what both devices did before.
     TasksByRank write(StageState& from, StageState& to, const At& at) {
-        const bool up = goes_up(at), blocking = p_.blocking_p2p;
+        const bool up = hop_goes_up(paths_[static_cast<std::size_t>(at.direction)], at.direction, at.back ? at.position - 1 : at.position, at.back);
+        const bool blocking = p_.blocking_p2p;
         const Lane out = blocking ? Lane::host : up ? Lane::send_up : Lane::send_down;
         const Lane in = blocking ? Lane::host : up ? Lane::receive_up : Lane::receive_down;
         const GroupId group = graph_.add_group(between_stages(context_, from.index, to.index));

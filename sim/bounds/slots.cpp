@@ -131,7 +131,7 @@ private:
             const int target = path[at(to)].stage;
             if (target != stage) {
                 node.send = send_feature(stage, target);
-                const std::size_t down = (step > 0) == (d == 0) ? 0 : 1;
+                const std::size_t down = hop_goes_up(path, static_cast<int>(d), std::min(position, to), back) ? 0 : 1;
                 node.lane_before = std::exchange(state.out[down], id);
                 node.in_before = std::exchange(stages_[at(target)].in[down], id);
             }

@@ -74,7 +74,7 @@ cp trace.json .stdout
 json traceEvents.0.ph
 
 # Short keys, the values of names, an experiment from a pipe, and what it is made of.
-run 0 list keys schedule
+run 0 list keys Schedule
 stdout_has "zb-v"
 run 0 simulate moe_layer_fast_moe --json --set seq=4096
 run 0 show moe_layer_fast_moe
