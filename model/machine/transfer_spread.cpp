@@ -18,7 +18,6 @@ bool has(std::string_view text, const char* part) { return text.find(part) != st
 std::string table_text(const char* name, const std::map<std::string, double>& spreads) {
     std::string text = fmt::format("\n[{}]\n", name);
     for (const auto& [what, spread] : spreads) text += fmt::format("{} = {:.3f}\n", what, std::ceil(1e3 * spread) / 1e3);  // no row falls out
-
     return text;
 }
 

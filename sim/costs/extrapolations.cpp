@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -66,7 +68,7 @@ struct Outside {
         LeastAndMost& extent = met.try_emplace(what, LeastAndMost{value, value}).first->second;
         extent = {std::min(extent.least, value), std::max(extent.most, value)};
     }
-    // Tables hold collectives of a node; between nodes there are none, and its costs are said to be priors or of whole steps.
+    // Tables hold collectives inside a node. What those between nodes rest on, priors or whole steps, a forecast says of itself.
     void meet_group(const Op& op, const Group& group) {
         const bool moves = std::visit([]<class T>(const T&) { return OneOf<T, AllReduce, AllGather, ReduceScatter, AllToAll>; }, op);
         if (moves && group.size() > 1 && group.size() <= cluster.gpus_per_node) meet(std::string(kind_name(op)) + ".ranks", group.size());
@@ -99,10 +101,10 @@ struct Outside {
 std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& cluster) {
     Outside outside{.cluster = cluster, .found = {}, .met = {}};
     for (const Op& op : graph.ops()) std::visit(outside, op);
-    std::set<std::pair<OpId, GroupId>> groups;
+    std::vector<GroupId> met(graph.ops().size(), 0);  // of each op the group looked at last: a step repeats the same few
     for (TaskId t = 0; t < graph.size(); ++t)
-        if (graph.group_id(t) != 0 && groups.emplace(graph.op_id(t), graph.group_id(t)).second)
-            outside.meet_group(graph.op(t), graph.group(graph.group_id(t)));
+        if (const GroupId group = graph.group_id(t); group != 0 && std::exchange(met[graph.op_id(t)], group) != group)
+            outside.meet_group(graph.op(t), graph.group(group));
     if (cluster.fitted)
         for (const FittedRange& range : cluster.fitted->ranges) outside.check_fit(range);
     return {outside.found.begin(), outside.found.end()};

@@ -21,10 +21,15 @@ TEST_CASE("the parameters of a cluster are its numbers other than zero, with wha
     Cluster c;
     c.intra.bandwidth = BytesPerSecond(100e9);
     c.kernel.memory_curve = {{Bytes(1), Seconds(1)}, {Bytes(2), Seconds(3)}};
+    c.power.limit = 700;
+    c.power.flop = 1;
     const std::vector<ClusterParameter> all = cluster_parameters(c);
     using Kind = ClusterParameter::Kind;
     REQUIRE(find(all, "link.intra.bandwidth"));
     CHECK(*find(all, "link.intra.bandwidth") == ClusterParameter{"link.intra.bandwidth", "100 GB/s", Kind::stated});
+    REQUIRE(find(all, "power.limit_w"));  // of a datasheet, as a bandwidth; the energy of an operation is not
+    CHECK(find(all, "power.limit_w")->kind == Kind::stated);
+    CHECK(find(all, "power.flop_pj")->kind == Kind::share);
     CHECK(*find(all, "kernel.launch") == ClusterParameter{"kernel.launch", "2.4 us", Kind::time});
     CHECK(*find(all, "kernel.gemm_efficiency") == ClusterParameter{"kernel.gemm_efficiency", "0.92", Kind::share});
     CHECK(*find(all, "kernel.memory_curve") == ClusterParameter{"kernel.memory_curve", "2 measured", Kind::table});
