@@ -29,6 +29,12 @@ struct Gemm {
     Layout layout = Layout::nt;
     friend bool operator==(const Gemm&, const Gemm&) = default;
 };
+// Whether rows in memory do not begin at multiples of 8 elements: those of C (n), of A (k, or m where it lies transposed) or
+// of B (n, or k where it lies transposed).
+inline bool has_unaligned_rows(const Gemm& g) {
+    const long a = g.layout == Gemm::Layout::tn ? g.m : g.k, b = g.layout == Gemm::Layout::nt ? g.k : g.n;
+    return a % 8 != 0 || b % 8 != 0 || g.n % 8 != 0;
+}
 
 // Several GEMMs of one weight shape: group g is C[rows[g],n] = A[rows[g],k] B_g[k,n]; as a weight
 // gradient the rows are summed over: C_g[k,n] = A[rows[g],k]^T B[rows[g],n].
