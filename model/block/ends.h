@@ -3,9 +3,9 @@
 // maximum, the sum and the target are all-reduced, one fp32 each per token. The dense gradient of the embedding is set to zero,
 // written, and added to the accumulated one. The logits have N = tokens x vocabulary elements; bytes per element, if they have two
 // bytes:
-// fused_loss: forward 10 (three reads, among them for maximum and sum, and an fp32 exponential written), backward 6.
-// Otherwise the framework runs fp32 steps. Forward: cast (2 + 4), maximum (4), subtract (8), exponential (8), sum (4). Backward:
-// subtract and scale (8), cast (4 + 2).
+//   fused_loss: forward 10 (three reads, among them for maximum and sum, and an fp32 exponential written), backward 6.
+//   Otherwise the framework runs fp32 steps. Forward: cast (2 + 4), maximum (4), subtract (8), exponential (8), sum (4). Backward:
+//   subtract and scale (8), cast (4 + 2).
 #pragma once
 
 #include "model/block/block_pass.h"

@@ -104,7 +104,7 @@ private:
         if (ahead != nullptr) out.host("exchange_counts", HostWork{HostWork::Kind::read, 1}, true);
     }
 
-    // Slots to where their experts are, with those of the tensor-parallel ranks that share them; and back.
+    // Brings the slots to their experts, together with those of the tensor-parallel ranks that share the experts.
     void to_experts() const {
         all_to_all(false);
         planner().collective("tp_all_gather", AllGather{rows()}, x.tensor);
@@ -116,7 +116,7 @@ private:
         all_to_all(true);
     }
 
-    // Rows arrive by source and are computed by expert; a token that came once is copied for each of them.
+    // Rows arrive by source but are computed by expert. A token that arrived once is copied for each of its experts.
     void sort(bool home) const {
         const bool once = p.dispatch_once;
         if (p.ep == 1 || is_fused() || (x.rows.front().size() == 1 && !once)) return;

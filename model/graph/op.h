@@ -1,5 +1,5 @@
-// What a task does, as sizes only: no time, no device. A closed variant, visited without catch-alls: an op that
-// is added here does not compile until every place that must know it does.
+// What a task does, as sizes without time or device. The variant is closed and visited without catch-alls, so that after adding an op
+// every place that must know it fails to compile until it does.
 #pragma once
 
 #include <concepts>
@@ -15,10 +15,9 @@
 
 namespace stepcast {
 
-// C[m,n] (+)= A[m,k] B[k,n], `batch` of them. `accumulate`: C is fp32 and added to, as main gradients are.
-// `unaligned`: rows of a weight, as of an unpadded vocabulary, do not begin at multiples of 8 elements. `layout` says for A
-// and B whether memory holds them as written (n) or transposed (t): of a linear layer with weights [out, in] the forward
-// is nt, the input gradient nn, the weight gradient tn.
+// C[m,n] (+)= A[m,k] B[k,n], `batch` times. `accumulate`: C is fp32 and is added to, as main gradients are. `unaligned`: weight rows
+// do not start at multiples of 8 elements (unpadded vocabulary). `layout` states for A and B whether memory holds them as written (n)
+// or transposed (t). For a linear layer with weights [out, in] the forward is nt, the input gradient nn, the weight gradient tn.
 struct Gemm {
     enum class Layout : std::uint8_t { nt, nn, tn };
     long m = 0, n = 0, k = 0;
@@ -30,20 +29,20 @@ struct Gemm {
     friend bool operator==(const Gemm&, const Gemm&) = default;
 };
 
-// Several GEMMs of one weight shape: group g is C[rows[g],n] = A[rows[g],k] B_g[k,n]; as a weight
-// gradient the rows are summed over: C_g[k,n] = A[rows[g],k]^T B[rows[g],n].
+// Several GEMMs with one weight shape: group g is C[rows[g],n] = A[rows[g],k] B_g[k,n]. A weight gradient sums over the rows instead:
+// C_g[k,n] = A[rows[g],k]^T B[rows[g],n].
 struct GroupedGemm {
     std::vector<long> rows;
     long n = 0, k = 0;
     Dtype dtype = Dtype::fp16;
     bool weight_gradient = false;
-    int kernels = 0;  // of each group, one group after the other; 0 = one kernel over all
+    int kernels = 0;  // kernels per group, run group by group; 0 = one kernel over all
     friend bool operator==(const GroupedGemm&, const GroupedGemm&) = default;
 };
 
-// A grouped GEMM over blocks of `rows_per_block` token rows, fused with the transfer of the rows that live on
-// other ranks: `gather` reads its remote input rows while it computes (mix_moe's AG kernel), `scatter` writes its
-// results to their owners (GA). One thread block takes `blocks_per_thread_block` blocks over all n columns.
+// A grouped GEMM over blocks of `rows_per_block` token rows, fused with the transfer of rows that live on other ranks. `gather` reads
+// its remote input rows while it computes (mix_moe's AG kernel); `scatter` writes its results to their owners (GA). One thread block
+// computes `blocks_per_thread_block` blocks over all n columns.
 struct FusedGemm {
     enum class Transfer : std::uint8_t { gather, scatter };
     long blocks = 0;         // blocks this rank computes
