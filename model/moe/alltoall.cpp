@@ -1,6 +1,6 @@
-// alltoall: the usual expert-parallel layer. Permute, one all-to-all-v, grouped GEMMs, all-to-all-v back, weighted
-// sum; the backward mirrors it with data and weight gradients. With overlap_chunks = c every all-to-all and the experts
-// are cut into c chunks: chunk i computes on the compute lane while chunk i + 1 is exchanged on the collective lane.
+// alltoall: the usual expert-parallel layer. Permute, one all-to-all-v, grouped GEMMs, all-to-all-v back, weighted sum. The backward
+// mirrors this with data and weight gradients. overlap_chunks = c cuts every all-to-all and the experts into c chunks: chunk i
+// computes on the compute lane while chunk i + 1 is exchanged on the collective lane.
 #include "model/moe/layer.h"
 
 namespace stepcast {
