@@ -52,7 +52,6 @@ Machines of_like_rate(const Machines& from, const Gpu& to);
 //   linked   same fabric and, as far as possible, the same maker, generation and number of ranks.
 //   library  for costs of collectives inside a node, which depend on the maker's library: linked, or the nearest of the own maker if
 //            linked is of another. What the fabric itself provides (switches that add, kernels that dispatch) stays with linked.
-//            another maker's the nearest of its own. Only what a fabric has of its own is linked's: switches that add, kernels that dispatch.
 struct Sources {
     Machines all, near, narrow, linked, library;
 

@@ -6,7 +6,7 @@
 namespace stepcast {
 namespace {
 
-// The slots of chunk c of all; the chunks add up to them.
+// The share of the routing's slots in chunk c; over all chunks the shares add up to the whole.
 Routing chunk_of(const MoeLayer& layer, Routing routing, int c) {
     const auto until = [&](long slots, long chunks) { return slots * chunks / layer.overlap_chunks; };
     for (int& slots : routing.counts) slots = static_cast<int>(until(slots, c + 1) - until(slots, c));
@@ -17,7 +17,7 @@ Bytes moved(const MoeLayer& layer, const Routing& routing, int source, int owner
     return static_cast<double>(slots_between(routing, source, owner)) * layer.row();
 }
 
-// All-to-all, experts and all-to-all back of all chunks, each of which follows what every rank has done before.
+// Adds all-to-all, experts and all-to-all back of each chunk. Later tasks follow the last all-to-all back.
 void add_chunks(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase) {
     std::vector<Program> programs(static_cast<std::size_t>(layer.overlap_chunks), program);
     std::vector<Routing> chunks;
