@@ -1,6 +1,6 @@
-// plain: scores = Q K^T; one pass for scale, mask and softmax (reads only what a causal mask leaves, writes all); dropout reads and
-// writes the scores and writes its mask; then scores V. The backward mirrors this, with two products for each product. Other kinds:
-// one kernel, which computes the scores again in the backward. Only this kernel skips what a window hides.
+// plain: scores = Q K^T; one pass for scale, mask and softmax (reads only what a causal mask leaves, writes all); dropout reads and writes
+//   the scores and writes its mask; then scores V. The backward mirrors this, with two products for each product.
+// Other kinds: one kernel, which computes the scores again in the backward. Only this kernel skips what a window hides.
 // Context parallel: each rank holds an early and a late part of the sequence, so that causal work is even and its queries see half of
 // the keys. Keys and values of the other ranks arrive around a ring during the attention, or before it.
 #pragma once

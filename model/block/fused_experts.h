@@ -1,10 +1,10 @@
 // Router, permutation of the slots by expert, all-to-all to the experts' ranks, experts as grouped products, all-to-all back,
 // weighted sum: the same in every style. Each rank sends `tokens x top_k` slots (times the capacity factor, if any); with balanced
 // routing it receives as many. An expert that is split over tensor-parallel ranks needs the slots of all of them: they are
-// all-gathered after the all-to-all, and reduce-scattered before the all-to-all back. dispatch_once: a token is sent once to each
-// node and there once to each rank. The receiving rank copies it for its experts and sums their results before it sends them back
-// (shares: expert_rows.cpp). Fused products include the activation (fused.h) and all casts except that of what arrives; the kernels
-// of the all-to-all then sort the slots.
+// all-gathered after the all-to-all, and reduce-scattered before the all-to-all back.
+// dispatch_once: a token is sent once to each node and there once to each rank. The receiving rank copies it for its experts and sums
+// their results before it sends them back (shares: expert_rows.cpp). Fused products include the activation (fused.h) and all casts
+// except that of what arrives; the kernels of the all-to-all then sort the slots.
 #pragma once
 
 #include <set>

@@ -6,8 +6,8 @@
 //   row backward        -                           all-gather dy
 //   column backward     all-reduce dx               all-gather x (for the weight gradient), reduce-scatter dx
 // Each collective moves tokens x width elements. With overlap_tp it runs during the product that it feeds or follows; with
-// overlap_weight_gradient the backward's collectives run during the other backward product of the same layer. Adapters of rank r: y
-// += (x A) B, with A [in, r] and B [r, out], in 16 bit. The backward makes their gradients and that of x.
+// overlap_weight_gradient the backward's collectives run during the other backward product of the same layer.
+// Adapters of rank r: y += (x A) B, with A [in, r] and B [r, out], in 16 bit. The backward makes their gradients and that of x.
 #pragma once
 
 #include "model/block/block_pass.h"

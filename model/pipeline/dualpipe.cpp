@@ -1,10 +1,10 @@
-// DualPipe (DeepSeek-V3, arXiv 2412.19437, section 3.2.1 and figure 5): two copies of the model run in opposite directions, and half
-// of the micro-batches enter at each end. While a rank near an end fills, the middle ranks already receive the other direction; then
-// forwards and backwards of opposite directions alternate. Weight gradients are split off only where a rank would wait. There are p +
-// 1 chunks in flight, and each rank holds two copies of weights. DeepSeek runs such a forward and backward as one pass, F&B, which
-// hides the all-to-alls of both. Its bubble is (p / 2 - 1)(F&B + B - 3W), where B is a whole backward. parallelism.overlap_experts
-// does this. Otherwise the slots run one after the other: their results are sent earlier, the bubble is (p / 2 - 1)(F + B - 2W), and
-// no all-to-all is hidden.
+// DualPipe (DeepSeek-V3, arXiv 2412.19437, section 3.2.1 and figure 5): two copies of the model run in opposite directions; half of
+// the micro-batches enter at each end. While a rank near an end fills, middle ranks already receive the other direction; then
+// forwards and backwards of opposite directions alternate. Weight gradients are split off only where a rank would wait. p + 1 chunks
+// are in flight, and weights are held twice.
+// DeepSeek runs such a forward and backward as one pass, F&B, which hides the all-to-alls of both; its bubble is (p / 2 - 1)(F&B + B
+// - 3W), B a whole backward. parallelism.overlap_experts does this. Otherwise the slots run in sequence: they send earlier, the
+// bubble is (p / 2 - 1)(F + B - 2W), and no all-to-all is hidden.
 #include <algorithm>
 
 #include "model/pipeline/known_schedules.h"

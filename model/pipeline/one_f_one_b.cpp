@@ -1,8 +1,8 @@
 // 1F1B (PipeDream-Flush, arXiv 2006.09503): stage s of p first runs p - 1 - s forwards, then alternates one forward and one backward.
-// The bubble is GPipe's, (p - 1)(F + B), but only min(m, p - s) micro-batches are in flight. Interleaved 1F1B (arXiv 2104.04473): a
-// stage holds v chunks, each 1/v of its layers. Micro-batches run in rounds of p: a round passes chunk 0, then chunk 1, and so on;
-// the backward takes the chunks in reverse. Stage s first runs 2 (p - s - 1) + (v - 1) p forwards, and one more is in flight with
-// them. Bubble (p - 1)(F + B) / v.
+// The bubble is GPipe's, (p - 1)(F + B), but only min(m, p - s) micro-batches are in flight.
+// Interleaved 1F1B (arXiv 2104.04473): a stage holds v chunks, each 1/v of its layers. Micro-batches run in rounds of p: a round
+// passes chunk 0, then chunk 1, and so on; the backward takes the chunks in reverse. Stage s first runs 2 (p - s - 1) + (v - 1) p
+// forwards, and one more is in flight with them. Bubble (p - 1)(F + B) / v.
 #include <algorithm>
 
 #include "model/pipeline/known_schedules.h"
