@@ -165,7 +165,7 @@ void take_experts(MegatronSource& s) {
     if (const auto* v = s.d.find("moe_layer_freq")) {
         if (v->value.find('[') == std::string::npos) {
             s.t.set("workload.moe.interval", integer_in(*v), v->at);
-        } else {  // "([0]*3+[1]*58)", a list of Python: leading dense layers
+        } else {  // a Python list, "([0]*3+[1]*58)": leading dense layers
             const std::string layers = pattern_in(*v);
             const long all = s.t.count("workload.layers", 0);
             const auto dense = layers.find_first_not_of('0');
