@@ -89,8 +89,7 @@ ChosenRecompute fitting_recompute(const Experiment& experiment, double room = us
 // Rows that train something other than all weights on full sequences.
 
 // Sets adapters beside frozen weights (LoRA, PEFT) in the workload. Fine-tuning of all weights counts as pretraining on fully packed
-// sequences. Both are listed in `assumptions`. Throws ConfigError for work that is no training step (inference, preference
-// optimisation).
+// sequences. Both are listed in `assumptions`. Throws ConfigError for work that is no training step (inference, preference optimisation).
 void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::string>& assumptions);
 
 // The machine of the row, from its columns gpu, gpus and interconnect.

@@ -15,7 +15,6 @@ constexpr int usual_rank = 16;  // LoRA rank of MLPerf's benchmark; NeMo's defau
 
 bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
 
-// The letters that end just before `at`.
 std::string letters_before(const std::string& text, std::size_t at) {
     std::size_t begin = at;
     while (begin > 0 && is_letter(text[begin - 1])) --begin;

@@ -162,10 +162,9 @@ void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, 
     }
 }
 
-// Assigns layers to stages as nanotron's pipeline blocks do: a stage takes layers until its share of all matrix products is reached
-// (a layer counts 4 h^2 + 3 h ffn, the logits h x vocabulary). A share that is reached exactly counts as full: for 16 such layers and
-// logits worth four layers, measured stage times match 10 and 6, and 5, 5, 5 and 1. Only the last stage may have no layer (logits
-// alone).
+// Assigns layers to stages as nanotron's pipeline blocks do: a stage takes layers until its share of all matrix products is reached (a
+// layer counts 4 h^2 + 3 h ffn, the logits h x vocabulary). A share that is reached exactly counts as full: for 16 such layers and logits
+// worth four layers, measured stage times match 10 and 6, and 5, 5, 5 and 1. Only the last stage may have no layer (logits alone).
 std::vector<int> balanced_stages(const Workload& w, int stages) {
     const double layer = 4.0 * w.hidden * w.hidden + (w.gated ? 3.0 : 2.0) * w.hidden * w.ffn;
     const double whole = w.layers * layer + static_cast<double>(w.hidden) * w.vocab;

@@ -30,7 +30,6 @@ Workload preset_of(const CaseRow& row) {
     return e.workload;
 }
 
-// The size in the column, or else the preset's.
 int size_of(const CaseRow& row, const std::string& column, int of_preset, Assumptions& assumptions) {
     if (const auto stated = count_in(row, column)) return *stated;
     if (of_preset <= 0) throw ConfigError(column + ": missing; expected a count");

@@ -166,7 +166,6 @@ struct Interference {
     friend bool operator==(const Interference&, const Interference&) = default;
 };
 
-// Memory that a step needs beside its tensors.
 struct MemoryOverheads {
     KEY(Bytes, context, {}, "memory of the CUDA context and libraries", 0, 1e15);
     KEY(double, fragmentation, 0, "share of the tensors' memory that the allocator loses", 0, 1);

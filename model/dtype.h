@@ -31,7 +31,6 @@ constexpr Bytes size_of(Dtype dtype) { return Bytes(traits(dtype).bytes); }
 constexpr bool is_narrow(Dtype dtype) { return traits(dtype).narrow; }
 constexpr Dtype between_products(Dtype dtype) { return is_narrow(dtype) ? Dtype::bf16 : dtype; }
 
-// One value per dtype.
 template <class T>
 struct PerDtype {
     std::array<T, std::size(dtypes)> values{};

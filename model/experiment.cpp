@@ -122,7 +122,6 @@ void spread(Layers& layers, const Override& ranks) {
     for (const char* key : {"cluster.nodes", "cluster.gpus_per_node"}) layers.said[key] = {Origin::set, at};
 }
 
-// Sets dp to the number of replicas that fill the cluster.
 void fill_with_replicas(Layers& layers, const std::string& at) {
     auto& p = layers.experiment.parallelism;
     const int one = p.tp * p.pp * p.cp, ranks = rank_count(layers.experiment.cluster);

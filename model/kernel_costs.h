@@ -19,7 +19,6 @@ struct CurvePoint {
 // Measured points, ascending in bytes. Empty: use the law. Between points: linear interpolation. Beyond the last: same slope.
 using Curve = std::vector<CurvePoint>;
 
-// One measured GEMM shape.
 struct GemmPoint {
     KEY(long, m, 0, "rows", atleast::more_than_0);
     KEY(long, n, 0, "columns", atleast::more_than_0);

@@ -29,8 +29,7 @@ NAMED_ENUM(StageCut, "a cut of stages", layers, modules);
 // MXFP8 and NVFP4, from 2.20 on); tokens are sorted by expert while they are sent.
 NAMED_ENUM(ExpertProducts, "a kind of expert products", grouped, each, fused);
 
-// dp counts data-parallel replicas. Experts are spread over ep ranks of the dp x cp group (ep divides dp * cp). Ranks = dp * tp * pp
-// * cp.
+// dp counts data-parallel replicas. Experts are spread over ep ranks of the dp x cp group (ep divides dp * cp). Ranks = dp * tp * pp * cp.
 struct Parallelism {
     KEY(int, dp, 1, "data-parallel replicas", 1, upto::ranks);
     KEY(int, tp, 1, "tensor-parallel ranks", 1, upto::ranks);

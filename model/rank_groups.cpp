@@ -52,8 +52,7 @@ Group group_of(Axis inner, Axis outer = {}) {
     return {inner.size, inner.stride, outer.size, outer.stride};
 }
 
-// The ranks of several axes, walked innermost first. Only pp can lie between them, so at most one gap is left after neighbours are
-// joined.
+// The ranks of several axes, walked innermost first. Only pp can lie between them, so at most one gap is left after neighbours are joined.
 Group joined(std::vector<Axis> axes) {
     std::ranges::sort(axes, {}, &Axis::stride);
     Axis inner, outer;

@@ -11,7 +11,6 @@
 
 namespace stepcast {
 
-// The routing that an experiment asks for.
 struct RoutingSpec {
     NAMED_ENUM_AT(friend, Kind, "a routing kind", "uniform, zipf, power-law, random-gate, file", uniform, zipf, power_law, random_gate, file);
     KEY(Kind, kind, Kind::uniform, "which tokens go where");
@@ -50,8 +49,7 @@ struct Routing {
 Routing routing_of_layer(const Routing& routing, std::size_t index);
 
 // Routes tokens * top_k slots of every rank; the counts of each source rank sum to that. random_gate (x = 0.5 + noise through random
-// weights): routing.cpp has the formula. Deterministic per seed. kind = file reads `spec.file` and ignores `draw`. Throws
-// ConfigError.
+// weights): routing.cpp has the formula. Deterministic per seed. kind = file reads `spec.file` and ignores `draw`. Throws ConfigError.
 Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens_per_rank, int top_k, int draw = 0);
 
 // Routing CSV. First line `# stepcast routing 1, counts|block_totals, ranks R, experts E`, then the header `source,expert,slots` or

@@ -18,9 +18,8 @@ TaskGraph build_step(const Experiment& experiment, const Routing& routing, Foldi
 
 // The steps per kind of workload that build_step() writes; transformers are in model/transformer/step.h.
 
-// A dense multi-layer perceptron under data parallelism. Gradients are all-reduced in buckets, in the order of the backward: a bucket
-// of parallelism.bucket bytes is sent as soon as it is full, overlapped with the rest of the backward (parallelism.overlap) or after
-// it.
+// A dense multi-layer perceptron under data parallelism. Gradients are all-reduced in buckets, in the order of the backward: a bucket of
+// parallelism.bucket bytes is sent as soon as it is full, overlapped with the rest of the backward (parallelism.overlap) or after it.
 TaskGraph build_mlp_step(const Experiment& experiment);
 
 // A contrastive captioner (CoCa, arXiv 2205.01917) under data parallelism with ZeRO stage 1.

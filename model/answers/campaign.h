@@ -11,7 +11,6 @@
 
 namespace stepcast {
 
-// Price and power of a device.
 struct Offer {
     KEY_NAMED(std::string, gpu, {}, "name", "cluster.gpu.name or one of its aliases");
     KEY(double, price_per_gpu_hour, 0, "list price; 0 = not known");

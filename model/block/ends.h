@@ -46,9 +46,8 @@ struct Ends : BlockPass {
     }
 
 private:
-    // Logits of slices of the table (adaptive softmax over one table: ranges of ever rarer symbols). Per slice, automatic
-    // differentiation sets a gradient of the whole table to zero, copies the slice's rows into it and adds it to the embedding's
-    // gradient.
+    // Logits of slices of the table (adaptive softmax over one table: ranges of ever rarer symbols). Per slice, automatic differentiation
+    // sets a gradient of the whole table to zero, copies the slice's rows into it and adds it to the embedding's gradient.
     void table_slices_backward(Bytes table) const {
         const double slices = w.table_slices;
         if (slices == 1) return;

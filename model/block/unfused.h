@@ -47,7 +47,6 @@ struct Unfused : BlockPass {
         backward(backward_name(op.name), number(op.rows * op.width), 4.0 * wide, wide, 2);
     }
 
-    // Dropout of the block's result, then the sum.
     void operator()(const Residual&) const {
         if (drops()) forward("dropout", outer(), matrix, matrix + mask);
         forward("residual", outer(), matrix + wide, wide);

@@ -9,7 +9,6 @@
 
 namespace stepcast {
 
-// One rule per operator.
 class Eager : public EagerScript {
 public:
     Eager(TaskGraph& graph, const Workload& w, long batch)

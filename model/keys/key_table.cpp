@@ -25,7 +25,6 @@ struct Place {
 
 class KeyRows {
 public:
-    // Adds the table of the struct that `to` leads to.
     template <auto... to>
     void add_table(const Place& at) {
         const std::string_view path = std::string_view(at.path).substr(0, at.path.size() - 1);

@@ -61,9 +61,8 @@ using Values = std::vector<ConfigValue>;
 std::vector<std::string_view> fields_in(const Values&, const Curve&) { return {"bytes", "time"}; }
 std::vector<std::string_view> fields_in(const Values&, const std::vector<GemmPoint>&) { return {"m", "n", "k", "dtype", "time"}; }
 
-// Until November 2026, rows of kernels had no field names. The oldest lack `cache` (then `traffic`), `token`, `odd` and `slides`,
-// later ones `token_block` and `fp8_traffic`. The place of `fp8_launch` held the fp8 width whose products take as long as its
-// exponentials.
+// Until November 2026, rows of kernels had no field names. The oldest lack `cache` (then `traffic`), `token`, `odd` and `slides`, later
+// ones `token_block` and `fp8_traffic`. The place of `fp8_launch` held the fp8 width whose products take as long as its exponentials.
 std::vector<std::string_view> fields_in(const Values& row, const std::vector<AttentionKernel>&) {
     if (row.size() == 10) return {"kernel", "launch", "efficiency", "width", "fill", "corner", "traffic", "fp8", "", "tile"};
     const bool launches = row.size() > 11 && as<std::string>(row[11]);

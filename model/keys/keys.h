@@ -12,8 +12,7 @@
 
 namespace stepcast {
 
-// How to read, check and write fields of one type, so that Key needs no template. There is one per type: field_type<T> in
-// key_values.h.
+// How to read, check and write fields of one type, so that Key needs no template. There is one per type: field_type<T> in key_values.h.
 struct FieldType {
     std::string_view kind;  // in docs
     bool quoted;            // in files

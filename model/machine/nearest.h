@@ -55,7 +55,6 @@ Machines of_like_rate(const Machines& from, const Gpu& to);
 struct Sources {
     Machines all, near, narrow, linked, library;
 
-    // The machines for a key.
     const Machines& of(std::string_view path) const;
 };
 

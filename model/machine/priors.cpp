@@ -30,7 +30,6 @@ constexpr double spread_of_steps = 0.2;
 constexpr std::array tables{"cluster.kernel.",       "cluster.host.",      "cluster.link.",
                             "cluster.interference.", "cluster.overheads.", "cluster.network.partial_ring"};
 
-// The nameplate part of a file.
 TomlFile nameplate_of(TomlFile file, const std::string& prefix) {
     std::erase_if(file.entries, [&](const TomlEntry& e) { return !is_nameplate(prefix + e.path); });
     file.tables.clear();

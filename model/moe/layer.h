@@ -68,7 +68,6 @@ enum class Direction { dispatch, combine };
 void add_all_to_all_groups(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase,
                          Direction direction, const std::vector<bool>& skip);
 
-// Slots that `source` sends to the experts on `owner`.
 inline long slots_between(const Routing& routing, int source, int owner) {
     long slots = 0;
     for (int l = 0; l < routing.experts_per_rank(); ++l) slots += routing.count(source, owner * routing.experts_per_rank() + l);

@@ -26,7 +26,6 @@ public:
         for (int r = 0; r < graph_.rank_count(); ++r) places.emplace_back(r, lane);
         return append(name, phase, std::move(op), places);
     }
-    // Adds the same single-rank op on every rank.
     void on_each(std::string_view name, Phase phase, const Op& op, Lane lane = Lane::compute) {
         for (int r = 0; r < graph_.rank_count(); ++r) on_rank(r, name, phase, op, lane);
     }

@@ -11,7 +11,6 @@ namespace stepcast::pipeline_orders {
 
 namespace {
 
-// The k-th forward or backward of a stage.
 Slot slot_of(int k, int stages, int chunks, Pass pass) {
     const int round = stages * chunks;
     const int chunk = k % round / stages;

@@ -73,7 +73,6 @@ constexpr KeptValue kept_values[] = {
      [](MeasuredStep& s, double value) { s.cpu_share = value; }},
 };
 
-// The rows of one sample.
 std::vector<Sample> samples_of(const MeasuredStep& step, std::size_t index, const Experiment& experiment) {
     Sample sample;
     sample.run_id = experiment.name.empty() ? "run" : experiment.name;

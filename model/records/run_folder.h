@@ -10,9 +10,8 @@
 
 namespace stepcast {
 
-// The folder while it is written. It belongs to one run: a second run is refused, during the first and after it. The files are
-// complete after each sample, so a killed run leaves its finished samples readable. All calls throw ConfigError if the folder cannot
-// be written.
+// The folder while it is written. It belongs to one run: a second run is refused, during the first and after it. The files are complete
+// after each sample, so a killed run leaves its finished samples readable. All calls throw ConfigError if the folder cannot be written.
 class RunFolder {
 public:
     // Writes the experiment with all its keys, its cluster, and the routing that it names.

@@ -25,7 +25,6 @@ struct Tally {
         for (const Operator& op : block) std::visit(*this, op);
     }
 
-    // One rule per operator.
     void operator()(const Linear& l) {
         const double weights = share * static_cast<double>(l.out.rank * l.in.rank);
         const double bias = l.bias ? share * static_cast<double>(l.out.rank) : 0;

@@ -52,12 +52,11 @@ double prediction_parameters(const Workload& workload);  // one multi-token-pred
 double logits_parameters(const Workload& workload);  // 0 if tied; the span head has its own
 ParameterCount count_parameters(const Workload& workload);
 
-// Forward operations of one token of a full sequence: 2 per weight of each matrix that multiplies the token (top-k of the routed
-// experts), and attention scores over all `seq` positions or those of a window, even if a causal mask hides half of them. Embedding
-// look-up, norms, biases and activations are not counted. This is the count of Megatron-LM (arXiv 2104.04473, appendix) and of PaLM's
-// MFU (arXiv 2204.02311, appendix B). Training takes three times as much, for a GPT 72 B s l h^2 (1 + s / 6h + V / 12 l h). With
-// adapters (LoRA) the frozen matrices take only twice as much, because they need no weight gradient; scores and adapters, also
-// counted, take three times.
+// Forward operations of one token of a full sequence: 2 per weight of each matrix that multiplies the token (top-k of the routed experts),
+// and attention scores over all `seq` positions or those of a window, even if a causal mask hides half of them. Embedding look-up, norms,
+// biases and activations are not counted. This is the count of Megatron-LM (arXiv 2104.04473, appendix) and of PaLM's MFU (arXiv
+// 2204.02311, appendix B). Training takes three times as much, for a GPT 72 B s l h^2 (1 + s / 6h + V / 12 l h). With adapters (LoRA) the
+// frozen matrices take only twice as much, because they need no weight gradient; scores and adapters, also counted, take three times.
 Flops layer_forward_flops(const Workload& workload, int layer);  // per token
 Flops logits_forward_flops(const Workload& workload);            // per token
 Flops forward_flops(const Workload& workload, double sequences = 1);

@@ -20,7 +20,6 @@ struct At {
     friend auto operator<=>(const At&, const At&) = default;
 };
 
-// What one hop carries.
 struct HopLoad {
     int tensors = 0, tuples = 0;
     Bytes bytes;
@@ -76,7 +75,6 @@ public:
         arrived_[arrival] = std::move(sent);
     }
 
-    // True if the arrival has been written.
     [[nodiscard]] bool has_arrived(const At& at) const { return arrived_.contains(at); }
     // Makes the stage's next task follow the arrival. Returns false if the arrival has not been written yet.
     bool take_arrived(StageState& state, const At& at) {
