@@ -77,8 +77,7 @@ struct RecordedExperiment {
 // The [recorded] tables of all experiment presets, by name. Nothing else of the presets is read.
 std::vector<RecordedExperiment> recorded_experiments();
 
-// The experiment preset of a run, or `model` itself where that names an experiment (preset or .toml file). Throws ConfigError with a
-// list of what is recorded.
+// The experiment preset of a run, or `model` if that names an experiment (preset or .toml file). Throws ConfigError with what is recorded.
 std::string experiment_of_recorded(const std::string& system, const std::string& model,
                                    const std::vector<RecordedExperiment>& known);
 

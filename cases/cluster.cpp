@@ -151,8 +151,7 @@ void set_node(Cluster& cluster, const CaseRow& row, std::vector<std::string>& as
     assumptions.push_back(fmt::format("nodes of {} GPUs, as stated", cluster.gpus_per_node));
 }
 
-// Fills whole nodes. If the ranks do not divide evenly, each node takes the largest number of ranks that does: jobs use 64 of the 72
-// ranks of a domain.
+// Fills whole nodes. If the ranks do not divide evenly, each node takes the largest number that does: 64 of the 72 ranks of a domain.
 void set_size(Cluster& cluster, int ranks, std::vector<std::string>& assumptions) {
     const int whole = cluster.gpus_per_node;
     int each = std::min(ranks, whole);

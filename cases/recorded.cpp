@@ -96,8 +96,7 @@ std::vector<double> values_of(const RecordedRun& run, const PhaseId& id, const S
     return values;
 }
 
-// The importer's summary covers all steady steps. Where inputs or the experiment choose steps (`chosen`), the median is taken over
-// those steps instead.
+// The importer's summary covers all steady steps. If inputs or the experiment choose steps (`chosen`), takes the median over those.
 std::optional<Seconds> measured(const RecordedRun& run, const PhaseId& id, const StepGroup& group, bool chosen) {
     const auto summary = run.summary.find(id);
     const std::vector<double> values = values_of(run, id, group);
@@ -127,8 +126,7 @@ void take_series(Case& into, const RecordedRun& run, const StepGroup& group) {
             Seconds(std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()));
 }
 
-// Overrides from the run's own columns: the MoE system if the model has experts, and a data-parallel degree that gives the run's
-// number of ranks.
+// Overrides from the run's own columns: the MoE system if the model has experts, and the dp that gives the run's number of ranks.
 void add_split(const Sample& run, const Experiment& base, std::vector<Override>& overrides) {
     if (base.workload.moe.experts > 0 && is_moe_system(run.system))
         overrides.push_back({"parallelism.moe_system", run.system});

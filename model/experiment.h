@@ -79,8 +79,8 @@ struct ExperimentSource {
 // Suffix to the path of another tool's file in messages, because the line numbers are those of the translated text.
 inline constexpr const char* of_translation = ", translated";
 
-// Applies overrides in order (a value may be quoted or bare) and checks every cross rule. Throws ConfigError with file:line:column,
-// key, found and expected.
+// Applies overrides in order (a value may be quoted or bare), checks every cross rule. ConfigError: file:line:column, key, found,
+// expected.
 Experiment read_experiment(const ExperimentSource& source, std::span<const Override> overrides = {});
 // The same without the cross rules, for sweeps: the split that a sweep starts from need not be legal.
 Experiment read_unchecked_experiment(const ExperimentSource& source, std::span<const Override> overrides = {});

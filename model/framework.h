@@ -101,8 +101,7 @@ struct Framework {
 // Used if nobody names a framework.
 inline constexpr std::string_view default_framework = "default";
 
-// A file, or a preset by name. Throws ConfigError with file:line:column; for an unknown name it lists the known ones and explains how
-// to write one.
+// A file, or a preset by name. Throws ConfigError with file:line:column, or with the known names and how to write a new one.
 Framework read_framework(const std::string& path_or_preset);
 // TOML text that read_framework() reads back to an equal value.
 std::string write_framework(const Framework& framework);

@@ -6,8 +6,7 @@
 namespace stepcast {
 namespace {
 
-// Bytes per parameter: SGD reads weight and gradient and writes the weight. Adam and LAMB also read and write an fp32 master weight
-// and two moments.
+// Per parameter, SGD reads weight and gradient and writes the weight. Adam and LAMB also read and write an fp32 weight and two moments.
 MemoryPass optimizer_pass(const Workload& w, double parameters) {
     const Bytes element = size_of(w.dtype), states(3 * 4);
     switch (w.optimizer) {

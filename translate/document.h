@@ -1,5 +1,4 @@
-// A configuration file of another tool as a flat list of named values with positions. Every reader in translate/ starts from it.
-// Internal to translate/.
+// A configuration file of another tool as a flat list of named values with positions, read by all readers here. Internal to translate/.
 #pragma once
 
 #include <string>

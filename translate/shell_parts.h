@@ -79,9 +79,8 @@ private:
     std::size_t expanded_ = 0;  // bytes that expansion has produced so far
 };
 
-// Evaluates the text inside `[ .. ]` or `[[ .. ]]` after substitution: one string, -z and -n, comparisons of texts (patterns on the
-// right) and of numbers, joined by && and ||, negated by !. Empty if the result depends on what a reader of the script cannot know,
-// such as a file.
+// Evaluates the text inside `[ .. ]` or `[[ .. ]]` after substitution: one string, -z and -n, comparisons of texts (patterns on the right)
+// and of numbers, joined by && and ||, negated by !. Empty if it depends on what a reader cannot know, such as a file.
 std::optional<bool> shell_test(std::span<const std::string> words);
 // Computes a || b if `either`, else a && b. Empty if the known operands do not determine the result.
 std::optional<bool> decided(std::optional<bool> a, bool either, std::optional<bool> b);

@@ -46,8 +46,7 @@ struct Translation {
     [[nodiscard]] long ranks_of_split() const;  // tp x pp x cp; throws ConfigError if no cluster has that many
 };
 
-// The experiment file, with the origin of the value on every line. Values are checked by their keys; throws ConfigError with their
-// position.
+// The experiment file, with the origin of every value. Keys check their values; throws ConfigError with their position.
 std::string experiment_text(const Translation& translation);
 
 // Lines for people: what was taken, defaulted, ignored, left open and wrong.

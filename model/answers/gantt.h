@@ -1,5 +1,4 @@
-// A step as a picture: what some ranks do at which time, and the memory of one of them. Plain values that sim/gantt.h fills and
-// reports draw.
+// A step as a picture that sim/gantt.h fills and reports draw: what some ranks do at which time, and the memory of one of them.
 #pragma once
 
 #include <string>

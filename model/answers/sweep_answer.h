@@ -18,9 +18,8 @@ NAMED_ENUM(Objective, "an objective", step, tokens, cost, memory);
 
 using Settings = std::vector<std::pair<std::string, std::string>>;  // each a varied key and its value
 
-// How much worse a configuration is than the best one, as a share of the best. The interval covers the draws that both have in common
-// and the known error of forecasts of pairs (sim/interval.h). The two are not distinguishable if the interval contains zero or the
-// draws are too few.
+// How much worse a configuration is than the best one, as a share of the best. The interval covers the draws of both and the known error
+// of forecasts of pairs (sim/interval.h). If it contains zero, or the draws are too few, the two are not distinguishable.
 struct Behind {
     double p10 = 0, p50 = 0, p90 = 0;
     bool distinguishable = true;

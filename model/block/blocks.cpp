@@ -50,8 +50,8 @@ Linear attention_output(const Workload& w, const RankShape& s) {
             .adapter_rank = w.adapter_rank};
 }
 
-// Transformer-XL (arXiv 1901.02860, section 3.3) projects memory and input together, and positions once for all sequences. It has no
-// biases.
+// Transformer-XL (arXiv 1901.02860, section 3.3) has no biases. It projects memory and input together, and positions once for all
+// sequences.
 Block relative_attention(const Workload& w, const RankShape& s) {
     const long keys = s.seq + w.memory;
     const Width queries = heads_of(w, s) * s.qk_dim, kv = kv_heads_of(w, s) * s.qk_dim;

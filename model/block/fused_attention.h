@@ -31,8 +31,7 @@ struct FusedAttention : BlockPass {
         if (op.bias) backward("bias_gradient", MemoryPass{all, Bytes(0)});
     }
 
-    // Every context-parallel rank receives keys and values of the whole sequence. In the backward it receives them again, and their
-    // gradients are sent back.
+    // Every context-parallel rank receives the keys and values of all; in the backward again, and it sends their gradients back.
     void operator()(const Attend& op) const {
         const bool ring = p.context_exchange == ContextExchange::ring;
         const Bytes all = tensor(static_cast<double>(s.batch * s.seq) * static_cast<double>(op.kv_heads * (s.qk_dim + s.value_dim)));

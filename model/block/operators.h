@@ -77,8 +77,7 @@ struct Attend {
     friend bool operator==(const Attend&, const Attend&) = default;
 };
 
-// Transformer-XL: WithMemory puts the memory before the sequence; AttendRelative attends to both, with scores of relative positions
-// and of contents.
+// Transformer-XL: WithMemory puts the memory before the sequence; AttendRelative attends to both, by positions and contents.
 struct WithMemory {};
 struct AttendRelative {};
 

@@ -30,8 +30,7 @@ public:
         if (ahead()) pass(issue::operation, "residual", outer(), 2.0 * e_, e_);
     }
 
-    // Forward: queries, keys and values are views. Backward: their gradients are stacked, then permuted into the column order of the
-    // projection.
+    // Forward: queries, keys and values are views. Backward: gradients are stacked, then permuted into the projection's column order.
     void operator()(const HeadLayout&) {
         if (ahead()) return host(issue::views);
         for (const char* name : {"stack_gradients", "head_layout_backward"})

@@ -1,6 +1,5 @@
-// Kernels that an eager PyTorch script launches on one GPU, one operator after the other, and the host time to issue each. Counted
-// from the operators that PyTorch 2.11 dispatches, forward and backward (docs/pytorch.md lists them with shapes). Comments at each
-// operator name its kernels.
+// Kernels that an eager PyTorch script launches on one GPU, one operator after the other, and the host time to issue each. Counted from
+// the operators that PyTorch 2.11 dispatches (docs/pytorch.md lists them with shapes). Comments at each operator name its kernels.
 #pragma once
 
 #include <cmath>

@@ -10,8 +10,7 @@
 
 namespace stepcast {
 
-// Everything of a Workload except sizes. If `architecture.ffn` is set, it is the width of the dense layers, and the ffn in tables is
-// the width of one expert.
+// Everything of a Workload except sizes. `architecture.ffn`, if set, is the width of dense layers; the ffn in tables is then one expert's.
 struct ModelFamily {
     Workload architecture;
     KEY(double, blocks_a_layer, 1, "of the layers that tables state, those that one layer of the workload stands for");

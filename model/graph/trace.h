@@ -39,8 +39,7 @@ struct MemoryPoint {
 Seconds step_end(const Trace& trace);  // latest finish; 0 for an empty trace
 
 // Throws std::logic_error with the first broken rule of task_graph.h: a span missing or duplicated; a task that starts before its
-// predecessor ends (by more than `slack`; on a rank that both share, the finish there counts); two tasks of one place overlapping or
-// out of id order.
+// predecessor ends (by more than `slack`; on a shared rank, its finish there counts); tasks of one place overlapping or out of id order.
 void check_trace(const TaskGraph& graph, const Trace& trace, Seconds slack = Seconds(1e-12));
 
 // Whether a trace belongs to a graph; check this before using its times. Returns "" if the spans are the graph's tasks in order, each

@@ -73,8 +73,7 @@ std::vector<std::string> names_of_fields(const std::string& before = "") {
     return names;
 }
 
-// Passes each entry to `take`, which returns whether it knows the entry; otherwise `unknown` describes what is wrong. Errors get
-// their position.
+// Passes each entry to `take`, which returns whether it knows it; else `unknown` describes the error. Errors get their position.
 template <class Take, class Unknown>
 void each_entry(const std::vector<TomlEntry>& entries, Take take, Unknown unknown) {
     for (const TomlEntry& entry : entries) {

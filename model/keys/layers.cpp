@@ -27,8 +27,7 @@ void check_tables(const TomlFile& file, const std::string& prefix) {
     }
 }
 
-// A framework's `tied` applies only to models that leave it open. A config.json never leaves it open: what it omits is the default of
-// its library.
+// A framework's `tied` is for models that leave it open. A config.json never does: what it omits is the default of its library.
 void keep_tie(Framework& framework) { framework.stated.emplace_back("workload.tied"); }
 
 }  // namespace

@@ -39,8 +39,7 @@ struct ClusterParameter {
     friend bool operator==(const ClusterParameter&, const ClusterParameter&) = default;
 };
 
-// Times, rates, shares, measured tables, and the number of SMs. Excludes zeros (which switch an effect off) and the numbers of nodes,
-// ranks and NICs.
+// Times, rates, shares, measured tables and the number of SMs; not zeros (effects switched off), nor the numbers of nodes, ranks, NICs.
 std::vector<ClusterParameter> cluster_parameters(const Cluster& cluster);
 
 // The cluster with the parameter times `factor`; in a table of measurements every time is scaled. The bounds of the key do not apply,

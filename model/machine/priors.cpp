@@ -136,9 +136,8 @@ double full_draw(const Cluster& c) {
            (c.power.limit - c.power.idle);
 }
 
-// An operation takes at most the energy that it takes on `near`, so a board with fewer operations per second stays below its limit.
-// Of machines that stay below their limit, only the energy carries over. If no limit is stated, steps run at the clock that such a
-// draw allows.
+// An operation takes at most the energy that it takes on `near`, so a board with fewer operations per second stays below its limit. Of
+// machines below their limit, only the energy carries over. Without a stated limit, steps run at the clock that such a draw allows.
 void lay_power(Layers& layers, const Machines& near) {
     const auto is_limited = [](const Cluster& c) { return c.power.limit > c.power.idle; };
     const Machines limited = those(near, is_limited);

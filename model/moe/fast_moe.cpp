@@ -11,8 +11,7 @@
 namespace stepcast {
 namespace {
 
-// Framework operations around the experts in one pass: gate, softmax, top-k, counts, permute, weighted sum, and the bookkeeping
-// between them.
+// Framework operations around the experts in one pass: gate, softmax, top-k, counts, permute, weighted sum, and bookkeeping.
 constexpr double framework_calls = 12;
 
 // Rows of each kernel on `rank`: the world load of its own experts, then the local slots of every shadowed expert.

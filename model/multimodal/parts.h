@@ -10,8 +10,7 @@
 
 namespace stepcast {
 
-// A block of a model of several towers: attention of `seq` positions to `keys`, then a feed-forward. Parameters, arithmetic, kernels
-// and memory follow from it.
+// A block of a tower: attention of `seq` positions to `keys`, then a feed-forward. It determines parameters, arithmetic, kernels, memory.
 struct TowerBlock : Tower {
     std::string name = {};  // prefix of its tasks' names
     long keys = 0;          // number of positions attended to
@@ -45,8 +44,7 @@ struct TowerFlops {
 TowerFlops count_tower_flops(const Workload& workload);
 
 // The parameters of a model of several towers, tensor by tensor, in the groups that its optimizer receives. Each layer has its own
-// learning rate, so it has two groups: tensors that decay (matrices) and tensors that do not (biases, norms, positions). ZeRO cuts
-// groups into pieces.
+// learning rate and two groups: tensors that decay (matrices) and others (biases, norms, positions). ZeRO cuts groups into pieces.
 struct ParameterTensor {
     double elements = 0;
     std::string unit;  // layer or end whose backward makes its gradient: "decoder.layer3", "text.start"

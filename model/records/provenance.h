@@ -1,5 +1,4 @@
-// Which measured rows a fit has read, identified by content: a copy under another name, in another order or with other remarks is the
-// same row.
+// Which measured rows a fit has read, identified by content: copies with other names, order or remarks are the same row.
 #pragma once
 
 #include <functional>

@@ -9,8 +9,7 @@ namespace {
 
 double norm_width(const Workload& w, double width) { return w.norm == Norm::layernorm ? 2 * width : width; }
 
-// Sums over the operators of a block: weights of the rank that the block is written for, and operations per token that do not belong
-// to a weight.
+// Sums over a block's operators: weights of the rank that the block is written for, and operations per token without a weight.
 struct Tally {
     const Workload& w;
     double share = 1;  // share of the block per layer

@@ -1,5 +1,4 @@
-// The number of weights of a transformer, and the floating-point operations that its model requires. Depends on shapes only, not on
-// recompute or execution.
+// The numbers of weights and of floating-point operations of a transformer, from its shapes only, not from recompute or execution.
 #pragma once
 
 #include "model/units.h"

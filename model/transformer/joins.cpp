@@ -75,9 +75,8 @@ void update_weights(TaskGraph& graph, const LayerContext& c, const Stages& stage
     for (const auto& state : stages) state->data.add_optimizer();
 }
 
-// Inserts the MoE systems of model/moe into a transformer's step: plans end where a system's layer begins, the system writes its
-// tasks on all ranks, and plans continue after them. This requires all ranks: one stage, expert parallelism over the data-parallel
-// ranks, and no folding.
+// Inserts the MoE systems of model/moe into a transformer's step: plans end where a system's layer begins, the system writes its tasks on
+// all ranks, and plans continue after them. Needs all ranks unfolded: one stage, expert-parallel over the data-parallel ranks.
 void add_system_experts(TaskGraph& graph, Stage& stage, const LayerContext& c, int index, Phase phase) {
     Program program(graph, stage.last());
     add_weight_casts(program, c, phase);

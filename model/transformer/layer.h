@@ -44,8 +44,7 @@ struct LayerContext {
     const Routing& routing;  // for one expert-parallel group; empty = balanced
 };
 
-// The planners for a block's backward: the same one twice if weight gradients follow at once, or two if the schedule splits them off
-// (zero bubble).
+// The planners for a block's backward: twice the same, or two if the schedule splits weight gradients off (zero bubble).
 struct BackwardPlanners {
     Planner& inputs;
     Planner& weights;

@@ -1,6 +1,5 @@
 // The ranks of one pipeline stage while a step is written; stamps plans on all of them. Folded, one rank represents the stage, and a
-// collective is a task of that rank, priced by its group. Unfolded, every rank exists, and a collective is one task over the members
-// of each group.
+// collective is its task, priced by the group. Unfolded, every rank exists, and a collective is one task over each group's members.
 #pragma once
 
 #include <vector>
@@ -9,8 +8,7 @@
 
 namespace stepcast {
 
-// All groups of this shape among the ranks of a stage, as indices into `ranks`. Each group starts at the lowest rank that is in no
-// group yet.
+// All groups of this shape among `ranks`, as indices. Each group starts at the lowest rank that is in no group yet.
 std::vector<std::vector<std::size_t>> groups_in(const std::vector<int>& ranks, const Group& shape);
 
 class Stage {

@@ -46,8 +46,7 @@ Group between_stages(const LayerContext& context, int a, int b);
 // Adds the experts of the index-th layer with experts as a MoE system writes them, forward or backward, after the stage's last tasks.
 void add_system_experts(TaskGraph& graph, Stage& stage, const LayerContext& context, int index, Phase phase);
 
-// What stages do together after the last backward: sum the gradients of weights with copies on two stages, and take the norm over all
-// stages.
+// What stages do together after the last backward: sum gradients of weights with copies on two stages, and take the norm over all.
 
 // dualpipe: sums the gradients of the two copies of each layer, which are on mirrored stages.
 void join_copies(TaskGraph& graph, const LayerContext& context, const Stages& stages);
