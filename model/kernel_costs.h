@@ -124,7 +124,7 @@ struct KernelCosts {
     KEY(double, batched_gemm, 1, "rate of a batch of GEMMs in one kernel relative to one GEMM of as many tiles", atleast::share, upto::share);
     KEY(double, gemm_accumulate, 1, "rate of a GEMM that adds to fp32", atleast::share, upto::share);
     KEY(double, grouped_gemm, 1, "rate of one kernel over groups relative to one GEMM", atleast::share, upto::share);
-    KEY_NAMED(PerDtype<NarrowGemm>, narrow, {}, "", "one scale a tensor");  // except nvfp4, which has finer scales
+    KEY_NAMED(PerDtype<NarrowGemm>, narrow, {}, "", "one scale a tensor");  // nvfp4 has its own kind
     NarrowGemm fp8_blocks;  // one scale per block; its keys follow those of fp8
     KEY(ExpertKernel, experts, {}, "an expert layer alone");  // without a name; steps price its kernels one by one
     KEY(CastCosts, cast, {}, "casts");

@@ -31,7 +31,7 @@ LoadedFrom loaded_from() {
     Dl_info info{};
     link_map* map = nullptr;
     const bool found = dladdr1(reinterpret_cast<void*>(&loaded_from), &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0;
-    const bool library = found && map != nullptr && map->l_name != nullptr && *map->l_name != '\0';  // the link map names no program
+    const bool library = found && map != nullptr && map->l_name != nullptr && *map->l_name != '\0';  // l_name is empty for the program
     return library ? LoadedFrom{fs::absolute(map->l_name, ignored), false} : LoadedFrom{program, true};
 }
 

@@ -82,7 +82,7 @@ struct Forecast {
     std::size_t tasks = 0;
     int ranks_simulated = 0;
     int draws = 1;
-    bool noise = false;               // of tasks, hosts and ranks is part of the draws
+    bool noise = false;               // the draws include noise of tasks, hosts and ranks
     int median_draw = 0;              // the draw with the median step; everything said "of the median draw" is of this one
     std::vector<KernelTime> kernels;  // of the median draw, compute lane only
     std::vector<std::string> notes;   // "extrapolated: ..", assumptions, parameters that kept their prior

@@ -40,7 +40,7 @@ struct SweepRow {
     int ranks = 0;
     Forecast forecast = {};  // of the same draws
     std::optional<Campaign> campaign = {};  // if the sweep was asked for a training
-    std::optional<Behind> behind = {};  // the best configuration
+    std::optional<Behind> behind = {};  // how far behind the best configuration
     bool least_within = false;          // in of_each: the fewest ranks of its kind that end in time
     friend bool operator==(const SweepRow&, const SweepRow&) = default;
 };

@@ -15,7 +15,7 @@ using GroupId = std::uint16_t;
 struct Group {
     int ranks = 1, stride = 1;
     int outer_ranks = 1, outer_stride = 0;
-    int first = 0;  // the group to price, where groups of one shape lie differently on the nodes
+    int first = 0;  // first rank of the group to price, where groups of one shape lie differently on the nodes
     int block = 0;  // a group starts at every rank from which it fits into one block of so many ranks; 0 = groups
                     // share no rank
     [[nodiscard]] int size() const { return ranks * outer_ranks; }

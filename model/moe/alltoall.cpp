@@ -17,7 +17,7 @@ Bytes moved(const MoeLayer& layer, const Routing& routing, int source, int owner
     return static_cast<double>(slots_between(routing, source, owner)) * layer.row();
 }
 
-// Adds all-to-all, experts and all-to-all back of each chunk. Later tasks follow the last all-to-all back.
+// Adds all-to-all, experts and all-to-all back of every chunk. Each chunk follows the tasks before the layer, not the previous chunk.
 void add_chunks(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase) {
     std::vector<Program> programs(static_cast<std::size_t>(layer.overlap_chunks), program);
     std::vector<Routing> chunks;
