@@ -11,8 +11,8 @@ namespace stepcast {
 
 std::mt19937_64 random_of(const Experiment& experiment, int draw);
 
-bool has_noise(const Noise& noise);  // of the kinds drawn here; noise.step, common to a whole step, counts in sim/interval.h
-bool needs_timeline(const Noise& noise);  // bursts and stragglers happen at a time within the step
+bool has_noise(const Noise& noise);       // of the kinds drawn here; noise.step, common to a whole step, counts in sim/interval.h
+bool needs_timeline(const Noise& noise);      // bursts and stragglers happen at a time within the step
 
 // Adds the noise of one draw to the costs of a step. `quiet` is the timeline without noise; it is read if needs_timeline().
 void add_noise(const TaskGraph& graph, const Cluster& cluster, const Timeline& quiet, std::mt19937_64& random,

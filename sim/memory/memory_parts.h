@@ -57,8 +57,8 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& experiment, 
 // Weights of a stage, in elements.
 struct StageWeights {
     RankWeights all, layers;
-    RankWeights frozen;  // have no gradients; not part of `all`
-    double largest_unit = 0;  // most elements of one unit whose gradients are exchanged
+    RankWeights frozen;           // have no gradients; not part of `all`
+    double largest_unit = 0;      // most elements of one unit whose gradients are exchanged
     double largest_gathered = 0;  // most elements of one unit that ZeRO 3 gathers
     UnitMemory::Matrices matrices;
 };
