@@ -1,5 +1,5 @@
-// Collectives: for each algorithm and protocol a start, rounds of latency and bytes over bandwidth; the fastest counts.
-// Or the measured curve where the cluster has one.
+// Each algorithm and protocol of a collective takes a start, rounds of latency, and bytes over bandwidth; the fastest counts. If the
+// cluster has a measured curve, the curve counts instead.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,11 @@
 
 namespace stepcast {
 
-inline constexpr int most_without_nvls = 4;  // NCCL leaves the switch's adders alone with so few ranks
+inline constexpr int most_without_nvls = 4;  // with so few ranks NCCL does not use the switch's adders
 
-// n participants on N nodes. Rounds R: all-reduce 2 (n-1), of them 2 (N-1) between nodes; others (n-1) and (N-1). Bytes
-// through each rank's link T: all-reduce 2 (n-1)/n S, all-gather and reduce-scatter (n-1)/n S, broadcast and reduce S.
-// B = what the group's rings reach inside a node or between nodes, whichever is less (sim/network/ring_path.h).
+// For n participants on N nodes. Rounds R: all-reduce 2 (n-1), of them 2 (N-1) between nodes; others (n-1) and (N-1). Bytes T through
+// each rank's link: all-reduce 2 (n-1)/n S, all-gather and reduce-scatter (n-1)/n S, broadcast and reduce S. B = what the group's rings
+// reach inside a node or between nodes, whichever is less (sim/network/ring_path.h).
 //   ring, large messages   launch + R latency + T / (B ring_efficiency) + copy (S/n) / B + pipelining sqrt(start transfer)
 //   ring, LL and LL128     launch + R latency + T / (B efficiency), with the protocol's three; LL: slot_latency more,
 //                          min(1, (S/n) / slot) of it; LL128 with more than two ranks
@@ -36,17 +36,17 @@ inline constexpr int most_without_nvls = 4;  // NCCL leaves the switch's adders 
 // Source: NCCL's algorithms; the constants are fitted (calibrate/fit_tables.h).
 Seconds collective_time(const Op& op, std::span<const Place> places, const Cluster& cluster);
 
-// The same for a group given as a rule (model/graph/group.h).
+// The same for a group that is given as a rule (model/graph/group.h).
 Seconds collective_time(const Op& op, const Group& group, const Cluster& cluster);
 
-// The same where the path is known already; by a release of the library that takes messages of an all-to-all up to `small` for
-// small ones, where that is not the cluster's.
+// The same for a known path. `small`: up to which size the library's release treats messages of an all-to-all as small, if that differs
+// from the cluster's.
 Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster, std::optional<Bytes> small = {});
 
-// What blocking messages cost the host of either end; part of their collective_time.
+// Host time of blocking messages at either end; it is part of their collective_time.
 Seconds message_time(const SendRecv& op, const Cluster& cluster);
 
-// The largest off-diagonal inbound or outbound sum of one participant: what an all-to-all's curve goes by.
+// The most that one participant sends to or receives from the others. The measured curve of an all-to-all is a function of it.
 Bytes busiest_bytes(const AllToAll& op);
 
 }  // namespace stepcast
