@@ -1,4 +1,4 @@
-// Which splits of a transformer are legal, rule by rule and without exceptions: check_experiment() for millions of them.
+// Which splits of a transformer are legal, rule by rule and without exceptions: a check_experiment() that is fast enough for millions.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace stepcast {
 
-// For the workload and cluster of an experiment. `once`: also refuses what does the same as another split (schedules and
-// chunks without a pipeline, sequence_parallel without tp, zero on a lone replica, selective recompute without scores), and
-// what the experiment's framework has not.
+// For the workload and cluster of an experiment. `once` also refuses splits that do the same as another one (schedules and chunks without
+// a pipeline, sequence_parallel without tp, zero on a lone replica, selective recompute without scores), and what the experiment's
+// framework does not support.
 class SplitRules {
 public:
     SplitRules(const Experiment& experiment, bool once);
 
-    // In words, the rule that this split breaks, of those about `key` and keys before it in SplitKey; "" where it breaks none.
-    // Lives as long as this.
+    // The text of a rule that this split breaks, among the rules about `key` and keys before it in SplitKey; "" if it breaks none. The
+    // text is valid as long as this object.
     [[nodiscard]] std::string_view broken_by(SplitKey key, const Parallelism& split) const;
 
 private:
