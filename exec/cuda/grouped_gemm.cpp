@@ -28,14 +28,14 @@ int small(long value) {
     return static_cast<int>(value);
 }
 
-// One group in fp8. Packed groups begin at any multiple of sixteen bytes.
+// One group in fp8. Packed groups may begin at any multiple of sixteen bytes.
 Product product_of_group(const GroupedGemm& op, long rows) {
     constexpr unsigned int packed = 16;
     if (op.weight_gradient) return {op.k, op.n, stored_rows(op, rows), 1, op.dtype, false, true, false, packed};
     return {rows, op.n, op.k, 1, op.dtype, false, true, false, packed};
 }
 
-// Where the operands of each group with rows begin: all of B, then of A, then of C.
+// The addresses of the operands of each group with rows: all of B, then of A, then of C.
 CudaBlock pointers_of(const GroupedGemm& op, const CudaOperands& place, cudaStream_t stream) {
     const auto size = static_cast<long>(size_of(element_of(op.dtype)));
     const char *a = place.in[0], *b = place.in[1], *c = place.out[0];
@@ -94,17 +94,17 @@ void GroupedProducts::prepare(const GroupedGemm& op, CudaMemory& memory, Bytes c
     plans_.emplace(&op, std::move(plan));
 }
 
-// As in gemm.cpp cuBLAS sees transposes. Forward: C^T[n,r] = W[n,k] A^T[k,r], the weights lying as [n,k]. Weight
-// gradient: C^T[n,k] = B^T[n,r] A[r,k].
+// As in gemm.cpp, cuBLAS sees transposes. Forward: C^T[n,r] = W[n,k] A^T[k,r], with the weights stored as [n,k]. Weight gradient:
+// C^T[n,k] = B^T[n,r] A[r,k].
 void GroupedProducts::run(const GroupedGemm& op, void* workspace, cudaStream_t stream) {
     Planned& plan = plans_.at(&op);
     const std::size_t place = plan.next, groups = plan.rows.size();
     plan.next = (plan.next + 1) % plan.places.size();
     if (op.dtype == Dtype::fp8) return run_each(op, plan.places[place], workspace, stream);
     if (groups == 0) return;
-    check(cublasSetStream(handle_.get(), stream));  // takes the workspace away, so that comes second
+    check(cublasSetStream(handle_.get(), stream));  // this resets the workspace, which therefore comes second
     check(cublasSetWorkspace(handle_.get(), workspace, workspace_bytes));
-    const std::size_t at_once = op.kernels > 0 ? 1 : groups;  // a kernel for each, or one over all
+    const std::size_t at_once = op.kernels > 0 ? 1 : groups;  // one kernel for each group, or one for all
     auto* pointers = reinterpret_cast<void**>(plan.pointers[place].data());
     const cudaDataType_t type = grouped_type(op.dtype);
     const bool gradient = op.weight_gradient;

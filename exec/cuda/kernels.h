@@ -1,5 +1,5 @@
-// The kernels that no library has. Plain C++17: the only header that nvcc compiles. Each launches on `stream` and returns
-// CUDA's status of the launch; sizes are bytes unless named otherwise, buffers are aligned to 16 bytes.
+// The kernels that no library has, declared in plain C++17, because nvcc compiles this header and no other. Each function launches on
+// `stream` and returns CUDA's status of the launch. Sizes are bytes unless named otherwise; buffers are aligned to 16 bytes.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,13 +22,13 @@ struct Traffic {
     std::size_t written;
     void* sink;  // 4 bytes
 };
-// Reads all of `source`, writes all of `target`: target = source ^ 1, word by word, where both reach; what is left of the
-// source is folded into `sink`, what is left of the target is set.
+// Reads all of `source` and writes all of `target`: target = source ^ 1, word by word, up to the shorter of both. The rest of the source
+// is folded into `sink`, the rest of the target is set.
 cudaError_t stream_memory(const Traffic& traffic, cudaStream_t stream);
-// The common part being transposed: the source holds matrices of 1024 x 1024 4-byte elements one after another, a last part that is
-// no whole matrix is streamed.
+// The same, but transposes the common part: the source holds matrices of 1024 x 1024 4-byte elements one after another. A last part that
+// is no whole matrix is streamed.
 cudaError_t transpose_memory(const Traffic& traffic, cudaStream_t stream);
-// One thread block for each piece of `source` and `target`, as an optimizer over a list of tensors launches it.
+// One thread block for each piece of `source` and `target`, as an optimizer launches over a list of tensors.
 cudaError_t optimizer_memory(const Traffic& traffic, cudaStream_t stream);
 
 // Scores of `matrices` heads, rows x columns each, row-major. Not fp8.
@@ -39,7 +39,7 @@ struct Scores {
 };
 // scores = scores * scale, -infinity where masked.
 cudaError_t mask_scores(void* scores, const Scores& shape, float scale, cudaStream_t stream);
-// Each row to exp(x - max) / sum; a row that sees nothing becomes 0.
+// Sets each row to exp(x - max) / sum. A row that sees nothing becomes 0.
 cudaError_t softmax_rows(void* scores, const Scores& shape, cudaStream_t stream);
 // gradient = p * (gradient - sum over the row of gradient * p).
 cudaError_t softmax_backward(const void* p, void* gradient, const Scores& shape, cudaStream_t stream);
