@@ -84,8 +84,7 @@ void help_with_sweep(const Options& options) {
     }
 }
 
-// The flags of the best split that the framework can run; with a time limit, of the split with the least machines. The table goes to
-// stderr.
+// The flags of the best split that the framework can run; with --within, of the least machines. The table goes to stderr.
 void print_best(const Options& options, const SweepQuestion& question, const SweepAnswer& answer) {
     std::fputs(sweep_table(answer).c_str(), stderr);
     std::vector<SweepRow> rows = where(answer.of_each, &SweepRow::least_within);
@@ -120,8 +119,7 @@ void run_sweep(const Options& options) {
     if (!options.out.empty()) write_sweep(options.out, result, origin_of(question.experiment, version_text()));
 }
 
-// Ranks on the host are processes if MPI started them, else threads of this process. RANK does not count, because a pod or torchrun sets
-// it.
+// Ranks on the host are processes if MPI started them, else threads of this process. RANK does not count: pods and torchrun set it.
 bool is_first_process(const std::string& device) {
     return (device == "host" ? mpi_process() : read_launch(std::getenv).rank) == 0;
 }

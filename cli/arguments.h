@@ -98,9 +98,8 @@ void check_options_of_import(const Options& options, ImportKind kind);
 
 void require_device(const std::string& device);
 
-// `stepcast generate WHAT`, a verb that --help does not list, made from the same tables as --help: bash, zsh, man; `words`, the possible
-// values of the last of the typed words; and, one word a line, experiments, workloads, clusters, frameworks, keys. Throws ConfigError for
-// another word.
+// `stepcast generate WHAT`, a verb that --help does not list, made from the same tables: bash, zsh, man; `words`, the possible values of
+// the last typed word; and, one word a line, experiments, workloads, clusters, frameworks, keys. Throws ConfigError for another word.
 std::string generate(const std::string& what, const std::vector<std::string>& typed, const CLI::App& app);
 
 }  // namespace stepcast

@@ -16,9 +16,9 @@ void keep_freed_memory(int most = 1 << 30);
 // Opens closed standard streams. Otherwise the next file that is opened would get their number, and printed text would go there.
 void open_standard_files();
 
-// SIGINT and SIGTERM end the program at once, with exit code 130 and 143; files that are not whole have no name yet
-// (model/files/whole_files.h). After the first call of stop_asked(), the first signal is only noted, so that the caller can end at a good
-// place; the second ends the program.
+// SIGINT and SIGTERM end the program at once, with exit code 130 and 143; unfinished files have no name yet (model/files/whole_files.h).
+// After the first call of stop_asked(), the first signal is only noted, so that the caller ends at a good place; the second ends the
+// program.
 void end_on_signals();
 bool stop_asked();
 int exit_code_of_stop();  // 0 if no signal was noted
@@ -26,8 +26,7 @@ int exit_code_of_stop();  // 0 if no signal was noted
 // Throws ConfigError if not all that was printed could be written, as on a full disk.
 void finish_output();
 
-// Prints a result to stdout. Names and messages come from files and the command line, so control characters are made harmless for a
-// terminal.
+// Prints a result to stdout. Its names may come from any file, so control characters are made harmless for a terminal.
 void print(const std::string& text);
 
 // Takes lines that are no result: notes, warnings, what was written.

@@ -1,5 +1,4 @@
-// The CUDA device is in libexec_cuda.so, which is opened when a user asks for it. So the program itself starts on machines without GPU,
-// driver or toolkit.
+// The CUDA device is in libexec_cuda.so, opened on demand, so the program starts on machines without GPU, driver or toolkit.
 #pragma once
 
 #include <memory>

@@ -197,8 +197,8 @@ ExecuteOptions execute_options(const Run& run) {
     options.steps = run.steps;
     options.warmup = run.warmup;
     options.timeout = run.timeout;
-    // A CUDA graph's first step runs task by task, so that libraries can set up what they need. The second step is captured, and starts
-    // its graph for the first time.
+    // With a CUDA graph the first step runs task by task, so that libraries set up what they need. The second is captured and starts the
+    // graph.
     constexpr int fewest = 2;
     if (run.cuda_graph && options.warmup < fewest)
         throw ConfigError(fmt::format(

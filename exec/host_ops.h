@@ -50,8 +50,8 @@ struct RemoteRows {
     std::function<void(int peer, std::span<const float> rows)> deliver;
 };
 
-// Remote blocks come first, and their peers take turns. A gather fetches a block's rows before the block is multiplied; a scatter
-// delivers the results afterwards.
+// Remote blocks come first, with their peers in turn. A gather fetches a block's rows before its product, a scatter delivers its results
+// after.
 void run_fused(const FusedGemm& op, int rank, int rank_count, const Operands& at, const RemoteRows& remote);
 
 // Floats that one block scatters to another rank; the largest value of the graph's fused kernels.

@@ -1,5 +1,4 @@
-// How the ranks of a run were started, read from the environment: as threads of this process, or as one process each by mpirun, srun or a
-// torchrun-style launcher.
+// How the ranks of a run were started, told by the environment: threads of this process, or processes of mpirun, srun or torchrun's like.
 #pragma once
 
 #include <cstddef>

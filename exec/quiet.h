@@ -1,5 +1,4 @@
-// Whether the machine was quiet enough for the times to be valid, and whether there are enough samples. Decides only; the numbers are
-// measured elsewhere.
+// Decides, from numbers measured elsewhere, whether the machine was quiet enough for valid times, and whether there are enough samples.
 #pragma once
 
 #include <span>

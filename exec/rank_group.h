@@ -1,5 +1,4 @@
-// Ranks as threads that meet: a barrier that names a missing rank, a pointer that each rank publishes to the others, and the exchange of
-// values between the ranks of a run.
+// Ranks as threads that meet: a barrier that names a missing rank, a pointer that each rank shows to the others, and exchange of values.
 #pragma once
 
 #include <atomic>
@@ -35,7 +34,7 @@ public:
     [[nodiscard]] std::size_t index_of(int rank) const;
 
     // Returns when every participant has called it as often as this one. Throws DeviceError with the missing rank after the timeout, or
-    // at once if a rank has failed.
+    // when one failed.
     void meet(std::size_t index);
 
     // What participant `index` shows to the others. Read it only between two meetings.
@@ -53,9 +52,9 @@ private:
     std::unique_ptr<Slot[]> slots_;
 };
 
-// Runs participant `index`'s share of `op`. Every participant calls it with its own buffers, of the sizes in footprint(), and may use
-// them again when it returns. Sums run in the order of the participants, so results do not depend on timing. An op that cannot be on
-// several ranks is a bug of stepcast.
+// Runs participant `index`'s share of `op`. Every participant calls it with its own buffers, of the sizes in footprint(), and may reuse
+// them when it returns. Sums run in the order of the participants, so results do not depend on timing. An op that cannot be on several
+// ranks is a bug.
 void communicate(RankGroup& group, std::size_t index, const Op& op, const Operands& at);
 
 // The ranks of one run that are threads of this process, each identified by its rank number.
@@ -81,7 +80,7 @@ private:
     std::unique_ptr<std::atomic<std::uint64_t>[]> finished_;  // by task: ranks that finished it, over all steps
 };
 
-// Waits until `done()`: spins, and yields the core if the wait is long. Returns false after the timeout. Throws DeviceError if a rank has
+// Waits until `done()`: spins, and yields the core in a long wait. Returns false after the timeout. Throws DeviceError if a rank has
 // failed.
 template <typename Done>
 bool wait_until(Done done, const Patience& patience, const FailedRank& failed) {

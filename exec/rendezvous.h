@@ -1,5 +1,5 @@
-// Ranks as processes that exchange identifiers, samples, clocks and failures through rank 0 over TCP, outside the measured part. Data of
-// collectives never passes here.
+// Ranks as processes that exchange ids, samples, clocks and failures through rank 0 over TCP, outside the measured part. No collective
+// uses it.
 #pragma once
 
 #include <string>

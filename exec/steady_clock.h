@@ -12,8 +12,7 @@ inline Seconds steady_now() {
     return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
 
-// What to add to this clock to get another process's, whose time `ask` returns: taken at the middle of the quickest of several round
-// trips.
+// What to add to this clock to get another process's, whose time `ask` returns: from the middle of the quickest of several round trips.
 inline constexpr int clock_trips = 20;
 template <typename Ask>
 Seconds offset_to(Ask ask) {

@@ -21,8 +21,7 @@ Seconds& part_sum(Breakdown& b, Part part) {
     return part == compute ? b.compute : part == memory ? b.memory : b.exposed_communication;
 }
 
-// A task of the rank starts (+1) or finishes (-1). Host work is left out, because it costs nothing while the device waits for something
-// else.
+// A task of the rank starts (+1) or finishes (-1). Host work does not count: it costs nothing while the device waits for something else.
 struct Change {
     Seconds time;
     int delta;  // a finish sorts before a start at the same time, so that back-to-back tasks leave no gap

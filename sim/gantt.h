@@ -8,8 +8,8 @@
 
 namespace stepcast {
 
-// For the graph and timeline of one draw's routing. Shows all ranks if the graph has few; otherwise the first rank, the rank of median
-// busy time and the slowest rank.
+// For the graph and timeline of one draw's routing. Shows all ranks if they are few; else the first, the one of median busy time, the
+// slowest.
 Gantt gantt_of(const Experiment& experiment, const Routing& routing, const TaskGraph& graph, const Timeline& timeline);
 // For the step that the forecast prints, which is that of the median draw.
 Gantt gantt_of(const Experiment& experiment, const Prediction& prediction);

@@ -1,6 +1,5 @@
 // One group of ranks in NCCL. Every communicator is non-blocking and polled, so that a missing rank ends in a DeviceError, not in a hang.
-// Nothing here asks for NCCL's own estimates, because on a non-blocking communicator ncclGroupSimulateEnd() really launches the
-// collective (NCCL 2.28.9).
+// Do not ask NCCL for its own estimates: ncclGroupSimulateEnd() on a non-blocking communicator launches the collective (NCCL 2.28.9).
 #pragma once
 
 #include <nccl.h>
@@ -20,15 +19,14 @@ public:
     Communicator& operator=(Communicator&& other) noexcept;
     ~Communicator();
 
-    // A communicator of `members`, ranks of this one, in their order. All ranks call it together; `rank` gets an empty one if it is no
-    // member.
+    // A communicator of `members`, ranks of this one, in their order; empty if `rank` is no member. All ranks call it together.
     Communicator split(const std::vector<int>& members, int rank, const Watch& watch);
     [[nodiscard]] bool empty() const { return comm_ == nullptr; }
     [[nodiscard]] std::size_t index() const { return index_; }  // of this rank in the communicator
     [[nodiscard]] std::size_t size() const { return size_; }
 
-    // Runs this rank's share of `op`, as communicate() does between threads (exec/rank_group.h), on operands of the sizes of need_of().
-    // Returns once it is queued.
+    // Queues this rank's share of `op`, as communicate() runs it between threads (exec/rank_group.h), on operands of the sizes of
+    // need_of().
     void run(const Op& op, const CudaOperands& at, cudaStream_t stream, const Watch& watch);
 
     void check_health() const;  // throws if a peer or the network has failed

@@ -1,6 +1,5 @@
-// The buffers of one rank on its GPU, sized before anything runs and taken in rotation, as on the host (exec/host_memory.h). Inputs hold
-// random values and are only read, outputs are only written. Together they exceed the L2 cache, so that an op finds its operands in
-// memory whatever ran before.
+// The buffers of one rank on its GPU, sized before anything runs and taken in rotation, as in exec/host_memory.h. Inputs hold random
+// values and are only read, outputs are only written. Together they exceed the L2 cache, so that an op finds its operands in memory.
 #pragma once
 
 #include <array>
@@ -66,8 +65,8 @@ class CudaRegion {
 public:
     CudaRegion() = default;
     explicit CudaRegion(std::size_t bytes) : block_(bytes) {}
-    // Places for one op's operands of `bytes` each. They follow each other without overlap, from where the last op's ended, or from the
-    // start again if the end is too near.
+    // Places for one op's operands of `bytes` each, one after another: behind those of the last op, or at the start if the end is too
+    // near.
     void take(std::span<const double> bytes, std::span<char*> places);
     [[nodiscard]] char* data() const { return block_.data(); }
     [[nodiscard]] std::size_t size() const { return block_.size(); }

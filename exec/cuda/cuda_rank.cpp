@@ -158,8 +158,7 @@ void CudaRank::launch(TaskId task, const Op& op, const Watch& watch) {
     }
 }
 
-// One copy for each peer and one product. A gather copies first, from the peers' inputs; a scatter copies afterwards, into this rank's
-// part of the peers' windows.
+// One product, with one copy for each peer: a gather copies first, from peers' inputs, a scatter last, to its part of the peers' windows.
 void CudaRank::run_fused(const FusedGemm& op, const CudaOperands& at, void* workspace, cudaStream_t stream) {
     const long ranks = run_->graph.rank_count();
     const auto block = static_cast<std::size_t>(op.remote_bytes_per_block.si());

@@ -10,8 +10,7 @@
 
 namespace stepcast {
 
-// Each group of ranks has its own communicator on each lane, because lanes run concurrently, and two operations of one communicator never
-// do.
+// Each group of ranks has a communicator for each lane: lanes run concurrently, but two operations of one communicator do not.
 struct CommunicatorKey {
     std::vector<int> ranks;  // in the order of the task's places
     Lane lane = Lane::collective;

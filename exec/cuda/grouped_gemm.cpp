@@ -94,8 +94,7 @@ void GroupedProducts::prepare(const GroupedGemm& op, CudaMemory& memory, Bytes c
     plans_.emplace(&op, std::move(plan));
 }
 
-// As in gemm.cpp, cuBLAS sees transposes. Forward: C^T[n,r] = W[n,k] A^T[k,r], with the weights stored as [n,k]. Weight gradient:
-// C^T[n,k] = B^T[n,r] A[r,k].
+// cuBLAS sees transposes, as in gemm.cpp. Forward: C^T[n,r] = W[n,k] A^T[k,r], weights as [n,k]. Gradient: C^T[n,k] = B^T[n,r] A[r,k].
 void GroupedProducts::run(const GroupedGemm& op, void* workspace, cudaStream_t stream) {
     Planned& plan = plans_.at(&op);
     const std::size_t place = plan.next, groups = plan.rows.size();

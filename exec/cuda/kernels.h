@@ -25,8 +25,7 @@ struct Traffic {
 // Reads all of `source` and writes all of `target`: target = source ^ 1, word by word, up to the shorter of both. The rest of the source
 // is folded into `sink`, the rest of the target is set.
 cudaError_t stream_memory(const Traffic& traffic, cudaStream_t stream);
-// The same, but transposes the common part: the source holds matrices of 1024 x 1024 4-byte elements one after another. A last part that
-// is no whole matrix is streamed.
+// The same, but transposes the common part: 1024 x 1024 matrices of 4-byte elements, one after another. The rest is streamed.
 cudaError_t transpose_memory(const Traffic& traffic, cudaStream_t stream);
 // One thread block for each piece of `source` and `target`, as an optimizer launches over a list of tensors.
 cudaError_t optimizer_memory(const Traffic& traffic, cudaStream_t stream);

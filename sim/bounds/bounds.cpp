@@ -91,8 +91,7 @@ struct Weighed {
     double send = 0, again = 0, host = 0, backward = 1, weights = 1;
 };
 
-// Scales the times `f`. `layer` and `chunk` are their forward times. Sends are relative to a chunk; near ones are cheaper, if there are
-// any.
+// Scales the times `f`. `layer` and `chunk` are their forward times. Sends are relative to a chunk; near sends, if any, are cheaper.
 Features weighed(Features f, double layer, double chunk, bool all_far, const Weighed& by) {
     for (const UnitKind k : layer_kinds) {
         f[feature::again(k)] *= by.again;

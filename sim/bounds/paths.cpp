@@ -87,8 +87,8 @@ private:
         return path;
     }
 
-    // What the host of a stage issues in a round. Nothing if the slot `begun` comes before the steady part of its stage, or if the host
-    // takes no longer than `longest`.
+    // What the host of a stage issues in a round. Nothing if the slot `begun` is before the steady part of its stage, or if `longest` is
+    // longer.
     std::optional<Features> host_round(const SlotNode& begun, double longest) const {
         const auto [first, last] = slots_.steady[at(begun.stage)];
         if (begun.position < first || last <= 0) return std::nullopt;

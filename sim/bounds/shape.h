@@ -12,8 +12,7 @@
 
 namespace stepcast {
 
-// An array of these is either how often a path contains each feature, or how many seconds each feature takes. The product of both is the
-// length of the path.
+// Either how often a path contains each of these, or how many seconds each takes: the length of the path is the product of both.
 namespace feature {
 enum : std::size_t {
     units = 0,  // passes of a layer or an end of the model: see unit()
@@ -21,8 +20,7 @@ enum : std::size_t {
     // collectives change the slot itself. `_single`: the same for a chunk of one layer.
     filled = units + 4 * unit_kinds,
     filling,
-    // What the next slot of the stage waits for after a forward. The forward's last unit includes it, so the forward's slot itself
-    // subtracts it.
+    // What the stage's next slot waits for after a forward. The last unit of the forward includes it, so the forward's slot subtracts it.
     opened,
     filled_single,
     filling_single,
@@ -65,8 +63,7 @@ private:
 };
 
 // `lower`: a bound on the device time of a plan that runs alone on its rank. `estimate`: its simulated device time or, where host and
-// device wait for each other, what a second plan behind the first adds. Sends are left out. Times of recomputed layers are always filled
-// in.
+// device wait for each other, what a second plan behind the first adds. Excludes sends. Times of recomputed layers are always filled in.
 struct BoundShape {
     Routing routing;
     RankShape shape;

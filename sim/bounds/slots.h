@@ -1,5 +1,4 @@
-// The slots of all stages of a pipeline as a graph: which slots each one waits for, and which times it takes. Used by
-// sim/bounds/paths.cpp.
+// The slots of all stages of a pipeline as a graph for sim/bounds/paths.cpp: what each slot waits for, and which times it takes.
 #pragma once
 
 #include <utility>

@@ -39,8 +39,8 @@ struct AttentionShape {
 Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& kernel, const Cluster& cluster,
                            GemmSetting setting);
 
-// Whether a kernel may have no tiles for the head's width: tensor cores multiply 16 elements of 16 bits at once, and kernels in fp8 are
-// made for heads of 128.
+// Whether a kernel may lack tiles for the head's width: tensor cores multiply 16 elements of 16 bits at once, and fp8 kernels are for
+// 128.
 bool odd_width(const Attention& op);
 
 }  // namespace stepcast

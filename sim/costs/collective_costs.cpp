@@ -156,8 +156,7 @@ struct Pricer {
                                         transfer(dispatch_share(intra, by_kernels), dispatch_share(inter, by_kernels))) +
                               copied(intra.exchange_copy, e.own);
         if (slower.exchange.efficiency == 0 || (e.inside > Bytes(0) && intra.exchange.efficiency == 0)) return large;
-        // Small messages go side by side, on a channel for each peer of the node, up to what the link carries. A NIC sends them one after
-        // another.
+        // Small messages go side by side, on a channel for each peer of the node, up to what the link carries. A NIC sends them in turn.
         const Seconds message = e.inside == Bytes(0) ? Seconds(0)
                                                      : std::max(e.largest / (inside * intra.exchange.efficiency),
                                                                 e.inside / (inside * intra.all_to_all_efficiency));

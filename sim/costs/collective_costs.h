@@ -39,8 +39,8 @@ Seconds collective_time(const Op& op, std::span<const Place> places, const Clust
 // The same for a group that is given as a rule (model/graph/group.h).
 Seconds collective_time(const Op& op, const Group& group, const Cluster& cluster);
 
-// The same for a known path. `small`: up to which size the library's release treats messages of an all-to-all as small, if that differs
-// from the cluster's.
+// The same for a known path. `small`: the largest message that an all-to-all treats as small, if the library's release differs from the
+// cluster's.
 Seconds collective_time(const Op& op, const RingPath& path, const Cluster& cluster, std::optional<Bytes> small = {});
 
 // Host time of blocking messages at either end; it is part of their collective_time.

@@ -10,8 +10,8 @@ namespace stepcast {
 
 inline constexpr std::array expert_tile_rows{128L, 64L, 32L, 16L, 256L};
 
-// What one draw of the router gives a rank: its rows, how many experts have any, and for each of expert_tile_rows the number of tiles,
-// where each expert begins a new tile.
+// One draw of the router on a rank: its rows, its experts with rows, and for each of expert_tile_rows the tiles, where each expert begins
+// a new one.
 struct ExpertLoad {
     double rows = 0, experts = 0;
     std::array<double, expert_tile_rows.size()> tiles{};
@@ -19,9 +19,8 @@ struct ExpertLoad {
 };
 ExpertLoad expert_load(const std::vector<long>& rows_of_experts);
 
-// The layer on the rank that is timed. `loads`: one for each draw of the router (one if balanced). `tokens`: those of the whole
-// expert-parallel group, which the rank reads and writes. `experts`: of all ranks; a token uses `top_k` of them. `weight_bytes`: of one
-// weight.
+// The layer on the rank that is timed. `loads`: one for each draw of the router (one if balanced). `tokens`: of the whole expert-parallel
+// group, which the rank reads and writes. `experts`: of all ranks; a token uses `top_k` of them. `weight_bytes`: of one weight.
 struct ExpertLayer {
     std::vector<ExpertLoad> loads;
     long tokens = 0, hidden = 0, ffn = 0, experts = 0, top_k = 1;

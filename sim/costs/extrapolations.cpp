@@ -68,8 +68,7 @@ struct Outside {
         LeastAndMost& extent = met.try_emplace(what, LeastAndMost{value, value}).first->second;
         extent = {std::min(extent.least, value), std::max(extent.most, value)};
     }
-    // Tables hold collectives inside a node. For those between nodes, the forecast itself says whether they rest on priors or whole
-    // steps.
+    // Tables hold collectives inside a node. For others, the forecast itself says whether they rest on priors or on whole steps.
     void meet_group(const Op& op, const Group& group) {
         const bool moves = std::visit([]<class T>(const T&) { return OneOf<T, AllReduce, AllGather, ReduceScatter, AllToAll>; }, op);
         if (moves && group.size() > 1 && group.size() <= cluster.gpus_per_node) meet(std::string(kind_name(op)) + ".ranks", group.size());

@@ -66,9 +66,8 @@ double camping(double row, Bytes element, const Cluster& cluster) {
     return 1 / cluster.kernel.gemm_camping;
 }
 
-// A benchmark reads the same activations in every repeat, and what the L2 still holds of them does not come from memory. It takes the
-// weights from several copies in turn, and in a step other kernels come between. Results that fit the L2 leave it in an order without
-// camping.
+// A benchmark reads the same activations in every repeat, and what the L2 still holds of them does not come from memory. It takes weights
+// from several copies in turn, and in a step other kernels come between. Results that fit the L2 leave it in an order without camping.
 Bytes memory_bytes(const Kernel& kernel, const Traffic& traffic, const Format& format, const Cluster& cluster) {
     if (kernel.shapes.empty()) return {};
     const Bytes element = size_of(kernel.dtype), l2 = cluster.gpu.l2;

@@ -7,8 +7,7 @@
 namespace stepcast {
 
 // How a GEMM runs. `alone`: a benchmark repeats it a few times, short kernels at full clock. `sustained`: repeated for a second, at the
-// clock that the power limit leaves (sim/costs/clock.h). `step`: between the other kernels of a step, at kernel.training_gemm times that
-// rate.
+// clock that the power limit leaves (clock.h). `step`: between the other kernels of a step, at kernel.training_gemm times that rate.
 enum class GemmSetting : std::uint8_t { alone, sustained, step };
 
 // t = launch + min over tiles T (either way round) and k-splits s of corner(arithmetic, traffic) [+ gemm_split if s > 1]

@@ -1,5 +1,4 @@
-// Which tasks of a graph cost the same on any cluster. With them, pricing a graph on many clusters costs no more than pricing its
-// distinct ops.
+// Which tasks of a graph cost the same on any cluster, so that pricing it on many clusters only takes the pricing of its distinct ops.
 #pragma once
 
 #include <map>
@@ -36,8 +35,7 @@ public:
     void fill(Costs& costs, std::span<const Seconds> prices, const Paths& paths, const Cluster& cluster) const;
 
 private:
-    // Empty unless the cluster's links are shared (cluster.interference.shared_links) and some rank has two lanes whose
-    // collectives want the same link.
+    // Empty unless cluster.interference.shared_links is set and some rank has two lanes whose collectives want the same link.
     [[nodiscard]] LinkUses links(std::span<const Seconds> prices, const Paths& paths, const Cluster& cluster) const;
 
     const TaskGraph& graph_;

@@ -119,8 +119,7 @@ void EventEngine::handle(std::uint32_t slot) {
         ready_.push_back(running_[slot].waiting);
 }
 
-// A host issues one task after another without delay, up to the next task that it must wait for: one on its own lane, or any task if
-// launches block.
+// A host issues one task after another, up to the next that it must wait for: one on its own lane, or any task if launches block.
 void EventEngine::work_on(int rank) {
     HostQueue& host = hosts_[static_cast<std::size_t>(rank)];
     double& time = host_free_[static_cast<std::size_t>(rank)];

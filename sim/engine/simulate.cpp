@@ -27,8 +27,7 @@ double ready_time(const TaskGraph& graph, TaskId t, const Seconds* finish, const
 
 std::uint32_t host_of(Place place) { return Place(place.rank(), Lane::host).index; }
 
-// When all hosts of the task have issued it. A rank that holds two places of the task issues it once, so the caller moves hosts on only
-// after all were read.
+// When all hosts of the task have issued it. A rank with two places of the task issues it once, so hosts move on after all were read.
 double issue_on_hosts(const TaskGraph& graph, TaskId t, double issue, const double* free) {
     double issued = 0;
     for (const Place& place : graph.places(t)) issued = later(issued, free[host_of(place)] + issue);

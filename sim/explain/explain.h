@@ -1,5 +1,4 @@
-// Why a step takes as long as it does: its critical path and elasticities, which constants its cost rests on, and where an error comes
-// from.
+// Why a step takes as long as it does: its critical path and elasticities, the constants that it rests on, and where an error comes from.
 #pragma once
 
 #include <functional>
@@ -21,9 +20,8 @@ Explanation explain(const Experiment& experiment);
 // Throws ConfigError when the step has another number of tasks.
 ErrorAttribution attribute_error(const Experiment& experiment, const std::vector<Seconds>& durations, Seconds measured);
 
-// For each kind and phase, the durations of both sides over the tasks at the places that `counted` accepts, and by how much the step
-// would change if only tasks of that kind took their predicted time. The largest effect comes first. `replayed`: the step with the
-// measured costs.
+// For each kind and phase, the durations of both sides over the tasks at places that `counted` accepts, and by how much the step would
+// change if only these tasks took their predicted time. The largest effect comes first. `replayed`: the step with the measured costs.
 std::vector<KindError> kind_errors(const TaskGraph& graph, const Costs& measured, Seconds replayed, const std::vector<Seconds>& predicted,
                                    const std::function<bool(const Place&)>& counted);
 

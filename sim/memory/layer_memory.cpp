@@ -93,8 +93,8 @@ private:
         return p.cp == 1 ? Bytes(0) : 2.0 * own * (p.context_exchange == ContextExchange::ring ? 1.0 : p.cp);
     }
 
-    // Work: gradients of result, queries, keys and values; for plain attention also of the scores before and after the softmax, and
-    // what selective recompute makes again.
+    // Work: gradients of result, queries, keys, values; for plain attention of the scores around the softmax, and what selective
+    // recompute redoes.
     [[nodiscard]] BlockMemory attention(long heads, long kv_heads) const {
         const bool plain = w_.attention == AttentionKind::plain;
         const bool again = plain && c_.experiment.parallelism.recompute == Recompute::selective;

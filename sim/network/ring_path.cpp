@@ -90,8 +90,8 @@ int largest_run(const Runs& runs) {
     return std::ranges::max_element(runs, {}, &Run::size)->size();
 }
 
-// The next three functions report the flows of one group that have an end in the focus: call(flow, load of the links on the sender's
-// side, load on the receiver's side).
+// The next three functions report the flows of one group with an end in the focus: call(flow, load on the sender's side, on the
+// receiver's).
 
 // A ring. With several nodes it runs as channels.
 template <class Call>
@@ -126,8 +126,7 @@ void for_neighbours(const Runs& runs, bool closed, const LinkLoads& focus, const
     }
 }
 
-// The members on each node of the focus exchange `share` with every other member. Members at one place of other nodes are counted
-// together.
+// Members on each node of the focus exchange `share` with every other member. Members at one place of other nodes count together.
 template <class Call>
 void for_exchange(const Runs& runs, double share, std::size_t places, const LinkLoads& focus, const Call& call) {
     std::vector<int> below_leaf(places), beyond(places);

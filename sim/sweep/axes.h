@@ -10,8 +10,7 @@
 
 namespace stepcast {
 
-// `values` as for --set. For every legal split: key "parallelism", value "all". parallelism.dp may be "rest": the ranks that the other
-// splits leave.
+// `values` as for --set. Every legal split is key "parallelism", value "all". parallelism.dp may be "rest": the ranks that others leave.
 struct Axis {
     std::string key;
     std::vector<std::string> values;

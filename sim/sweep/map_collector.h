@@ -1,5 +1,4 @@
-// The data of a sweep's interactive map, collected while points are screened: for every two varied keys and every memory limit, the best
-// point of each pair of values.
+// The data of a sweep's interactive map, collected during screening: for every two keys, pair of values and memory limit, the best point.
 #pragma once
 
 #include <atomic>
@@ -42,15 +41,14 @@ public:
     void add(const MapCollector& other);
     [[nodiscard]] AlongKeys positions(PointId id, const Parallelism& split) const;
     [[nodiscard]] const std::vector<VariedKey>& keys() const { return keys_; }
-    // Each point that is the best of some place, at most `most` points. If there are more, limits are joined; `limits_joined`: how many
-    // into one.
+    // Each point that is the best of some place. Joins limits, `limits_joined` into one, until there are at most `most` points.
     [[nodiscard]] std::map<PointId, MapCandidate> best(std::size_t most, int& limits_joined) const;
 
     std::uint64_t legal = 0;  // legal points met, including those that do not fit
 
 private:
-    // For a pair of keys, the positions along both, and a limit, all in a number above 0. An open-addressing hash table, because a walk
-    // spends most of its time here.
+    // Number: a pair of keys, the positions along both, and a limit; above 0. Open addressing, because a walk spends most of its time
+    // here.
     struct Place {
         std::uint64_t number = 0;
         double score = 0;

@@ -1,5 +1,4 @@
-// A sweep's points as text, one record a line, for its file (docs/sweep.md) and for messages between its processes. Numbers read back to
-// the last digit.
+// A sweep's points as text, one record a line, for its file (docs/sweep.md) and for its processes. Numbers read back to the last digit.
 #pragma once
 
 #include <optional>
@@ -21,8 +20,7 @@ std::string records_of(const Screened& screened);
 std::string records_of(const SweepJob& job);
 std::string records_of(const SweepJobResult& result);
 
-// The fields of a line without its end, one for each column. This and the functions below throw ConfigError for text that is no such
-// record.
+// The fields of a line without its end, one a column. This and the functions below throw ConfigError for text that is no such record.
 using RecordFields = std::vector<std::string>;
 RecordFields record_fields(std::string_view line);
 std::uint64_t count_in(const RecordFields& record);

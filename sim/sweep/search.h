@@ -1,6 +1,6 @@
-// The branch and bound of a sweep: rounds of screening, with the most promising points simulated between them, and then all points that
-// the bounds have not excluded. All decisions fall between jobs and in a fixed order, so that threads, processes and interruptions do not
-// change the answer.
+// The branch and bound of a sweep: rounds of screening, with the most promising points simulated between them, then all points that the
+// bounds have not excluded. Decisions fall between jobs in a fixed order, so threads, processes and interruptions do not change the
+// answer.
 #pragma once
 
 #include <memory>

@@ -36,8 +36,7 @@ int integer_of(const std::string& key, const std::string& text, const Experiment
     return split_fields[split_index(key)].get(tried.parallelism);
 }
 
-// With two copies of the model, programs run a forward beside a backward of the other copy. A split alone does not model that;
-// parallelism.overlap_experts does.
+// With two copies of the model, programs run forwards beside backwards of the other copy, which only parallelism.overlap_experts models.
 bool left_out(const ScheduleTraits& schedule) { return schedule.copies > 1; }
 
 std::vector<int> every_schedule() {
@@ -47,8 +46,8 @@ std::vector<int> every_schedule() {
     return schedules;
 }
 
-// The values that `--vary parallelism=all` gives to a key: every value that can be legal, without the schedules left out. Empty if it
-// leaves the key alone.
+// The values that `--vary parallelism=all` gives to a key: all that can be legal, without schedules left out. Empty: it leaves the key
+// alone.
 std::vector<int> every_value(SplitKey key, const Experiment& e) {
     const int ranks = rank_count(e.cluster), batch = e.parallelism.global_batch;
     switch (key) {

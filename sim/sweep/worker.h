@@ -48,8 +48,7 @@ double price_per_gpu_hour(const SweepQuestion& question, const Cluster& cluster)
 
 double score(Objective objective, const Candidate& candidate, Seconds step);
 
-// The groups whose best points are wanted too: each number of ranks if that varies, or each setting of all keys outside the split if
-// machines or systems vary.
+// Of which groups the best is wanted too: each number of ranks if that varies, or each setting of other keys if machines or systems vary.
 enum class Grouping : std::uint8_t { none, ranks, settings };
 Grouping grouping(const SweepQuestion& question);
 std::uint64_t group_of(Grouping grouping, const Candidate& candidate);
