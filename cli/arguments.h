@@ -49,7 +49,6 @@ ImportRequest import_request_of(const Options& options);
 // The same for inputs that are profiles or the output of nccl-tests.
 ProfileImport profile_import_of(const Options& options);
 
-// The function of each verb, by its name.
 using Verbs = std::map<std::string, void (*)(const Options&)>;
 
 // Runs the verb of the command line, or prints what --help and --version ask for. Returns 0. Throws ConfigError for a command line that

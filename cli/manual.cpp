@@ -58,8 +58,8 @@ std::string values_of(const CLI::Option& option) {
     return "choices\n" + replaced(kind, "|", "\n") + "\n";
 }
 
-// A description follows a verb or option behind a colon. The shells put "=" before each typed word, so that CLI11 sees no options in
-// them.
+// A colon separates a verb or option from its description. The shells put "=" before each typed word, so that CLI11 sees no options
+// there.
 std::string completion(const CLI::App& app, const std::vector<std::string>& typed) {
     const auto word = [&](std::size_t from_end) {
         const std::string said = typed.size() < from_end ? "" : typed[typed.size() - from_end];

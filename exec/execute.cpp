@@ -70,7 +70,7 @@ std::vector<double> run_step(Repetitions& run, int rank) {
     return report;
 }
 
-// Times count from the begin of the earliest rank. A task on several ranks starts at the latest arrival, so that waiting does not count
+// Times count from the start of the earliest rank. A task on several ranks starts at the latest arrival, so that waiting does not count
 // as transfer. A rank that may leave early (the root of a broadcast) starts no later than it finishes.
 Trace trace_of(const Repetitions& run, const std::vector<std::vector<double>>& reports) {
     double zero = reports.front()[0];
@@ -197,8 +197,7 @@ ExecuteOptions execute_options(const Run& run) {
     options.steps = run.steps;
     options.warmup = run.warmup;
     options.timeout = run.timeout;
-    // With a CUDA graph the first step runs task by task, so that libraries set up what they need. The second is captured and starts the
-    // graph.
+    // With a CUDA graph, the first step runs task by task, so that libraries set up what they need. The second step is captured.
     constexpr int fewest = 2;
     if (run.cuda_graph && options.warmup < fewest)
         throw ConfigError(fmt::format(

@@ -30,8 +30,7 @@ ExecuteOptions execute_options(const Run& run);
 ExecuteOptions sweep_options(int steps = 0);
 
 // Keeps every sample, accepted or not. A collective's spans start at the latest arrival of its ranks. Throws DeviceError with rank and
-// task when a rank fails or does not arrive in time; `on_step` has then seen the finished samples. Without rank 0 in this process there
-// are no samples.
+// task when a rank fails or does not arrive in time; `on_step` has then seen the finished samples. Only rank 0's process returns samples.
 Measurement execute(const TaskGraph& graph, Device& device, const ExecuteOptions& options);
 
 }  // namespace stepcast

@@ -13,8 +13,7 @@ namespace stepcast {
 // processes), else all ranks as threads.
 std::unique_ptr<Device> open_host_device(int rank_count);
 
-// This process as the rank that mpirun or srun started it as; collectives are MPI's. Throws ConfigError if the program was built without
-// MPI.
+// This process as the rank that mpirun or srun gave it; collectives are MPI's. Throws ConfigError if the program was built without MPI.
 std::unique_ptr<Device> open_mpi_device();
 
 }  // namespace stepcast

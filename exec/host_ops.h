@@ -50,8 +50,7 @@ struct RemoteRows {
     std::function<void(int peer, std::span<const float> rows)> deliver;
 };
 
-// Remote blocks come first, with their peers in turn. A gather fetches a block's rows before its product, a scatter delivers its results
-// after.
+// Remote blocks come first, with their peers in turn. A gather fetches a block's rows before its product, a scatter delivers them after.
 void run_fused(const FusedGemm& op, int rank, int rank_count, const Operands& at, const RemoteRows& remote);
 
 // Floats that one block scatters to another rank; the largest value of the graph's fused kernels.

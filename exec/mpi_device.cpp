@@ -71,7 +71,7 @@ public:
         world_.patience = {timeout, cores_ == local_size_};
         graph_ = &graph;
         rank_.prepare(plan_memory(graph, local_size_, last_level_cache(), available_memory()), graph.size());
-        meet(world_);  // names a rank that stays away, because making communicators would wait for it for ever
+        meet(world_);  // names a rank that stays away; making communicators would wait for it forever
         connect(graph);
         offset_ = clock_offset(world_);
         return host_doubts(graph, static_cast<std::size_t>(local_size_), static_cast<std::size_t>(cores_));

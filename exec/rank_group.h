@@ -33,8 +33,8 @@ public:
     [[nodiscard]] std::size_t size() const { return ranks_.size(); }
     [[nodiscard]] std::size_t index_of(int rank) const;
 
-    // Returns when every participant has called it as often as this one. Throws DeviceError with the missing rank after the timeout, or
-    // when one failed.
+    // Returns when every participant has called it as often as this one. Throws DeviceError with the rank that is missing at the timeout
+    // or failed.
     void meet(std::size_t index);
 
     // What participant `index` shows to the others. Read it only between two meetings.
@@ -53,8 +53,7 @@ private:
 };
 
 // Runs participant `index`'s share of `op`. Every participant calls it with its own buffers, of the sizes in footprint(), and may reuse
-// them when it returns. Sums run in the order of the participants, so results do not depend on timing. An op that cannot be on several
-// ranks is a bug.
+// them when it returns. Sums run in the order of the participants, so results do not depend on timing. An op of one rank is a bug here.
 void communicate(RankGroup& group, std::size_t index, const Op& op, const Operands& at);
 
 // The ranks of one run that are threads of this process, each identified by its rank number.
@@ -80,8 +79,7 @@ private:
     std::unique_ptr<std::atomic<std::uint64_t>[]> finished_;  // by task: ranks that finished it, over all steps
 };
 
-// Waits until `done()`: spins, and yields the core in a long wait. Returns false after the timeout. Throws DeviceError if a rank has
-// failed.
+// Waits until `done()`: spins, and yields the core in a long wait. Returns false after the timeout. Throws DeviceError if a rank failed.
 template <typename Done>
 bool wait_until(Done done, const Patience& patience, const FailedRank& failed) {
     constexpr int spins = 2000;  // some ten microseconds between looks at the clock

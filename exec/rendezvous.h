@@ -1,5 +1,4 @@
-// Ranks as processes that exchange ids, samples, clocks and failures through rank 0 over TCP, outside the measured part. No collective
-// uses it.
+// Ranks as processes that exchange ids, samples, clocks and failures through rank 0 over TCP, outside the measured part and collectives.
 #pragma once
 
 #include <string>

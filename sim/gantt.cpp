@@ -38,7 +38,6 @@ GanttKind kind_of(Phase phase) {
     }
 }
 
-// What the device of one rank does.
 struct RankWork {
     std::vector<TaskId> kernels;  // in issue order
     Times computing, exchanging;

@@ -32,7 +32,6 @@ ncclConfig_t polled() {
                       (last != nullptr && *last != '\0' ? std::string(" (") + last + ")" : std::string()));
 }
 
-// Waits until the communicator has done what it was asked to do.
 void wait_for(ncclComm_t comm, ncclResult_t result, const Watch& watch) {
     for (int looks = 0; result == ncclInProgress || result == ncclSuccess; ++looks) {
         ncclResult_t state = ncclSuccess;

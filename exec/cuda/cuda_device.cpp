@@ -74,7 +74,7 @@ public:
         for (int rank = 0; rank < rank_count_; ++rank) ranks_.push_back(std::make_unique<CudaRank>(rank, rank));
     }
 
-    // NCCL ends a communicator when all its ranks have ended theirs, so they end in parallel; the first of several would wait for ever.
+    // NCCL ends a communicator when all its ranks have ended theirs, so they end in parallel; the first of several would wait forever.
     ~CudaDevice() override {
         std::vector<std::jthread> threads;
         for (std::unique_ptr<CudaRank>& rank : ranks_) threads.emplace_back([&rank] { rank.reset(); });

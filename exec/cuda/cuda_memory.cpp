@@ -56,7 +56,7 @@ struct Needs {
         for (long& rows : stored.rows) rows = stored_rows(op, rows);
         return {element_of(op.dtype), scaled(footprint(stored, 0, 1), bytes(op.dtype), result_bytes(op.dtype))};
     }
-    // Other ranks fetch from the begin of the inputs, so the inputs hold what is moved. What arrives lies behind the result.
+    // Other ranks fetch from the start of the inputs, so the inputs hold what is moved. What arrives lies behind the result.
     Need operator()(const FusedGemm& op) const {
         const double moved = static_cast<double>(op.remote_blocks) * op.remote_bytes_per_block.si();
         Footprint all = scaled(floats, bytes(op.dtype), result_bytes(op.dtype));

@@ -65,8 +65,7 @@ class CudaRegion {
 public:
     CudaRegion() = default;
     explicit CudaRegion(std::size_t bytes) : block_(bytes) {}
-    // Places for one op's operands of `bytes` each, one after another: behind those of the last op, or at the start if the end is too
-    // near.
+    // Places for one op's operands of `bytes` each, one after another: behind those of the last op, or from the start if the end is near.
     void take(std::span<const double> bytes, std::span<char*> places);
     [[nodiscard]] char* data() const { return block_.data(); }
     [[nodiscard]] std::size_t size() const { return block_.size(); }

@@ -106,7 +106,7 @@ void CudaRank::connect(const ncclUniqueId& id, const Watch& watch) {
         if (communicators_.contains(key)) continue;
         communicators_.emplace(key, world_.split(key.ranks, rank_, watch));
     }
-    if (!moves_rows(run_->graph)) return;  // otherwise left off, because CUDA calls wait for memory that others can reach
+    if (!moves_rows(run_->graph)) return;  // peer access makes CUDA calls wait for the peers
     for (CudaRank* peer : run_->peers) {
         int can = 0;
         if (peer == nullptr || peer == this) continue;

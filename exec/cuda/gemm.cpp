@@ -64,7 +64,7 @@ Owned<cublasLtMatrixLayout_t> Products::layout(cudaDataType_t type, long rows, l
 }
 
 // A row-major matrix is the column-major matrix of its transpose, so cuBLAS computes C^T[n,m] = B^T A^T. Its first operand is our B (n x
-// k in column-major if B is stored as [k,n]; k x n, to be transposed, if stored as [n,k]), its second operand is our A.
+// k in column-major if B is stored as [k,n]; k x n, to be transposed, if stored as [n,k]). Its second operand is our A.
 Products::Planned& Products::planned(const Product& p) {
     if (const auto found = plans_.find(p); found != plans_.end()) return found->second;
     Planned plan;

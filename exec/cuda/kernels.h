@@ -14,7 +14,6 @@ enum class Element : std::uint8_t { fp32, fp16, bf16, fp8 };  // fp8 is E4M3
 // Random values, uniform in [-1, 1), the same for the same seed.
 cudaError_t fill_random(void* target, Element element, std::size_t count, std::uint64_t seed, cudaStream_t stream);
 
-// What a memory pass reads and writes.
 struct Traffic {
     const void* source;
     std::size_t read;

@@ -34,8 +34,7 @@ struct alignas(16) Pack {
     T values[size];
 };
 
-// A thread block reads a row in packs, keeps them in registers, and writes them: one read, one write. A thread takes at most `packs` of a
-// row.
+// A thread block reads a row in packs, keeps them in registers, and writes them: one read, one write. A thread takes at most `packs`.
 constexpr int packs = 4;
 
 // Calls `use(p, i)` for every pack i of a row that this thread takes; p counts the thread's own packs.

@@ -222,7 +222,7 @@ Seconds StreamTimeline::read(cudaEvent_t event) const {
     return origin_time_ + Seconds(1e-3 * static_cast<double>(milliseconds));
 }
 
-// A replayed step has no host lane: its tasks ran at the capture. They are shown at the begin of the step.
+// A replayed step has no host lane: its tasks ran at the capture. They are shown at the start of the step.
 Seconds StreamTimeline::elapsed(TaskId task, Edge edge) const {
     if (on_host(task)) {
         if (mode_ == Mode::replaying) return origin_time_;

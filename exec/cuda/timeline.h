@@ -1,6 +1,5 @@
 // The lanes of one rank as CUDA streams, edges as events, and when each task began and ended. A task begins when the task before it on
-// its lane ends, unless it had to wait for something else. Only then it has a start event, because each event costs the GPU about a
-// microsecond.
+// its lane ends, unless it had to wait for something else. Only then it has a start event, because each event takes a GPU about 1 us.
 #pragma once
 
 #include <array>

@@ -48,8 +48,8 @@ private:
 // The bounds for one workload, cluster and draw of the routing; keeps what it priced. One object is for one thread. Objects may share the
 // pipelines, which do not depend on the draw. Meant for nested loops: the cost depends on what changed since the last call.
 //   zero, overlap, overlap_params, bucket                               innermost: tens of nanoseconds
-//   schedule, pp, vp, dp, global_batch, scatter_p2p, overlap_p2p        hundreds, once their pipelines were met
-//   tp, cp, ep, micro_batch, sequence_parallel, recompute, all others   a look-up, once met; else tens of microseconds
+//   schedule, pp, vp, dp, global_batch, scatter_p2p, overlap_p2p        hundreds of nanoseconds, if their pipelines are known
+//   tp, cp, ep, micro_batch, sequence_parallel, recompute, all others   a look-up if known, else tens of microseconds
 class StepBounds {
 public:
     // Whether the closed forms model everything in the step. They do not cover: other workloads than transformers, adapters, Mamba layers,

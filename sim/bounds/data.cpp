@@ -112,7 +112,7 @@ void DataPrices::add_least(const DataInputs& in, const UnitCounts& units, DataTi
     const Parallelism& p = in.context.experiment.parallelism;
     const RankWeights all = total(in, units);
     times.elements = shared_out(in.context, all, 1);
-    const int of_copy = micro_batches(p) / directions(p);  // at least
+    const int of_copy = micro_batches(p) / directions(p);  // of the copy with fewer
     const int rounds = p.zero >= 2 ? of_copy : std::min(1, of_copy);
     const double bucket = p.bucket / size_of(p.gradient_dtype);
     double least = all.dense, one_by_one = 0, gathered = 0;

@@ -90,8 +90,7 @@ std::vector<int> trailing_weights(const std::vector<Order>& orders) {
     return counts;
 }
 
-// Where orders end with weight gradients, the stages that end with the most of them form their own group: they are done before the
-// others.
+// Of stages whose orders end with weight gradients, those that end with the most form their own group: they are done before the others.
 void find_groups(Pipeline& pipeline, const PipelineKey& key, const Workload& w, const StageChunkLists& stages,
                  const std::vector<int>& last_weights, const Directions& directions) {
     std::map<UnitCounts, int> most_weights;  // by the ends of a stage
@@ -133,8 +132,8 @@ bool near_link(const PipelineKey& key, int stage) {
 }
 
 // A path repeats when it returns to its stage: after pp micro-batches at the latest, or twice as many if they go both ways. Fill and
-// drain take less than three rounds, or five with zb-v, which looks two rounds ahead. GPipe separates forwards and backwards: no part of
-// a path covers a round.
+// drain take less than three rounds, or five with zb-v, which looks two rounds ahead. GPipe's forwards come before its backwards, so no
+// part repeats.
 Rounds rounds_of(Schedule schedule, int pp, int micro_batches) {
     const ScheduleTraits& s = traits(schedule);
     if (s.forwards_first) return {micro_batches, 0, micro_batches};

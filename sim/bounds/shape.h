@@ -24,7 +24,7 @@ enum : std::size_t {
     opened,
     filled_single,
     filling_single,
-    inside_last,  // the slot that makes the last gradients of its chunk: its layers but one
+    inside_last,  // in the slot that makes the last gradients of its chunk: all layers but one
     after_last,   // the step from that slot to the next slot of its stage
     arrival,      // between a send and the slot that waited for it
     // The features before this one change with the collectives of data parallelism; those from here on only with shape and pipeline.
@@ -59,7 +59,7 @@ public:
 private:
     const Cluster& cluster_;
     RingPaths paths_;
-    std::map<std::tuple<long, long, long, long, Dtype, bool, bool, Gemm::Layout>, Seconds> gemms_;  // by all that they are made of
+    std::map<std::tuple<long, long, long, long, Dtype, bool, bool, Gemm::Layout>, Seconds> gemms_;  // by the Gemm's fields
 };
 
 // `lower`: a bound on the device time of a plan that runs alone on its rank. `estimate`: its simulated device time or, where host and

@@ -1,5 +1,5 @@
 // With n micro-batches, C the collectives of one chunk's gradients, and G the gather of its parameters:
-//   zero 0, 1  C runs during the last backwards, once the first bucket is full; chunks end p slots apart. In schedules that drain
+//   zero 0, 1  C runs during the last backwards, once the first bucket is full; chunks end pp slots apart. In schedules that drain
 //              stage by stage, each stage's slower last backward delays the stages before it
 //   zero 2     n C run during all backwards
 //   zero 3     collectives run inside the slots; the step waits for the first gather and the last collective
@@ -56,7 +56,6 @@ LastBackward last_backward(const TailInputs& in, const Work& work) {
     return {slot, gradients, window, lost_to_overlap(window, gradients, in.slowdown)};
 }
 
-// In schedules that drain stage by stage, each stage's slower last backward delays the stages before it.
 double lost_by_later_stages(const TailInputs& in, double lost) {
     return traits(in.p.schedule).splits_backward ? 0 : lost * (in.p.pp - 1);
 }

@@ -13,9 +13,9 @@ enum class CastScale : std::uint8_t { given, given_rows, rows, tensor };
 // An element moves 3 bytes (given), 4.6 (rows) or 6.6 (tensor, which reads twice more). `launches` is 1, 1.2 (given_rows), 1.55 (rows)
 // and 6 (tensor), with those that a framework makes around the cast. `share` is 1 where a block finds its row's scale, and 0.4 where the
 // scale is given (given_rows). These numbers are the same for every device. `warmth` goes from cache_gain, well below cast.cache, to 1.
-// The passes of `tensor` (TensorRT-LLM's: a fixed number of threads that walk over all elements) have rates of their own, in memory
-// cast.tensor_efficiency and in the L2 tensor_gain. Outside the L2, each byte that they write takes tensor_written bytes more, up to the
-// L2's size: 40 us on Blackwell, which a larger cast does not take twice. Source: casts of six devices in two frameworks
+// The passes of `tensor` (TensorRT-LLM's: a fixed number of threads that walk over all elements) have rates of their own:
+// cast.tensor_efficiency in memory, tensor_gain in the L2. Outside the L2, each byte that they write takes tensor_written bytes more, up
+// to the L2's size: 40 us on Blackwell, which a larger cast does not take twice. Source: casts of six devices in two frameworks
 // (docs/calibration.md).
 Seconds cast_time(long rows, long width, CastScale scale, const Cluster& cluster);
 
@@ -28,8 +28,8 @@ double held_by_cache(Bytes bytes, const CastCosts& cast);
 Seconds input_cast_time(long m, long k, Dtype dtype, bool scaled_blocks, const Cluster& cluster);
 
 // What older releases of TensorRT-LLM add before 128-wide products on Blackwell: a kernel that reorders the scales for the tensor cores.
-// It takes t = 1.6 us + 6.3 bytes an element at the cast's rate, and 8 us more if 32 does not divide m. Measured on B200 and GB200, with
-// equal results.
+// It takes t = 1.6 us + 6.3 bytes an element at the cast's rate, and 8 us more if 32 does not divide m. Equal on B200 and GB200, which
+// were measured.
 Seconds scale_layout_time(long m, long k, const Cluster& cluster);
 
 }  // namespace stepcast

@@ -10,8 +10,7 @@ namespace stepcast {
 
 inline constexpr std::array expert_tile_rows{128L, 64L, 32L, 16L, 256L};
 
-// One draw of the router on a rank: its rows, its experts with rows, and for each of expert_tile_rows the tiles, where each expert begins
-// a new one.
+// One draw of the router on a rank: its rows, its experts with rows, and tiles by expert_tile_rows, where each expert begins a new tile.
 struct ExpertLoad {
     double rows = 0, experts = 0;
     std::array<double, expert_tile_rows.size()> tiles{};

@@ -18,7 +18,6 @@ struct LeastAndMost {
     double least = 0, most = 0;
 };
 
-// Visits one op after another.
 struct Outside {
     const Cluster& cluster;
     std::set<std::string> found;

@@ -204,7 +204,6 @@ Kernel kernel_of(std::span<const Shape> shapes, Dtype dtype, bool accumulate, co
     return {shapes, dtype, accumulate, in_step, setting, in_step};
 }
 
-// How layout, type and batch change the law's rate.
 double rate_of(const Gemm& op, const KernelCosts& kernel) {
     const double layout = op.layout == Gemm::Layout::nn   ? kernel.gemm_nn
                           : op.layout == Gemm::Layout::tn ? kernel.gemm_tn

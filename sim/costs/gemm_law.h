@@ -18,14 +18,15 @@ enum class GemmSetting : std::uint8_t { alone, sustained, step };
 // Tiles are those with rates (gemm_tile_*; factor 0 leaves a tile out). With gemm_tile_reuse they are powers of two, or 128 by any
 // multiple of 16 up to 256 (gemm_shared_operands). With gemm_even_tiles there is one tile (gemm_tiles.h), as fast as the best, and waves
 // are whole: oneDNN does not search by waves. Arithmetic takes 1 + gemm_reload (1 - gemm_reload_cache / geometric mean of both operands)
-// times as long if that is above 1. Operands whose rows are multiples of gpu.memory_interleave long, and results beyond the L2's size,
-// cross the memory at gemm_camping of its rate. Benchmarks read the same activations [m, k] again and again, so 0.3 of what the L2 holds
-// of them and of the results does not count; in a step all counts. Narrow operands have their own efficiency, k0, tile_reuse and
-// wave_loss, and are not split. Kernels with scaled blocks and operands from shared memory (DeepGEMM) write a tile before they begin the
-// next, so results count 1.8 times. On Hopper their tiles have 128 rows and at most 128 columns, and k counts 1 + 1.6 / blocks of rows
-// times if the last block has fewer than 96 rows. The form comes from fits to A100 tables. The other published tables needed wave_loss
-// (work cut along k fills the last wave) and the corner. In files that were fitted to the atlas, one reuse constant replaces seven tile
-// factors (docs/calibration.md).
+// times as long if that is more.
+// Operands whose rows are multiples of gpu.memory_interleave long, and results beyond the L2's size, cross the memory at gemm_camping of
+// its rate. Benchmarks read the same activations [m, k] again and again, so 0.3 of what the L2 holds of them and of the results is free;
+// not in a step.
+// Narrow operands have their own efficiency, k0, tile_reuse and wave_loss, and are not split. Kernels with scaled blocks and operands
+// from shared memory (DeepGEMM) write a tile before they begin the next, so results count 1.8 times. On Hopper their tiles have 128 rows
+// and at most 128 columns, and k counts 1 + 1.6 / blocks of rows times if the last block has fewer than 96 rows.
+// The form comes from fits to A100 tables. The other published tables needed wave_loss (work cut along k fills the last wave) and the
+// corner. In files fitted to the atlas, one reuse constant replaces seven tile factors (docs/calibration.md).
 Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting setting = GemmSetting::alone,
                       bool scaled_blocks = false);
 

@@ -51,7 +51,7 @@ private:
     const Timeline& timeline_;
     const std::vector<Binding>& bindings_;
     TaskId task_;
-    int host_ = -1;  // while the walk is among what a host issued: the rank of the host that held up the task
+    int host_ = -1;  // the rank whose host held up the task, while the walk is among what that host issued
 };
 
 // The segments in order, up to the task that ends last. Empty for a graph without tasks.

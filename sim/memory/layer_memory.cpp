@@ -8,8 +8,8 @@
 //   experts    the slots as they arrive; router: logits, probabilities and choice (4 + 4 + 1 bytes). The combining weights are
 //              multiplied before the second product, so its result is not kept
 //   residual   the mask of its dropout
-// Plain attention with dropout and GELU in 16 bit gives s b h (34 + 5 a s / h), Korthikanti et al., arXiv 2205.05198, section 4. Work:
-// the gradients of the block's input and result, and those of the operator that has most.
+// Plain attention with dropout and GELU in 16 bit gives s b h (34 + 5 a s / h), Korthikanti et al., arXiv 2205.05198, section 4.
+// Work: the gradients of the block's input and result, and those of the operator that has most.
 #include "sim/memory/layer_memory.h"
 
 #include <algorithm>
@@ -93,8 +93,7 @@ private:
         return p.cp == 1 ? Bytes(0) : 2.0 * own * (p.context_exchange == ContextExchange::ring ? 1.0 : p.cp);
     }
 
-    // Work: gradients of result, queries, keys, values; for plain attention of the scores around the softmax, and what selective
-    // recompute redoes.
+    // Work: gradients of result, queries, keys, values; for plain attention of the scores around the softmax, and what is recomputed.
     [[nodiscard]] BlockMemory attention(long heads, long kv_heads) const {
         const bool plain = w_.attention == AttentionKind::plain;
         const bool again = plain && c_.experiment.parallelism.recompute == Recompute::selective;

@@ -9,9 +9,8 @@
 
 namespace stepcast {
 
-// Completes a result from its weights, gradients, optimizer, activations and buffers: adds to the buffers what the allocator reserves
-// beyond them (framework.reserved: free pieces that nothing fits into), and computes the peak, the overheads of the device, and whether
-// all fits.
+// Completes a result from its weights, gradients, optimizer, activations and buffers. Adds to the buffers what the allocator reserves
+// beyond them (framework.reserved: free pieces that nothing fits into), and computes the peak, the device's overheads, and `fits`.
 MemoryUse summed_up(MemoryUse use, const Experiment& experiment);
 
 // Bytes of optimizer state for a parameter that takes `stored` bytes: a master copy if that is less than fp32, and Adam's moments.

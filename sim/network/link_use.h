@@ -15,7 +15,7 @@ inline constexpr std::size_t rank_links = 4;
 // For each link, the share of its bandwidth that a collective takes while it runs alone: 1 fills it.
 using LinkDemand = std::array<double, rank_links>;
 
-// Use 0 of a graph takes nothing. A message leaves its first rank and arrives at the others.
+// How a collective uses links. Use 0 of LinkUses takes nothing. A message leaves its first rank and arrives at the others.
 struct LinkUse {
     LinkDemand demand{};
     bool message = false;

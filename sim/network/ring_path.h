@@ -37,9 +37,8 @@ RingPath ring_path(std::span<const int> members, const Cluster& cluster);
 // - Neighbours: each member sends to the next of the group (the last to the first), one message on one route.
 // - All-to-all: each member sends the same to every other.
 // The load of a link is the sum over all groups that route over it. A route gets the least bandwidth / load of its links. Loads are exact
-// on the nodes below the first leaf of the group that begins at rank `group.first`; those beyond are assumed to be alike. Throws
-// ConfigError when the cluster is disconnected, std::logic_error when the group does not fit into the cluster or its strides are not
-// nested.
+// on the nodes below the first leaf of the group that begins at rank `group.first`; others are assumed alike. Throws ConfigError when the
+// cluster is disconnected, std::logic_error when the group does not fit into the cluster or its strides are not nested.
 RingPath ring_path(const Group& group, const Cluster& cluster);
 
 // The same for many groups of one cluster, which must outlive this object. Each path is found when first asked for.

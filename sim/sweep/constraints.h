@@ -46,8 +46,7 @@ double cost_per_token(const PointFacts& facts, Seconds step);
 // joined by "and". Throws ConfigError for an unknown quantity, no relation, or a value without its unit.
 std::vector<Constraint> parse_constraints(std::span<const std::string> texts);
 
-// Throws ConfigError when no configuration can satisfy all: two exclude each other, no value of an axis satisfies one, or memory is too
-// small.
+// Throws ConfigError when no configuration can satisfy all: two exclude each other, no value of an axis fits, or the memory is too small.
 void check_constraints(std::span<const Constraint> constraints, std::span<const Axis> axes,
                        const Experiment& experiment);
 

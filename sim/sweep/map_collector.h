@@ -47,8 +47,7 @@ public:
     std::uint64_t legal = 0;  // legal points met, including those that do not fit
 
 private:
-    // Number: a pair of keys, the positions along both, and a limit; above 0. Open addressing, because a walk spends most of its time
-    // here.
+    // Number: a pair of keys, the positions along both, and a limit; above 0. Open addressing, because most of a walk is spent here.
     struct Place {
         std::uint64_t number = 0;
         double score = 0;

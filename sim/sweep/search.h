@@ -1,6 +1,5 @@
 // The branch and bound of a sweep: rounds of screening, with the most promising points simulated between them, then all points that the
-// bounds have not excluded. Decisions fall between jobs in a fixed order, so threads, processes and interruptions do not change the
-// answer.
+// bounds do not exclude. Decisions fall between jobs in a fixed order, so threads, processes and interruptions do not change the answer.
 #pragma once
 
 #include <memory>

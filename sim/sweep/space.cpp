@@ -46,8 +46,7 @@ std::vector<int> every_schedule() {
     return schedules;
 }
 
-// The values that `--vary parallelism=all` gives to a key: all that can be legal, without schedules left out. Empty: it leaves the key
-// alone.
+// The values that `--vary parallelism=all` gives to a key: all that can be legal, except schedules left out. Empty: the key stays.
 std::vector<int> every_value(SplitKey key, const Experiment& e) {
     const int ranks = rank_count(e.cluster), batch = e.parallelism.global_batch;
     switch (key) {

@@ -9,15 +9,13 @@
 
 namespace stepcast {
 
-// For the workload and cluster of an experiment. `once` also refuses what the framework does not support, and splits that do the same as
-// another one (schedules and chunks without a pipeline, sequence_parallel without tp, zero on a lone replica, selective recompute without
-// scores).
+// For the workload and cluster of an experiment. `once` also refuses what the framework lacks, and splits that do the same as another
+// (schedules and chunks without a pipeline, sequence_parallel without tp, zero on a lone replica, selective recompute without scores).
 class SplitRules {
 public:
     SplitRules(const Experiment& experiment, bool once);
 
-    // The text of a rule about `key`, or a key before it in SplitKey, that this split breaks; "" if there is none. Valid as long as this
-    // object.
+    // A rule about `key`, or a key before it in SplitKey, that this split breaks, as text that lives as long as this object; "" if none.
     [[nodiscard]] std::string_view broken_by(SplitKey key, const Parallelism& split) const;
 
 private:

@@ -1,5 +1,4 @@
-// Finds the best configurations of a space, with proof: closed forms bound every point, the event engine simulates what they do not
-// exclude.
+// Finds the best configurations of a space, with proof: closed forms bound every point, and the event engine simulates what they leave.
 #pragma once
 
 #include <functional>
@@ -24,9 +23,9 @@ struct SweepOptions {
 // reasons. The result does not depend on the number of threads or processes.
 SweepAnswer sweep(const SweepQuestion& question, const SweepOptions& options = {});
 
-// If a question has `within` and varies no number of ranks, adds an axis cluster.nodes: from the number that the useful arithmetic needs
-// at the datasheet's peak to sixteen times as many, with four significant bits (8, 9 .. 16, 18 .. 32, 36 ..). Throws ConfigError without
-// a training.
+// If a question has `within` and varies no number of ranks, adds an axis cluster.nodes: from what the useful arithmetic needs at the
+// datasheet's peak to sixteen times as many, with four significant bits (8, 9 .. 16, 18 .. 32, 36 ..). Throws ConfigError without a
+// training.
 void add_node_counts(SweepQuestion& question);
 
 // For the processes that an MPI launcher started beside the first one.
