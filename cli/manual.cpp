@@ -58,8 +58,7 @@ std::string values_of(const CLI::Option& option) {
     return "choices\n" + replaced(kind, "|", "\n") + "\n";
 }
 
-// A colon separates a verb or option from its description. The shells put "=" before each typed word, so that CLI11 sees no options
-// there.
+// A colon separates a verb or option from its description. The shells put "=" before each typed word, so that CLI11 sees no options.
 std::string completion(const CLI::App& app, const std::vector<std::string>& typed) {
     const auto word = [&](std::size_t from_end) {
         const std::string said = typed.size() < from_end ? "" : typed[typed.size() - from_end];
@@ -73,7 +72,7 @@ std::string completion(const CLI::App& app, const std::vector<std::string>& type
         const CLI::Option* argument = nullptr;
         for (const CLI::Option* option : verb->get_options()) {
             if (option->get_positional()) {
-                if (argument == nullptr || word(2) != verb->get_name()) argument = option;  // of two, the first is behind the verb
+                if (argument == nullptr || word(2) != verb->get_name()) argument = option;  // the first of two only right behind the verb
             } else if (!is_flag(*option) && first_name(*option) == word(2)) {
                 return values_of(*option);
             } else {

@@ -63,7 +63,7 @@ void end_on_signals() {
     for (const int signal : {SIGINT, SIGTERM}) {
         struct sigaction before {};
         sigaction(signal, nullptr, &before);
-        if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);  // nohup or `&` of a shell ignores the signal
+        if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);  // stays ignored under nohup or `&` of a shell
     }
 }
 

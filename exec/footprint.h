@@ -34,8 +34,7 @@ Part part_of(std::size_t size, std::size_t index, std::size_t count);
 std::size_t float_count(Bytes bytes);  // rounded up
 inline double area(long a, long b) { return static_cast<double>(a) * static_cast<double>(b); }
 
-// Sizes of each operand, in the order of the kernels' arguments. Inputs are only read, outputs only written. Doubles hold absurd sizes
-// too.
+// Sizes of each operand, in the order of the kernels' arguments. Inputs are only read, outputs only written. Doubles hold any size.
 struct Footprint {
     std::array<double, 5> inputs{};
     std::array<double, 4> outputs{};

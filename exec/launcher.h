@@ -1,4 +1,4 @@
-// How the ranks of a run were started, told by the environment: threads of this process, or processes of mpirun, srun or torchrun's like.
+// How a run's ranks were started, by the environment: as threads, or as processes of mpirun, srun or a torchrun-style launcher.
 #pragma once
 
 #include <cstddef>

@@ -33,8 +33,8 @@ public:
     [[nodiscard]] std::size_t size() const { return ranks_.size(); }
     [[nodiscard]] std::size_t index_of(int rank) const;
 
-    // Returns when every participant has called it as often as this one. Throws DeviceError with the rank that is missing at the timeout
-    // or failed.
+    // Returns when every participant has called it as often. Throws DeviceError with the missing rank after the timeout, or at once if
+    // one failed.
     void meet(std::size_t index);
 
     // What participant `index` shows to the others. Read it only between two meetings.

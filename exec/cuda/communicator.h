@@ -25,8 +25,7 @@ public:
     [[nodiscard]] std::size_t index() const { return index_; }  // of this rank in the communicator
     [[nodiscard]] std::size_t size() const { return size_; }
 
-    // Queues this rank's share of `op`, which communicate() runs between threads (exec/rank_group.h). The operands' sizes are those of
-    // need_of().
+    // Queues this rank's share of `op`, as communicate() runs it between threads (exec/rank_group.h). `at` has the sizes of need_of().
     void run(const Op& op, const CudaOperands& at, cudaStream_t stream, const Watch& watch);
 
     void check_health() const;  // throws if a peer or the network has failed

@@ -65,8 +65,7 @@ class GroupedProducts {
 public:
     explicit GroupedProducts(Products& products);
 
-    // Places the operands of `op` in `memory`, at so many places that each is cold when its turn comes. Blocks, weights, results are
-    // packed.
+    // Places the operands of `op` in `memory`, packed, and at so many places that each is cold when its turn comes.
     void prepare(const GroupedGemm& op, CudaMemory& memory, Bytes cache, cudaStream_t stream);
     void run(const GroupedGemm& op, void* workspace, cudaStream_t stream);
 

@@ -87,8 +87,8 @@ private:
         return path;
     }
 
-    // What the host of a stage issues in a round. Nothing if `begun` comes before the stage's steady part, or if the round is no longer
-    // than `longest`.
+    // What a stage's host issues in a round. Nothing if `begun` is before the stage's steady part, or if the round takes at most
+    // `longest`.
     std::optional<Features> host_round(const SlotNode& begun, double longest) const {
         const auto [first, last] = slots_.steady[at(begun.stage)];
         if (begun.position < first || last <= 0) return std::nullopt;

@@ -132,8 +132,8 @@ bool near_link(const PipelineKey& key, int stage) {
 }
 
 // A path repeats when it returns to its stage: after pp micro-batches at the latest, or twice as many if they go both ways. Fill and
-// drain take less than three rounds, or five with zb-v, which looks two rounds ahead. GPipe's forwards come before its backwards, so no
-// part repeats.
+// drain take less than three rounds, or five with zb-v, which looks two rounds ahead. GPipe runs all its forwards first, so its path
+// never repeats.
 Rounds rounds_of(Schedule schedule, int pp, int micro_batches) {
     const ScheduleTraits& s = traits(schedule);
     if (s.forwards_first) return {micro_batches, 0, micro_batches};

@@ -28,8 +28,8 @@ double held_by_cache(Bytes bytes, const CastCosts& cast);
 Seconds input_cast_time(long m, long k, Dtype dtype, bool scaled_blocks, const Cluster& cluster);
 
 // What older releases of TensorRT-LLM add before 128-wide products on Blackwell: a kernel that reorders the scales for the tensor cores.
-// It takes t = 1.6 us + 6.3 bytes an element at the cast's rate, and 8 us more if 32 does not divide m. Equal on B200 and GB200, which
-// were measured.
+// It takes t = 1.6 us + 6.3 bytes an element at the cast's rate, and 8 us more if 32 does not divide m. Measured on B200 and GB200, with
+// equal times.
 Seconds scale_layout_time(long m, long k, const Cluster& cluster);
 
 }  // namespace stepcast

@@ -90,8 +90,7 @@ int largest_run(const Runs& runs) {
     return std::ranges::max_element(runs, {}, &Run::size)->size();
 }
 
-// The next three functions report the flows of a group with an end in the focus: call(flow, load on the sender's side, on the
-// receiver's).
+// The next three functions report a group's flows with an end in the focus: call(flow, load on the sender's side, on the receiver's).
 
 // A ring. With several nodes it runs as channels.
 template <class Call>

@@ -11,8 +11,7 @@ namespace stepcast {
 // For one workload on one cluster. One object is for one thread.
 //
 // A step ranks by its median over the draws. Its bound is the median of all draws' bounds, because no median rises when a draw falls.
-// Each draw of the routing has its own closed form. Noise may shorten single tasks, so its only bound is 0. The peak is that of the worst
-// draw.
+// Each routing has its own closed form. Noise may shorten single tasks, so that its only bound is 0. The peak is that of the worst draw.
 class PointEvaluator {
 public:
     explicit PointEvaluator(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines = std::make_shared<FoundPipelines>());

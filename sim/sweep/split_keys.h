@@ -11,8 +11,7 @@
 
 namespace stepcast {
 
-// In the order of the walk, slowest first: keys that are costly to change in StepBounds come early. A rule applies once all its keys are
-// set.
+// In the order of the walk, slowest first: keys that are costly to change in StepBounds come early. A rule applies once its keys are set.
 NAMED_ENUM(SplitKey, "a key that a sweep walks", global_batch, tp, cp, sequence_parallel, micro_batch, ep, recompute, recompute_layers,
            overlap_tp, overlap_weight_gradient, pp, dp, schedule, vp, overlap_p2p, scatter_p2p, zero, overlap, overlap_params);
 
