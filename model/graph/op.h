@@ -2,6 +2,7 @@
 // every place that must know it fails to compile until it does.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <optional>
@@ -15,24 +16,27 @@
 
 namespace stepcast {
 
-// C[m,n] (+)= A[m,k] B[k,n], `batch` times. `accumulate`: C is fp32 and is added to, as main gradients are. `unaligned`: weight rows
-// do not start at multiples of 8 elements (unpadded vocabulary). `layout` states for A and B whether memory holds them as written (n)
+// C[m,n] (+)= A[m,k] B[k,n], `batch` times. `accumulate`: C is fp32 and is added to, as main gradients are. `rows` says how the
+// rows in memory begin: an unpadded vocabulary leaves them even or odd. `layout` states for A and B whether memory holds them as written (n)
 // or transposed (t). For a linear layer with weights [out, in] the forward is nt, the input gradient nn, the weight gradient tn.
 struct Gemm {
     enum class Layout : std::uint8_t { nt, nn, tn };
+    enum class Rows : std::uint8_t { aligned, even, odd };  // at multiples of 8 elements, of 2, of 1
     long m = 0, n = 0, k = 0;
     long batch = 1;
     Dtype dtype = Dtype::fp16;
     bool accumulate = false;
-    bool unaligned = false;
+    Rows rows = Rows::aligned;
     Layout layout = Layout::nt;
     friend bool operator==(const Gemm&, const Gemm&) = default;
 };
-// Whether rows in memory do not begin at multiples of 8 elements: those of C (n), of A (k, or m where it lies transposed) or
-// of B (n, or k where it lies transposed).
-inline bool has_unaligned_rows(const Gemm& g) {
+constexpr Gemm::Rows rows_of(long elements) {
+    return elements % 8 == 0 ? Gemm::Rows::aligned : elements % 2 == 0 ? Gemm::Rows::even : Gemm::Rows::odd;
+}
+// Of C the rows have n elements, of A k (m where it lies transposed), of B n (k where it lies transposed): the worst of the three.
+inline Gemm::Rows rows_of(const Gemm& g) {
     const long a = g.layout == Gemm::Layout::tn ? g.m : g.k, b = g.layout == Gemm::Layout::nt ? g.k : g.n;
-    return a % 8 != 0 || b % 8 != 0 || g.n % 8 != 0;
+    return std::max({rows_of(a), rows_of(b), rows_of(g.n)});
 }
 
 // Several GEMMs with one weight shape: group g is C[rows[g],n] = A[rows[g],k] B_g[k,n]. A weight gradient sums over the rows instead:

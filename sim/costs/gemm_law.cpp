@@ -208,7 +208,12 @@ double rate_of(const Gemm& op, const KernelCosts& kernel) {
     const double layout = op.layout == Gemm::Layout::nn   ? kernel.gemm_nn
                           : op.layout == Gemm::Layout::tn ? kernel.gemm_tn
                                                           : 1.0;
-    return layout * (op.unaligned ? kernel.gemm_unaligned : 1.0) * (op.dtype == Dtype::fp32 ? kernel.gemm_fp32 : 1.0) *
+    // Rows that begin between multiples of 16 bytes shut out the tensor memory accelerator, rows between multiples of 4 bytes
+    // asynchronous copies as well (CUDA C++ programming guide). fp32 products on the CUDA cores use neither.
+    const double rows = op.rows == Gemm::Rows::aligned || op.dtype == Dtype::fp32 ? 1
+                        : op.rows == Gemm::Rows::even                             ? kernel.gemm_unaligned
+                                                                                  : kernel.gemm_unaligned * kernel.gemm_odd;
+    return layout * rows * (op.dtype == Dtype::fp32 ? kernel.gemm_fp32 : 1.0) *
            (op.batch > 1 ? kernel.batched_gemm : 1.0);
 }
 

@@ -117,25 +117,28 @@ TEST_CASE("MoE layer rows are read with the skew of their distribution") {
 }
 
 // Rows of 8 elements of 16 bits begin at multiples of 16 bytes. C has n of them a row; A has k, or m as TN; B has k as NT, else n.
-TEST_CASE("operands whose rows begin between multiples of eight elements are unaligned") {
-    const auto unaligned = [](int m, int n, int k, const char* layout) {
+TEST_CASE("operands whose rows begin between multiples of eight elements are even or odd") {
+    using Rows = Gemm::Rows;
+    const auto rows = [](int m, int n, int k, const char* layout) {
         const Table table("m,n,k,dtype,layout,timer,time_us\n" + std::to_string(m) + "," + std::to_string(n) + "," + std::to_string(k) + ",bf16," + layout + ",,3\n");
         const BuildingBlocks blocks = table.read();
         CHECK(blocks.gemms.at(0).between_events);
-        return blocks.gemms[0].gemm.unaligned;
+        return blocks.gemms[0].gemm.rows;
     };
     for (const char* layout : {"NT", "NN", "TN"}) {
         CAPTURE(layout);
-        CHECK_FALSE(unaligned(16, 24, 32, layout));
-        CHECK(unaligned(16, 25, 32, layout));
+        CHECK(rows(16, 24, 32, layout) == Rows::aligned);
+        CHECK(rows(16, 25, 32, layout) == Rows::odd);
+        CHECK(rows(16, 26, 32, layout) == Rows::even);
+        CHECK(rows(16, 28, 32, layout) == Rows::even);
     }
-    CHECK(unaligned(16, 24, 31, "NT"));
-    CHECK(unaligned(16, 24, 31, "NN"));
-    CHECK_FALSE(unaligned(16, 24, 31, "TN"));
-    CHECK(unaligned(15, 24, 32, "TN"));
-    CHECK_FALSE(unaligned(15, 24, 32, "NT"));
-    CHECK_FALSE(unaligned(15, 24, 32, "NN"));
-    CHECK_THROWS_WITH(unaligned(8, 8, 8, "TT"), Contains("layout: found \"TT\"; expected NT, NN or TN"));
+    CHECK(rows(16, 24, 31, "NT") == Rows::odd);
+    CHECK(rows(16, 24, 31, "NN") == Rows::odd);
+    CHECK(rows(16, 24, 31, "TN") == Rows::aligned);
+    CHECK(rows(15, 24, 32, "TN") == Rows::odd);
+    CHECK(rows(15, 24, 32, "NT") == Rows::aligned);
+    CHECK(rows(15, 24, 32, "NN") == Rows::aligned);
+    CHECK_THROWS_WITH(rows(8, 8, 8, "TT"), Contains("layout: found \"TT\"; expected NT, NN or TN"));
     const Table kernels("m,n,k,dtype,layout,timer,time_us\n8,8,8,bf16,,kernel,3\n8,16,8,bf16,NN,kernel,3\n");
     CHECK_FALSE(kernels.read().gemms.at(0).between_events);
     CHECK(kernels.read().gemms.at(0).gemm.layout == Gemm{}.layout);

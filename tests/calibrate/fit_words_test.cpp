@@ -179,7 +179,7 @@ TEST_CASE("products and links and expert layers start from the same beliefs on e
     blocks.gemms[0].gemm.accumulate = true;
     blocks.gemms[1].gemm.layout = Gemm::Layout::nn;
     blocks.gemms[2].gemm.layout = Gemm::Layout::tn;
-    blocks.gemms[3].gemm.unaligned = true;
+    blocks.gemms[3].gemm.rows = Gemm::Rows::odd;
     blocks.gemms[4].gemm.dtype = Dtype::fp32;
     blocks.gemms[4].between_events = true;
     blocks.gemms[5].groups = 2;

@@ -86,7 +86,7 @@ std::string gemm_table(const Cluster& c, MeasuringNoise& noise) {
                                  : layout == std::string("TN") ? Gemm::Layout::tn
                                                                : Gemm::Layout::nt;
         const GemmRow row{
-            {.m = m, .n = n, .k = k, .dtype = dtype, .unaligned = n == 50257, .layout = way}, 1, {}, true};
+            {.m = m, .n = n, .k = k, .dtype = dtype, .rows = rows_of(n), .layout = way}, 1, {}, true};
         text += fmt::format("{},{},{},{},{},{:.3f}\r\n", m, n, k, layout, to_string(dtype),
                             micros(gemm_case(row).predict(c), noise));
     };
