@@ -50,8 +50,7 @@ Gemm::Layout layout_of(const TableRow& row) {
     row.fail("layout", "found \"" + text + "\"; expected NT, NN or TN");
 }
 
-// Whether rows of a matrix in memory do not begin at multiples of 8 elements. A row is n long in C; k, or transposed m, in A; k or n in
-// B.
+// Whether a matrix has rows that do not begin at multiples of 8 elements. A row has n elements in C; k, or transposed m, in A; k or n in B.
 bool has_odd_rows(const Gemm& g) {
     const long a = g.layout == Gemm::Layout::tn ? g.m : g.k, b = g.layout == Gemm::Layout::nt ? g.k : g.n;
     return a % 8 != 0 || b % 8 != 0 || g.n % 8 != 0;

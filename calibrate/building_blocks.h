@@ -32,9 +32,8 @@ enum class TableKind : std::uint8_t {
 };
 TableKind kind_of_table(const std::string& path);  // throws ConfigError naming the known headers
 
-// Every row struct has `row`, the hash of the row's content (model/records/provenance.h). `groups` > 1: one kernel computes that many
-// GEMMs of m rows each. `between_events`: a script timed one call by a pair of events around it; the time of a short kernel then includes
-// waiting for the call.
+// Every row struct has `row`, the hash of the row's content (model/records/provenance.h). `groups` > 1: one kernel computes that many GEMMs
+// of m rows each. `between_events`: a script timed one call by a pair of events; a short kernel's time then includes waiting for the call.
 struct GemmRow {
     Gemm gemm;
     int groups = 1;
@@ -63,8 +62,7 @@ struct CollectiveRow {
 };
 
 // Dispatch or combine of an expert layer's tokens, timed alone. `kernels` is named as in the cluster's keys: "dispatch",
-// "dispatch_low_latency" and so on. `bytes`: of one token, with its scales. `even`: tokens go to the ranks in turn; otherwise to random
-// experts.
+// "dispatch_low_latency" and so on. `bytes`: of one token, with its scales. `even`: tokens go to the ranks in turn, else to random experts.
 struct ExchangeRow {
     std::string op, kernels;
     int ranks = 0, nodes = 0, top_k = 0, experts = 0, sms = 0;
@@ -76,8 +74,7 @@ struct ExchangeRow {
     friend bool operator==(const ExchangeRow&, const ExchangeRow&) = default;
 };
 
-// The forward pass of one MoE layer on one rank that holds experts / ep of the experts: gate and up projections, activation, down
-// projection.
+// Forward of one MoE layer on one rank that holds experts / ep of the experts: gate and up projections, activation, down projection.
 struct MoeLayerRow {
     long tokens = 0, hidden = 0, ffn = 0;
     int top_k = 0, experts = 0, ep = 1, tp = 1;
@@ -130,8 +127,7 @@ struct LaunchRow {
     friend bool operator==(const LaunchRow&, const LaunchRow&) = default;
 };
 
-// A kernel or collective as it ran inside the steps of a traced job (calibrate/table_readers.h). `kind` is the class of work whose
-// constant the row tells.
+// A kernel or collective as it ran inside the steps of a traced job (table_readers.h). `kind`: the class of work whose constant it tells.
 struct TracedRow {
     std::string kind;
     Op op;
@@ -160,8 +156,7 @@ struct BuildingBlocks {
     int between_nodes_rows = 0;  // collectives of benchmarks between nodes, which no constant describes: left out before the fit
 };
 
-// Whether a cell of the column `gpu` names this device: it equals gpu.name or one of gpu.aliases, apart from case, blanks, dashes and a
-// leading "NVIDIA".
+// Whether a `gpu` cell names this device: gpu.name or one of gpu.aliases, apart from case, blanks, dashes and a leading "NVIDIA".
 bool names_device(std::string_view cell, const Gpu& gpu);
 
 // The collective as an op over `ranks` ranks; nullopt for a name that is no collective.

@@ -34,8 +34,7 @@ std::string block_of(const Case& what, LeftOut by) {
 
 namespace {
 
-// Standard deviation of log(predicted / measured) of a row that the fit has not seen: from the scatter of the rows and the uncertainty of
-// the constants.
+// Standard deviation of log(predicted / measured) of a row that the fit has not seen: from the rows' scatter and the constants' errors.
 double predictive_sigma(const Posterior& p, const DenseMatrix& slopes, std::size_t row) {
     double variance = p.noise * p.noise;
     for (std::size_t j = 0; j < p.x.size(); ++j)

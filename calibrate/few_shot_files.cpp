@@ -1,5 +1,5 @@
-// The output of a fit of steps: the framework's and the cluster's file, each with the record of the fit; the table of constants; and rows
-// that contradict each other.
+// What a fit of steps writes: the framework's and the cluster's file with the record of the fit, the table of constants, contradicting
+// rows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,8 +67,8 @@ std::string framework_path(const FewShotRequest& request) {
     return (out.parent_path() / (out.stem().string() + ".framework.toml")).string();
 }
 
-// Keeps what an earlier fit recorded for other constants. Target cluster adds steps to the earlier measurements of a cluster file, so
-// their record stays complete.
+// Keeps what an earlier fit recorded for other constants. Target cluster adds steps to a cluster file's measurements, so it keeps their
+// record.
 void keep_fitted(Fitted& fitted, const Fitted& before, FitTarget target) {
     for (const FittedParameter& p : before.parameters)
         if (std::ranges::none_of(fitted.parameters, [&](const auto& n) { return n.key == p.key; })) {

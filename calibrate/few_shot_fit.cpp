@@ -10,8 +10,7 @@
 namespace stepcast {
 namespace {
 
-// Where the host is faster than the device, its cost has no slope. When its error stays above this, the fit also tries a start at which
-// the host would hold the device up.
+// A host that is faster than its device has a cost without slope. When its error exceeds this, the fit also tries a start at a slow host.
 constexpr double felt = 0.25;
 constexpr double narrowed = 0.7;   // a constant is determined when its sigma is below this share of its prior's
 constexpr double untouched = 0.98;  // above this share of its prior's sigma the rows say nothing of it
@@ -143,9 +142,8 @@ private:
 //     mean |forecast / measured - 1| of rows left out, by fits to the others  <  0.8 x the same by the base
 //
 // Costs of a host, or of passes over memory, also absorb other effects in the fitted rows and then move other rows the wrong way: such a
-// fit is much nearer to its own rows than the base and hardly nearer to those left out. The factor 0.8 was chosen on 60 random draws of
-// rows of nanotron and MosaicML: it rejects 16 of the 18 fits that are worse than their base, and fits as a whole lose nothing
-// (scripts/few-shot-draws.py).
+// fit is much nearer to its own rows and hardly nearer to those left out. The factor 0.8 was chosen on 60 random draws of rows of nanotron
+// and MosaicML: it rejects 16 of 18 fits that are worse than their base, and fits as a whole lose nothing (scripts/few-shot-draws.py).
 RowsUnseen rows_unseen(const StepFit& fit, const std::vector<Case>& as_stated) {
     const std::size_t rows = as_stated.size(), folds = std::min(rows, most_folds);
     const Vector by_base = step_rows_model(as_stated, {})({}, std::vector<bool>(rows, true)).errors;

@@ -49,8 +49,7 @@ std::string text_of(const StepConstant& c, double x);  // with unit, at x = log(
 std::string constants_table(const StepFit& fit);
 // Names rows of one configuration whose steps differ by more than the scatter, and rows far from all others.
 std::string contradictions(const std::vector<Case>& cases, const Posterior& p);
-// The former alone: rows of one configuration whose log errors differ by more than `limit`. An error that all rows share, as when nothing
-// is determined, is no scatter.
+// Only the former: rows of one configuration whose log errors differ by more than `limit`. An error that all rows share is no scatter.
 inline constexpr double least_contradiction = 0.25;
 std::string rows_apart(const std::vector<Case>& cases, const std::vector<double>& errors, double limit);
 

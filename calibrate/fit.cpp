@@ -19,9 +19,8 @@ constexpr double largest_determined_error = 0.5;  // of a logarithm: beyond it n
 constexpr double first_noise = 0.05, least_noise = 1e-4;
 constexpr int reweightings = 12, reweightings_without_a_group = 3;
 
-// Huber's loss: residuals beyond `limit` sigmas count linearly. `counted` is the mean square of standard normal residuals that are cut
-// off at `limit`: 0.185 = 1 - P - 2 L phi(L) + L^2 P with L = 0.5, P = P(|z| > L) = 0.617 and phi(L) = 0.352. At 2 sigmas it is 0.92,
-// which the code counts as 1.
+// Huber's loss: residuals beyond `limit` sigmas count linearly. `counted` is the mean square of standard normal residuals cut off at
+// `limit`: 0.185 = 1 - P - 2 L phi(L) + L^2 P with L = 0.5, P = P(|z| > L) = 0.617, phi(L) = 0.352. The 0.92 at 2 sigmas counts as 1.
 struct Loss {
     double limit, counted;
 };
@@ -94,8 +93,7 @@ Vector put(const std::vector<std::size_t>& ids, const Vector& some, Vector all) 
     return all;
 }
 
-// Noise and weights from residuals by Huber's proposal 2: a residual beyond the limit counts as the limit, so that an outlier does not
-// widen the noise by which it is judged.
+// Noise and weights by Huber's proposal 2: a residual beyond the limit counts as the limit, so that an outlier does not widen the noise.
 void reweigh(Problem& p, const Vector& residuals, double unknowns) {
     double squares = 0;
     for (std::size_t i = 0; i < residuals.size(); ++i) {

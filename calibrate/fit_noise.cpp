@@ -26,8 +26,7 @@ double spread_between(double low, double high, int quartiles, const std::vector<
 // Bursts and stragglers only add time, so the spread without them is read from the lower half.
 double lower_spread(const std::vector<double>& values) { return spread_between(0.25, 0.5, 1, values); }
 double both_spread(const std::vector<double>& values) { return spread_between(0.25, 0.75, 2, values); }
-// The log-normal distribution with the mean and the variance of the values: the tail decides the mean step, so the fit must not
-// extrapolate it from the middle.
+// The log-normal with the mean and the variance of the values. The tail decides the mean step, so it is not extrapolated from the middle.
 struct LogNormal {
     double median = 0, spread = 0;
 };
@@ -207,8 +206,8 @@ NoiseFit fit_noise(const Cluster& start, const StepSeries& series) {
     const auto count = static_cast<double>(series.step.size());
     const bool phases = !series.forward.empty();
     const double quiet = lower_spread(phases ? series.forward : series.step);
-    // The same key also holds how far forecasts on the start cluster are off. One run's own spread says nothing of that, so the fit does
-    // not lower it.
+    // The key also holds how far forecasts on the start cluster are off. One run's own spread says nothing of that, so it may only raise
+    // it.
     const bool wider = quiet >= start.noise.step;
     report.set("noise.step", fmt::format("{:.4f}", quiet), 1 / std::sqrt(count), wider);
     if (!wider)

@@ -1,5 +1,4 @@
-// Converts a fit parameter between its text in a cluster file (a value with unit) and the number that the solver moves: log(value /
-// prior).
+// Converts a fit parameter between its text in a cluster file (with unit) and the number that the solver moves: log(value / prior).
 #pragma once
 
 #include <string>

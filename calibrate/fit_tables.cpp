@@ -21,8 +21,7 @@ const Seconds shortest_sustained(20e-6);
 constexpr int most_threads = 512;  // vLLM's kernel that writes a token's keys and values to its cache: at most one thread per element
 constexpr double clearly = 0.9;   // a form of a kernel is clearly better when its noise is below this share of another form's
 
-// Drops long runs on uninitialised weights where there are some on real numbers, and sustained kernels so short that their power is still
-// that of the kernel before them.
+// Drops sustained rows on uninitialised weights if there are some on real numbers, and those too short to have a power of their own.
 std::vector<GemmRow> telling(const std::vector<GemmRow>& rows) {
     const bool real = std::ranges::any_of(rows, [](const GemmRow& row) {
         return row.sustained && !row.uninitialised && !is_narrow(row.gemm.dtype);
@@ -240,8 +239,8 @@ private:
         return rows;
     }
 
-    // Fits a kernel of the tables in the place of the nameless one and stores it by name. Its prior is the kernel of the same form with
-    // most rows, which is fitted first.
+    // Fits a kernel of the tables as the nameless one and stores it by name. Its prior is the kernel of its form with most rows, fitted
+    // first.
     template <typename Row, typename Kernel, typename Best>
     void add_named(const std::string& name, FitPart part, const Named<Row, Kernel>& of, const std::string& form, Best best_from) {
         if (chosen(part.cases, part.share, false).empty()) return;
@@ -255,8 +254,7 @@ private:
         largest_.emplace(of.kind + form, name);
     }
 
-    // Fits each form as the nameless kernel and returns the best; a later form counts as better only when its noise is below `nearer`
-    // times the noise of the best so far.
+    // Fits each form as the nameless kernel; returns the best. A later one must have a noise below `nearer` times that of the best so far.
     template <typename Row, typename Kernel>
     FitResult best_of(const std::vector<Kernel>& forms, const FitPart& part, const Named<Row, Kernel>& of, double nearer) {
         std::optional<FitResult> best;
@@ -268,8 +266,7 @@ private:
         return *std::move(best);
     }
 
-    // Finds the query tile that fits best; then whether a token's block is smaller for fewer keys (`token_block`), and whether windows
-    // are masked instead of skipped (`slides`).
+    // Finds the query tile that fits best; then whether a token's block is smaller for fewer keys, and whether the kernel masks windows.
     FitResult best_of_forms(AttentionKernel start, const FitPart& part, const std::vector<AttentionRow>& rows) {
         const auto with_tiles = [&](const std::vector<int>& tiles) {
             std::vector<AttentionKernel> forms(tiles.size(), start);

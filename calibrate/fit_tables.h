@@ -1,5 +1,4 @@
-// Fits the constants of one device's cost laws to published tables of kernels and collectives: which cases and free parameters a fit has,
-// and which tenth of the rows is held out.
+// Fits the constants of one device's laws to published tables of kernels and collectives: cases, free parameters, the tenth held out.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +17,7 @@
 
 namespace stepcast {
 
-// Free parameters with priors and bounds, the same for every device. Those of collectives are of links inside a node; they include NVLS
-// only where the cluster's switch has it.
+// Free parameters with priors and bounds, the same for every device. Links are those inside a node; NVLS only where the switch has it.
 std::vector<FitParameter> gemm_parameters(const BuildingBlocks& blocks);
 std::vector<FitParameter> collective_parameters(const Cluster& cluster);
 
@@ -33,8 +31,7 @@ FitCase table_case(std::string name, std::string kind, const Row& row, std::func
 FitCase gemm_case(const GemmRow& row);
 FitCase collective_case(const CollectiveRow& row, const Cluster& cluster);  // `cluster` must have the row's ranks
 
-// Every tenth (fifth) shape is held out, chosen by a hash of the case's name. So rows of one shape stay together, and the choice does not
-// depend on the order of the rows.
+// Every tenth (fifth) shape, by a hash of the case's name: all rows of a shape go together, and the order of rows does not matter.
 enum class HeldOutShare : std::uint8_t { none, tenth, fifth };
 bool is_held_out(const FitCase& c, HeldOutShare share = HeldOutShare::tenth);
 inline constexpr int tenths = 10;
@@ -104,8 +101,7 @@ FitCase kernel_case(const KernelRow& row);
 // The parts in order: streams and rows together with what events add, then batched GEMMs, then attention.
 std::vector<FitPart> kernel_fits(const BuildingBlocks& blocks);
 
-// The fits to casts, to products of narrow operands, and to the kernels that tables distinguish by name: attention and whole expert
-// layers.
+// Fits to casts, to products of narrow operands, and to the kernels that tables distinguish by name: attention and whole expert layers.
 std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows);
 std::vector<CastRow> casts_without(const std::vector<CastRow>& casts, const std::set<RowHash>& products);  // drops those beside `products`
 

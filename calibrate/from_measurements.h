@@ -24,8 +24,8 @@ struct CalibrationRequest {
 bool are_tables(const std::vector<std::string>& paths);
 
 // The files are imported measurements (fit_moe.h, fit_noise.h for whole models), building-block tables (fit_tables.h) or measured steps
-// (few_shot.h), told by their headers. Writes `out` and returns the text to show. Throws ConfigError when the kinds are mixed or an input
-// file would be overwritten.
+// (few_shot.h), told by their headers. Writes `out`, returns the text to show. Throws ConfigError for mixed kinds, or an output that is an
+// input.
 std::string calibrate_from_measurements(const CalibrationRequest& request, const Progress& progress = {});
 
 // Counts the other values that a fitted cluster's forecasts depend on. First tables (measured GEMMs and curves) with the number of their

@@ -94,8 +94,7 @@ void add_row(GpuPoints& points, const std::string& name, const Op& op, int ranks
     }
 }
 
-// Collects, for rank 0, products that lie wholly inside the time of the collectives, and collectives that lie wholly inside that of the
-// products.
+// For rank 0: products that lie wholly inside the time of the collectives, and collectives that lie wholly inside that of the products.
 void add_overlapped(const TaskGraph& graph, const Measurement& measurement, Collected& collected) {
     struct Reach {
         Seconds begin = Seconds(INFINITY), end;

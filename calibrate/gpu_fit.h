@@ -1,5 +1,4 @@
-// Calibrates GPUs: task graphs to run and measure, the tables of what was measured, which anybody can fit again, and the laws fitted to
-// them.
+// Calibrates GPUs: graphs to run, tables of what was measured, which anybody can fit again, and the laws fitted to them.
 #pragma once
 
 #include <functional>

@@ -63,8 +63,8 @@ private:
     double flops_ = 0;  // of the current graph, with the shapes for an H200
 };
 
-// Widths of common models; rows from a few tokens to long batches. Takes every `every`-th combination of the whole list, so that each
-// width meets each count of rows.
+// Widths of common models; rows from a few tokens to long batches. Every `every`-th of all combinations, so that each width meets each
+// count.
 void add_gemms(GpuSweep& sweep, Dtype dtype, std::size_t every, std::size_t first) {
     constexpr long widths[] = {512, 768, 1024, 1600, 2048, 4096, 5120, 8192, 14336};
     constexpr long rows[] = {16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
@@ -149,8 +149,7 @@ void add_collectives(GpuSweep& sweep, int members) {
     }
 }
 
-// Products on one lane while large all-reduces fill the other, and both apart. The first all-reduce waits for the last task of the front
-// on each rank.
+// Products on one lane while large all-reduces fill the other, and both apart. The first all-reduce waits for the front on each rank.
 void add_interference(GpuSweep& sweep) {
     const AllReduce large{sweep.size(512.0 * (1 << 20))};
     const Gemm product{sweep.length(8192), sweep.length(4096), sweep.length(4096), 1, Dtype::bf16};

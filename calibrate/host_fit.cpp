@@ -64,8 +64,7 @@ FlopsPerSecond rate_of(const GemmPoint& p) {
     return Flops(2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k)) / p.time;
 }
 
-// rate / peak = efficiency k / (k + k0), hence peak / rate = 1 / efficiency + (k0 / efficiency) / k. Fitted over shapes that are large in
-// m and n.
+// rate / peak = efficiency k / (k + k0), hence peak / rate = 1 / efficiency + (k0 / efficiency) / k; for shapes large in m and n.
 void fit_gemm_law(Cluster& cluster, const HostPoints& points) {
     Points large;
     for (const GemmPoint& p : points.gemms)

@@ -41,9 +41,8 @@ void add_gemms(SweepGraphs& sweep) {
             }
 }
 
-// Sizes count bytes read and written together, in the two ratios of a step's element-wise passes: read as much as written, and twice as
-// much. A product before each pass leaves the caches as a step does. The largest sizes are those of optimizers. Some sizes also as
-// transposes.
+// Sizes count bytes read and written, in the two ratios of a step's element-wise passes: read as much as written, and twice as much. A
+// product before each pass leaves the caches as a step does. The largest sizes are those of optimizers. Some sizes also transposed.
 void add_memory_passes(SweepGraphs& sweep) {
     constexpr double largest = 256.0 * 1048576;
     const auto add = [&](const MemoryPass& pass) {

@@ -1,5 +1,5 @@
-// A fit to new rows of a kind that the cluster was fitted to before: whether the rows are enough to replace the earlier constants, and
-// which of these stay.
+// New rows of a kind that the cluster was already fitted to: whether they suffice to replace the earlier constants, and which of these
+// stay.
 #pragma once
 
 #include <string>
@@ -24,19 +24,17 @@ struct KeptKind {
 // "gemm: 3 shapes are too few for 10 constants; those of dgx-h100 (578 rows) stay, ..", with a line break.
 std::string describe(const KeptKind& kept, const std::string& cluster);
 
-// Whether a fit of the same kind determined some of these constants. The cost of a launch does not count, as several kinds of tables tell
-// it.
+// Whether a fit of the same kind determined some of these constants. The cost of a launch does not count: several kinds of tables tell it.
 bool knows(const Cluster& start, const std::vector<FitParameter>& parameters);
 
-// Not fitted, yet it has kernels by name: its constants come from machines like it (model/machine/priors.h) and serve as priors until
-// rows say otherwise.
+// Not fitted, yet with kernels by name: these constants of similar machines (model/machine/priors.h) are the priors of a fit.
 bool is_foretold(const Cluster& start);
 
 // Whether the recorded fit determined constants of this kind (one of model/machine/calibration.h).
 bool is_measured(const Cluster& start, std::string_view kind);
 
-// How many of the constants affect these rows: at the constant's bounds some row takes different times. All-reduces, for example, tell
-// nothing of an all-to-all.
+// How many of the constants affect these rows, so that a row's time differs at the constant's bounds: all-reduces tell nothing of an
+// all-to-all.
 std::size_t felt(const Cluster& start, const std::vector<FitCase>& cases, const std::vector<FitParameter>& parameters);
 
 std::string kinds_of(const std::vector<FitCase>& cases);  // "all_gather, all_reduce"

@@ -23,8 +23,7 @@ Vector minimise(const Residuals& residuals, std::size_t count, Vector x, const V
 // By central differences.
 DenseMatrix jacobian(const Residuals& residuals, std::size_t count, const Vector& x);
 
-// Standard deviation of each unknown from (J^T J + diag(precision))^-1; infinite where an unknown is part of a direction that nothing
-// fixes.
+// Standard deviation of each unknown from (J^T J + diag(precision))^-1; infinite along directions that nothing fixes.
 Vector standard_errors(const DenseMatrix& jacobian, const Vector& precision);
 
 // Condition number of J^T J with J's columns scaled to unit length; infinite when columns are dependent; 1 for none or one column.

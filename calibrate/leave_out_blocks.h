@@ -1,5 +1,4 @@
-// Tests the fits to tables of kernels on every measured machine with a whole block of sizes left out: sizes that the fit has not seen,
-// unlike a tenth chosen at random.
+// Tests fits to tables of kernels on every measured machine with a block of sizes left out, which the fit has not seen, or a tenth of them.
 #pragma once
 
 #include <string>

@@ -14,8 +14,7 @@ constexpr int most_passes = 12, most_halvings = 4, most_steps = 60;
 constexpr double reach = 1.5;          // of a logarithm: slopes hold for a change of at most this
 constexpr double immovable = 1e30;     // a precision that fixes an unknown
 constexpr double standing = 1e-4;      // in units of a constant's error: smaller steps end the iteration on straight lines
-// Of the objective, which rises by 1 at one standard deviation: least gain that the next pass must promise, and least gain of the last
-// pass.
+// Of the objective, which rises by 1 at one standard deviation: the least gain that a next pass must promise, and of the last pass.
 constexpr double least_promise = 0.02, least_gain = 0.1;
 
 // Inverse of a symmetric positive definite matrix, by Cholesky.

@@ -1,5 +1,4 @@
-// The basis of forecast intervals: how far measured steps lie from forecasts, by framework and device. Also tests the intervals with
-// whole blocks of rows left out.
+// The basis of forecast intervals: how far measured steps lie from forecasts, by framework and device; tested with blocks left out.
 #pragma once
 
 #include <functional>

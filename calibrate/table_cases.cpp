@@ -38,8 +38,7 @@ FitCase gemm_case(const GemmRow& row) {
     return table_case(name, row.sustained ? "sustained_gemm" : "gemm", row, [g, setting](const Cluster& c) { return gemm_law_time(g, c, setting); });
 }
 
-// The ring path depends on the datasheet and on socket_bandwidth, the only part of it that a fit may move. So the case finds the path
-// once, and again when that value changes.
+// The ring path follows from the datasheet and from socket_bandwidth, which a fit may move: it is found again only when that has changed.
 FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
     RingPath path = ring_path(Group{row.ranks}, cluster);
     return table_case(

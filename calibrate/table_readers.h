@@ -53,8 +53,7 @@ std::vector<FitPart> traced_fits(const Cluster& start, const BuildingBlocks& blo
 // Kinds of rows in the table of launches, as import names them.
 inline constexpr std::string_view launch_kind = "launch call", layer_kind = "host time of a layer beside its launches",
                                   single_passes = "passes, operator by operator", compiled_passes = "passes, compiled";
-// Sets what a framework's own code costs the host, and whether its passes run operator by operator, as far as the launches tell; returns
-// what was set, in words.
+// Sets the host costs of a framework's own code, and whether its passes run operator by operator, as launches tell; says so in words.
 std::vector<std::string> take_framework(Framework& framework, const std::vector<LaunchRow>& launches);
 
 }  // namespace stepcast
