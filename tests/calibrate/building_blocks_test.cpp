@@ -62,7 +62,7 @@ TEST_CASE("GEMM rows are read with their times, after comments, without a device
     CHECK(blocks.gemms[1].groups == 4);
 }
 
-// 2 x 1000 x 1000 x 1000 FLOP at 200 TFLOP/s: 10 us. "-> fp32" is a result in fp32.
+// 2 x 1000 x 1000 x 1000 FLOP at 200 TFLOP/s take 10 us. "-> fp32" means a result in fp32.
 TEST_CASE("a rate becomes a time, an fp32 result an accumulation, and other devices are counted") {
     const Table table(
         "op,m,n,k,groups,gpu,dtype,value,unit\n"
@@ -91,7 +91,7 @@ TEST_CASE("collective rows are read, operations without a law and rows without s
     CHECK(blocks.unstated_rows == 1);
 }
 
-// model/presets/sources.toml: 16 KiB since NCCL 2.29, 512 KiB before. 2.3 is before 2.29, though its digits are not.
+// model/presets/sources.toml: messages up to 16 KiB are small since NCCL 2.29, up to 512 KiB before. Release 2.3 is before 2.29.
 TEST_CASE("a release of a library says what it takes for a small message") {
     const Table table("op,ranks,nodes,bytes,time_us,implementation\nall_to_all,8,1,512,21.5,NCCL 2.28.9 (nccl-tests)\n"
                       "all_to_all,8,1,512,21.5,NCCL 2.29.2 (nccl-tests)\nall_to_all,8,1,512,21.5,NCCL 2.3 (nccl-tests)\n"
@@ -116,7 +116,7 @@ TEST_CASE("MoE layer rows are read with the skew of their distribution") {
     CHECK(blocks.moe_layers[1].skew == 0);
 }
 
-// Rows of 8 elements of 16 bits begin at multiples of 16 bytes. C has n of them a row; A has k, or m as TN; B has k as NT, else n.
+// Rows of 8 elements of 16 bits begin at multiples of 16 bytes. A row has n elements in C; k, or m with TN, in A; k with NT, else n, in B.
 TEST_CASE("operands whose rows begin between multiples of eight elements are unaligned") {
     const auto unaligned = [](int m, int n, int k, const char* layout) {
         const Table table("m,n,k,dtype,layout,timer,time_us\n" + std::to_string(m) + "," + std::to_string(n) + "," + std::to_string(k) + ",bf16," + layout + ",,3\n");
