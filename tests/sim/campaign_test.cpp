@@ -46,7 +46,7 @@ TEST_CASE("no interval does better than the optimal one by more than its approxi
 TEST_CASE("goodput at the ends: nothing fails, checkpoints cost nothing, checkpoints outlast the machine") {
     CHECK(goodput(failing(0, 20, 600), 1000) == Goodput{});
     CHECK(goodput(failing(10'000, 0, 600), 1000).share == Approx(std::exp(-600 / 36'000.0)));
-    // d = 2 M: an interval of M
+    // d = 2 M: the interval is M
     const Goodput worst = goodput(failing(10, 72'000, 0), 1);
     CHECK(worst.checkpoint_every.si() == Approx(10 * hour));
     CHECK(worst.share == Approx(1 / std::expm1(3.0)));
