@@ -69,8 +69,8 @@ const Features eighths = features({{of(UnitKind::dense, forward), 3},
 
 }  // namespace
 
-// Two stages of a layer, two micro-batches: F0 F1 B0 B1 and F0 B0 F1 B1. What opens a slot is counted off in a forward, and waited for after it; a layer is
-// computed again in each backward, here in no time:
+// Two stages of one layer, two micro-batches: F0 F1 B0 B1 and F0 B0 F1 B1. `opened` is subtracted in a forward and waited for after it.
+// Each backward recomputes its layer, here in no time:
 //   stage 0   F0 3.5 (sent 5.5)   F1 3.5 + 0.5 + 3.5 = 7.5 (9.5)
 //   stage 1   F0 5.5 + 0.5 + 0.25 + 7.5 = 13.75   B0 + 0.5 + 13.25 = 27.5 (29.5)   F1 + 0.125 + 0.25 + 7.5 = 35.375   B1 49.125 (51.125)
 //   stage 0   B0 29.5 + 0.75 + 9.25 = 39.5   B1 51.125 + 0.75 + 9.25 = 61.125
