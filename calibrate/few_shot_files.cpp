@@ -1,5 +1,4 @@
-// What a fit of steps writes: the framework's and the cluster's file with the record of the fit, the table of constants, contradicting
-// rows.
+// Files of a fit of steps: the framework's and the cluster's with the record of the fit, the table of constants, contradicting rows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,7 +66,7 @@ std::string framework_path(const FewShotRequest& request) {
     return (out.parent_path() / (out.stem().string() + ".framework.toml")).string();
 }
 
-// Keeps what an earlier fit recorded for other constants. Target cluster adds steps to a cluster file's measurements, so it keeps their
+// Keeps what an earlier fit recorded for other constants. Target cluster adds steps to a cluster file's measurements, and keeps their
 // record.
 void keep_fitted(Fitted& fitted, const Fitted& before, FitTarget target) {
     for (const FittedParameter& p : before.parameters)

@@ -206,8 +206,7 @@ NoiseFit fit_noise(const Cluster& start, const StepSeries& series) {
     const auto count = static_cast<double>(series.step.size());
     const bool phases = !series.forward.empty();
     const double quiet = lower_spread(phases ? series.forward : series.step);
-    // The key also holds how far forecasts on the start cluster are off. One run's own spread says nothing of that, so it may only raise
-    // it.
+    // The key also holds how far forecasts on the start cluster are off. One run's own spread says nothing of that and may only raise it.
     const bool wider = quiet >= start.noise.step;
     report.set("noise.step", fmt::format("{:.4f}", quiet), 1 / std::sqrt(count), wider);
     if (!wider)

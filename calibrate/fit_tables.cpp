@@ -239,8 +239,7 @@ private:
         return rows;
     }
 
-    // Fits a kernel of the tables as the nameless one and stores it by name. Its prior is the kernel of its form with most rows, fitted
-    // first.
+    // Fits a kernel of the tables as the nameless one and stores it by name. Its prior is its form's kernel with most rows, fitted first.
     template <typename Row, typename Kernel, typename Best>
     void add_named(const std::string& name, FitPart part, const Named<Row, Kernel>& of, const std::string& form, Best best_from) {
         if (chosen(part.cases, part.share, false).empty()) return;

@@ -48,8 +48,7 @@ struct GpuPoints {
 };
 GpuPoints collect_gpu_points(std::span<const SweepResult> results);
 
-// STEM-gemm.csv, STEM-memory.csv and, with several ranks, STEM-collectives.csv; the first and the last are what
-// `calibrate --measurements` reads.
+// STEM-gemm.csv, STEM-memory.csv and, with several ranks, STEM-collectives.csv; `calibrate --measurements` reads the first and the last.
 std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& gpu, const std::string& stem);
 
 // The cluster to start from: the datasheet of `known` if it has this GPU, else the best rates measured. One node with as many GPUs as

@@ -63,8 +63,7 @@ private:
     double flops_ = 0;  // of the current graph, with the shapes for an H200
 };
 
-// Widths of common models; rows from a few tokens to long batches. Every `every`-th of all combinations, so that each width meets each
-// count.
+// Widths of common models; rows from a few tokens to long batches. Every `every`-th of all combinations, so each width meets each count.
 void add_gemms(GpuSweep& sweep, Dtype dtype, std::size_t every, std::size_t first) {
     constexpr long widths[] = {512, 768, 1024, 1600, 2048, 4096, 5120, 8192, 14336};
     constexpr long rows[] = {16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};

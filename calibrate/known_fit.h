@@ -1,5 +1,4 @@
-// New rows of a kind that the cluster was already fitted to: whether they suffice to replace the earlier constants, and which of these
-// stay.
+// New rows of a kind that the cluster was fitted to before: whether they suffice to replace the constants, and which of these stay.
 #pragma once
 
 #include <string>
@@ -33,8 +32,7 @@ bool is_foretold(const Cluster& start);
 // Whether the recorded fit determined constants of this kind (one of model/machine/calibration.h).
 bool is_measured(const Cluster& start, std::string_view kind);
 
-// How many of the constants affect these rows, so that a row's time differs at the constant's bounds: all-reduces tell nothing of an
-// all-to-all.
+// How many of the constants affect these rows, so a row's time differs at the constant's bounds: all-reduces tell nothing of an all-to-all.
 std::size_t felt(const Cluster& start, const std::vector<FitCase>& cases, const std::vector<FitParameter>& parameters);
 
 std::string kinds_of(const std::vector<FitCase>& cases);  // "all_gather, all_reduce"

@@ -31,8 +31,7 @@ std::vector<std::pair<std::string, Rows>> grouped(const Rows& rows, KeyOf key_of
     return groups;
 }
 
-// Size classes, ascending: by the payload of collectives, and by the time of other kernels, which decides whether latency or rate
-// dominates.
+// Size classes, ascending: by the payload of collectives, by the time of other kernels, which tells whether latency or rate dominates.
 constexpr std::array sizes{"below 20 us",      "20 to 200 us", "0.2 to 2 ms", "above 2 ms", "collectives below 64 KiB",
                            "64 KiB to 16 MiB", "above 16 MiB"};
 const char* size_of(const KernelComparison& k) {

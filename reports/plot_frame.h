@@ -96,8 +96,8 @@ struct Plot {
         for (const auto& item : items) data += line_of(item);
         data += "EOD\n";
     }
-    // Adds what is drawn of the i-th series. In `drawn`, {0} stands for i, {1} for its colour, {2} for its point type. The last part gets
-    // the label.
+    // Adds what is drawn of the i-th series. In `drawn`, {0} stands for i, {1} for its colour, {2} for its point type. The last has the
+    // label.
     void add_parts(std::size_t i, std::initializer_list<const char*> drawn, const std::string& label);
     // The same for each series of a map, with a block $NAMEi of its members.
     template <typename Series, typename LineOf, typename LabelOf>

@@ -34,8 +34,7 @@ bool plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
 std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title,
                                          const std::string& folder);
 
-// For calibration sweeps: measured points and their fitted curves, log-log. Points at or below 0 cannot be shown; the subtitle says how
-// many.
+// For calibration sweeps: measured points and their fitted curves, log-log. Points at or below 0 are not shown; the subtitle says how many.
 void plot_curves(const std::vector<FittedCurve>& curves, const std::string& title, const std::string& x_label,
                  const std::string& y_label, const std::string& path);
 
@@ -57,8 +56,7 @@ void plot_elasticities(const Explanation& explanation, const std::string& title,
 // Several steps are drawn one below the other on one time axis.
 void plot_gantts(std::span<const Gantt> gantts, const std::string& path);
 
-// For a sweep: the best step of each pair of values, as a colour and, if there is room, a number. Nothing if there are too many cells to
-// read.
+// For a sweep: the best step of each pair of values, as a colour and, if there is room, a number. Nothing if there are too many cells.
 bool plot_heat_map(const SweepAnswer& result, const std::string& path);
 
 // The Pareto front, with both objectives on the axes.

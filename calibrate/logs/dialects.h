@@ -20,7 +20,7 @@ struct OpenRun {
     std::size_t closed = 0;  // number of runs before it
 
     void add(std::string_view phase, int rank, int step, double value) { record.add(phase, rank, step, value); }
-    // Passes the run on if there is one (`any`). A run without a name gets FILE-NUMBER-SYSTEM-MODEL, with the known parts. The next begins
+    // Passes the run on if there is one (`any`). A run without a name gets FILE-NUMBER-SYSTEM-MODEL, with the known parts. The next is
     // empty.
     void close(bool any);
     [[noreturn]] void refuse(long line, const std::string& what) const;

@@ -23,8 +23,7 @@ std::string describe(const ImportResult& result, long runs) {
                        runs, result.lines.used, result.lines.skipped, result.lines.unknown);
 }
 
-// One file for each recorded routing. Runs of one system and size with equal routing share a file; another routing gets a number in its
-// name.
+// One file for each recorded routing. Runs of one system and size with equal routing share a file; others get a number in their names.
 std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs, const std::string& folder,
                                        std::vector<std::string>& report) {
     std::vector<PlannedFile> files;

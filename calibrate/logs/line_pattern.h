@@ -24,8 +24,7 @@ public:
     };
     [[nodiscard]] const std::vector<Field>& fields() const { return fields_; }
 
-    // The values of the fields in SI units, in order; false if the line does not match. Throws ConfigError if a number of it would be cut
-    // short.
+    // The values of the fields in SI units, in order; false if the line does not match. Throws ConfigError if a number would be cut short.
     bool match(std::string_view line, std::vector<double>& values) const;
     [[nodiscard]] bool counts_steps() const;
 

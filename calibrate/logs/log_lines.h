@@ -9,8 +9,7 @@
 
 namespace stepcast {
 
-// A line without its end, cut to `longest_line` bytes. `number` counts newlines as editors do; a lone carriage return ends a line
-// uncounted.
+// A line without its end, cut to `longest_line` bytes. `number` counts newlines as editors do; a lone CR ends a line uncounted.
 struct LogLine {
     std::string_view text;
     long number = 0;

@@ -8,8 +8,7 @@
 
 namespace stepcast {
 
-// A series for quantiles and a mean. Beyond a limit it drops every second value and from then on takes every second one: a systematic
-// sample.
+// A series for quantiles and a mean. Beyond a limit it drops every second value and then takes every second one: a systematic sample.
 class SeriesValues {
 public:
     void add(double value);
@@ -31,8 +30,7 @@ public:
     void take(std::size_t phase, int rank, int step, double value);
     void expect(std::size_t phase, int rank) { series_of(phase, rank); }  // fixes its place in the order of rows
 
-    // Rows in order of first appearance; `like` and `phases` fill in the rest. Leaves out phases with values in fewer than `least_steps`
-    // steps.
+    // Rows in order of first appearance; `like` and `phases` fill in the rest. Omits phases with values in fewer than `least_steps` steps.
     std::vector<Sample> rows(const Sample& like, const std::vector<SampleRecord::Phase>& phases, long least_steps = 1);
 
 private:

@@ -104,8 +104,7 @@ private:
         if (is_exchange(name)) next.exchange = id;
         open_.push_back(next);
     }
-    // If nothing on the call's own thread tells the phase, a range of another thread does: autograd has its own threads, and the caller
-    // waits.
+    // If nothing on the call's own thread tells the phase, a range of another thread does: autograd has own threads, and the caller waits.
     [[nodiscard]] ProfilePhase around(std::int64_t time) const {
         const auto next = std::ranges::upper_bound(ranges_, time, {}, &HostSpan::start);
         if (next == ranges_.begin() || std::prev(next)->finish() < time) return ProfilePhase::forward;

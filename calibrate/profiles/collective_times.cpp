@@ -132,7 +132,7 @@ void add(AlikeCalls& sum, const CollectiveCall& call, const DeviceSpan& span, co
 
 }  // namespace
 
-// PyTorch has many names for one operation: c10d's "allreduce_" and "_allgather_base", "all_gather_into_tensor_coalesced", NCCL's "send
+// PyTorch has several names for an operation: c10d's "allreduce_" and "_allgather_base", "all_gather_into_tensor_coalesced", NCCL's "send
 // 0->1".
 std::string collective_kind(const CollectiveCall& call) {
     using Kind = std::pair<std::string_view, std::string_view>;

@@ -136,8 +136,7 @@ private:
                 Bytes(static_cast<double>(integer(row, 3)))};
         });
     }
-    // Passes on rows of the process that is read (named in column `global`) that start within the window. Column 0 of the query must be the
-    // start.
+    // Passes on rows of the process read (named in column `global`) that start within the window. Column 0 of the query must be the start.
     template <typename Take>
     void rows(const std::string& query, int global, Take take) {
         db_.each(query, [&](sqlite3_stmt* row) {

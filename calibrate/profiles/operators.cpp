@@ -180,7 +180,7 @@ std::optional<OperatorCall> product_of(const ProductRule& rule, const Arguments&
     return call;
 }
 
-// Queries are [batch, heads, tokens, width] (scaled_dot_product family) or [batch, tokens, heads, width]; argument 0 of a backward is a
+// Queries are [batch, heads, tokens, width] (scaled_dot_product family) or [batch, tokens, heads, width]; a backward's argument 0 is a
 // gradient.
 std::optional<OperatorCall> attention_of(const Arguments& args, const std::string& concrete, OperatorCall call) {
     const bool backward = call.op.find("backward") != std::string::npos;

@@ -10,8 +10,7 @@
 
 namespace stepcast {
 
-// "Input Dims", "Input type", "Input Strides" and, for attention, "Concrete Inputs" of a call, as JSON without blanks; empty if not
-// recorded.
+// "Input Dims", "Input type", "Input Strides" and, for attention, "Concrete Inputs" of a call, as JSON without blanks; else empty.
 struct OperatorInputs {
     std::string dims, types, strides, concrete = {};
     friend auto operator<=>(const OperatorInputs&, const OperatorInputs&) = default;

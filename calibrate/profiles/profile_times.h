@@ -22,8 +22,7 @@ struct DeviceTimes {
 DeviceTimes device_times(const Profile& profile);
 
 inline Seconds duration(const DeviceSpan& span) { return seconds(span.finish - span.start); }
-// Length of the i-th step, from its start to the next one's; for the last step its own duration. And its number among the job's marked
-// steps.
+// Length of the i-th step, from its start to the next one's; for the last its own duration. And its number among the job's marked steps.
 inline Seconds length_of_step(const Profile& p, std::size_t i) {
     return i + 1 < p.steps.size() ? p.steps[i + 1].start - p.steps[i].start : p.steps[i].duration;
 }

@@ -46,7 +46,7 @@ struct RankState {
 
 bool is_exchange(const DeviceSpan& s) { return s.kind == SpanKind::communication; }
 
-// The streams' lanes: the one that computes most gets Lane::compute, those that mostly communicate get the lanes for that, the others the
+// Lanes of streams: the one that computes most gets Lane::compute, those that mostly communicate get the lanes for that, the others the
 // rest.
 std::map<std::uint32_t, Lane> lanes_of(const Profile& p) {
     std::map<std::uint32_t, std::array<std::int64_t, 2>> busy;  // computing, communicating

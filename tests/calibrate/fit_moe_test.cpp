@@ -84,7 +84,7 @@ TEST_CASE("a traced run offers its step, its kernels per rank and its waits") {
     CHECK(moe_cases(step_run("fast_moe", 16), four_ranks()).size() == 3);
 }
 
-// Each row with its relative scatter: 1 with a known routing, 4 for the bytes of a scatter, 10 for a host's wait; and with the time that
+// Each row with its relative scatter: 1 with a known routing, 4 for the bytes of a scatter, 10 for a host's wait; and the time that
 // predicts it.
 TEST_CASE("a traced run's cases have their kind, their scatter and their time") {
     const Cluster c = four_ranks();

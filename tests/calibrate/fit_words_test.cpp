@@ -50,8 +50,8 @@ TEST_CASE("a fit is told in a table: constants, conditions, errors, steps") {
     CHECK_THAT(describe(fit), Contains("  parameter                    value") && Contains("\n  host.read                     7 us"));
 }
 
-// Errors of two kinds. +10 %, -50 % and +30 %: median size 30 %, mean size 90 / 3, mean -10 / 3, worst -50 %. +20 % and -40 %: median size
-// 30 %.
+// Errors of two kinds. +10 %, -50 % and +30 %: median size 30 %, mean size 90 / 3, mean -10 / 3, worst -50 %. +20 %, -40 %: median size 30
+// %.
 TEST_CASE("errors are summed up a kind, kinds in the order of their first case") {
     std::vector<FitCase> cases;
     std::vector<double> logs;
@@ -147,8 +147,7 @@ TEST_CASE("a product is a case by its shape, type and layout") {
     }
 }
 
-// FNV-1a of "a" is af63dc4c8601ec8c, of "b" af63df4c8601f1a5 (the published vectors). The rule folds it: hash ^ (hash >> 32), modulo 10 or
-// 5.
+// FNV-1a of "a" is af63dc4c8601ec8c, of "b" af63df4c8601f1a5 (the published vectors). The rule folds: hash ^ (hash >> 32), modulo 10 or 5.
 TEST_CASE("what is held out follows from the hash of a case's name") {
     const auto named = [](const char* name) { return FitCase{name, "", "", Seconds(1), {}}; };
     const std::uint64_t a = 0xaf63dc4c8601ec8cULL, b = 0xaf63df4c8601f1a5ULL;

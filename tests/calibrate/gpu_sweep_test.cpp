@@ -237,7 +237,7 @@ TEST_CASE("the sweeps of four GPUs, summed up") {
     CHECK(all["beside"].flops == Approx(40 * 2.0 * 8192 * 4096 * 4096));
     CHECK(all["apart"].tasks == 41);
     CHECK(all["apart"].payload == 536870912.0);
-    // Each graph begins with eight passes of 1 GB in both directions, except those of empty kernels, of collectives, and one of those
+    // Each graph begins with eight passes of 1 GB in both directions, except graphs of empty kernels, of collectives and one of these
     // alone.
     CHECK(all["head"].tasks == 8 * (graphs - 1 - 22 - 1));
     CHECK(all["head"].read == 1e9 * all["head"].tasks);

@@ -61,7 +61,7 @@ TEST_CASE("collectives are predicted inside a node and between nodes, with nccl-
     CHECK(found.refused.size() == 2);
 }
 
-// Four of a node's eight ranks: the machine stays as it is. Sixteen over two nodes: two nodes of eight. Four over two nodes: two nodes of
+// Four of a node's eight ranks: the machine is unchanged. Sixteen over two nodes: two nodes of eight. Four over two nodes: two nodes of
 // two.
 TEST_CASE("a collective runs on as many nodes of its device as it states") {
     const TestFolder folder;

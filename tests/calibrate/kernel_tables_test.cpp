@@ -231,8 +231,7 @@ TEST_CASE("an expert layer takes as long as its heaviest rank") {
     CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, c.kernel.experts, c).si()));
 }
 
-// An encoder's kernel writes no cache. A kernel that Triton compiles reaches 0.6 of the library's best and does not skip the keys before a
-// window.
+// An encoder's kernel writes no cache. A Triton kernel reaches 0.6 of the library's best and does not skip the keys before a window.
 TEST_CASE("attention without constants is priced as the kernel named most alike, without what its own does not do") {
     Cluster c = made_up_machine();
     AttentionKernel flash;

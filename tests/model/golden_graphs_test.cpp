@@ -1,5 +1,4 @@
-// Digests of the task graphs of the shipped experiments and of variants, by name of task: number, arithmetic and bytes, host calls,
-// dependencies.
+// Digests of the task graphs of the shipped experiments and variants, by task name: number, arithmetic and bytes, host calls, dependencies.
 #include <array>
 #include <map>
 

@@ -58,8 +58,7 @@ TEST_CASE("folded equals unfolded under data parallelism and every ZeRO stage") 
     e.parallelism.zero = 3;
     e.parallelism.shard = 4;
     check_folds(e);
-    // With experts: at ep = 2 two of an expert's replicas shard it; at ep = 4 each rank holds its own expert whole and the two copies are
-    // summed.
+    // With experts: at ep = 2 two of an expert's replicas shard it; at ep = 4 each rank holds its own whole and the two copies are summed.
     e.workload.moe.experts = 4;
     e.workload.moe.top_k = 2;
     e.cluster.nodes = 2;

@@ -112,8 +112,7 @@ TEST_CASE("of many ranks a picture shows the first, the one of median work and t
                                                                          "rank 4", "rank 5", "rank 6", "rank 7"});
 }
 
-// Two stages, four micro-batches. GPipe: all forwards, then all backwards. 1F1B: the last stage alternates, the first stays one forward
-// ahead.
+// Two stages, four micro-batches. GPipe: all forwards, then all backwards. 1F1B: the last stage alternates, the first is one forward ahead.
 TEST_CASE("a picture of a pipeline has the slots of its schedule, in their order") {
     constexpr auto F = GanttKind::forward, B = GanttKind::backward;
     const Gantt gpipe = picture(pipeline(Schedule::gpipe));

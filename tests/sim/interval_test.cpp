@@ -238,8 +238,7 @@ TEST_CASE("a file that does not say how many blocks it left out") {
     const double two = t.slower();
     t.framework.fitted->errors = {step_error("left out by model (2)", 0.03)};
     CHECK(t.slower() == two);
-    // The pair's measured scatter outweighs a fit that does not count its blocks, and a fit that counts them outweighs the measured
-    // scatter.
+    // The pair's measured scatter outweighs a fit that does not count its blocks, and a fit that counts them outweighs it.
     t.table.groups = {{"trainer", "A100", 30, 2, {0.02, 0.02}}};
     CHECK(t.slower() == two);
     t.framework.fitted->errors = {step_error("left out by model", 0.03)};

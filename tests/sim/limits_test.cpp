@@ -90,8 +90,7 @@ TEST_CASE("a million GPUs train 1e13 parameters on 1e15 tokens without an overfl
     CHECK(std::isfinite(campaign.time[1].si()));
 }
 
-// Sets each number to its declared minimum, its maximum and a hundred-thousandth of its value: the result is a finite forecast or a
-// refusal.
+// Sets each number to its declared minimum, its maximum and a hundred-thousandth of its value: a finite forecast or a refusal.
 TEST_CASE("no legal extreme of any key makes a step that is no time") {
     std::uint64_t seed = 1;
     Experiment start = random_experiment(seed);

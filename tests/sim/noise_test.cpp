@@ -102,8 +102,7 @@ TEST_CASE("a late rank lengthens one collective, as often as any of the ranks is
     CHECK(in_second / 4000.0 == Approx(0.75 / 4).margin(0.03));
 }
 
-// Both of two ranks are late by 2 s times exp(0.3 x), x normal. Everyone waits for the later one: the larger of two x is 1 / sqrt(pi) on
-// average.
+// Both of two ranks are late by 2 s times exp(0.3 x), x normal. All wait for the later: the larger of two x is 1 / sqrt(pi) on average.
 TEST_CASE("the latest rank is waited for, by its own lateness") {
     Cluster cluster;
     cluster.gpus_per_node = 2;

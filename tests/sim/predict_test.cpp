@@ -126,8 +126,7 @@ TEST_CASE("what does not fit says so, exactly from one byte too little") {
     CHECK_FALSE(predict(e).memory.fits);
 }
 
-// 1,792 B of tensors, times 1.1 for the allocator's reserve, times 1.125 for fragmentation, and 100 B of context: 1.125 x 1.1 x 1,792 + 100
-// = 2,317.6.
+// 1,792 B of tensors, times 1.1 for the reserve, times 1.125 for fragmentation, and 100 B of context: 1.125 x 1.1 x 1,792 + 100 = 2,317.6.
 TEST_CASE("overheads and what an allocator reserves count for a layer of experts") {
     Experiment e = small_experiment();
     e.framework.reserved = 1.1;

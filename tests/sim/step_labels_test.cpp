@@ -50,8 +50,7 @@ TEST_CASE("a step's tasks are labelled with the micro-batch and the layer that t
     CHECK(memory_points(other, {}, graph, {}).empty());
 }
 
-// Points of each rank: the memory before the first slot, then during and after each slot of its stage, from the slot's first kernel to its
-// last.
+// Points of each rank: the memory before the first slot, then during and after each slot of its stage, from its first kernel to its last.
 TEST_CASE("the memory of every rank follows the slots of its stage") {
     const Experiment e = two_stages();
     const TaskGraph graph = build_step(e, {});

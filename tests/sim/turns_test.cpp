@@ -84,8 +84,7 @@ TEST_CASE("dualpipe's slots run one after the other: the bubble is (p/2 - 1)(F +
 
 // Experts on two ranks, four stages, 16 micro-batches. A pass takes four seconds as above, half a second of a backward for weight
 // gradients. One after the other, 16 passes of each kind take 128 s and the bubble 4 + 4 - 2 / 2 = 7. In pairs the first stage runs 11
-// pairs of four seconds and 10 single passes: 84 s and at most (p/2 - 1)(F&B + B - 3W) = 6.5, because each half waits only for its own
-// input.
+// pairs of four seconds and 10 single passes: 84 s and at most (p/2 - 1)(F&B + B - 3W) = 6.5, as each half waits only for its own input.
 TEST_CASE("dualpipe in pairs hides all-to-alls") {
     Experiment e = by_turns(false);
     e.workload.layers = e.parallelism.pp = 4;

@@ -283,9 +283,8 @@ TEST_CASE("exchanges of [batch, sequence, hidden] put the whole in order") {
     CHECK(copies() == std::pair(0, 0));
 }
 
-// Up projection 64 x 256, whose input the norm casts: of its 16384 weights of 2 bytes 1.5 times are read and one byte written. Down
-// projection 128 x 64: 8192 weights, and the 48 x 128 of its input are read twice more in 2 bytes. Backward: gradients of 48 x 64 and 48 x
-// 256.
+// Up projection 64 x 256, whose input the norm casts: its 16384 weights of 2 bytes are read 1.5 times and one byte written. Down projection
+// 128 x 64: 8192 weights, and the 48 x 128 of its input are read twice more in 2 bytes. Backward: gradients of 48 x 64 and 48 x 256.
 TEST_CASE("a scale a row reads what is cast twice more, and the weights") {
     Experiment e = small_model();
     e.workload.dtype = Dtype::fp8;

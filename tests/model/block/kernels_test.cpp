@@ -109,8 +109,7 @@ TEST_CASE("latent attention: projections, norms of latents and the layout of hea
     CHECK(attention_of(e).forward[3] == "mla_query_up 48x96x64");
 }
 
-// T = 3 x 86 = 258 tokens are three chunks of 128. Gate and input 128 each, B and C 8 x 16 each and 16 steps make 528; the convolution
-// covers 384.
+// T = 3 x 86 = 258 tokens are three chunks of 128. Gate and input 128 each, B and C 8 x 16 each, 16 steps: 528; the convolution covers 384.
 TEST_CASE("a Mamba-2 block: chunks, groups and heads") {
     Experiment e = model();
     e.workload.seq = 86;
@@ -141,8 +140,7 @@ TEST_CASE("a Mamba-2 block: chunks, groups and heads") {
     CHECK(mixing_blocks(e.workload, rank_shape(e)).size() == 1);
 }
 
-// Inner width 128: 48 x 128 x 2 = 12288 bytes. With two micro-batches gradients of 2 bytes, 128 x 64 or 256 x 64 of them, are added to
-// fp32.
+// Inner width 128: 48 x 128 x 2 = 12288 bytes. With two micro-batches gradients of 2 bytes, 128 x 64 or 256 x 64, are added to fp32.
 TEST_CASE("a gated feed-forward block with biases, whose gradients are added up") {
     Experiment e = model();
     e.workload.linear_bias = true;
@@ -234,7 +232,7 @@ TEST_CASE("the ends of a model") {
     const ListedBlock ends = listed_block(e, embedding_block());
     CHECK(ends.forward == Lines{"embedding r6144 w6144", "positions r12288 w6144", "dropout r6144 w9216"});
     CHECK(ends.backward == Lines{"dropout_backward r9216 w6144", "embedding_gradient r396288 w390144 long x4"});  // 64000 x 6 bytes and 2 or 1 A
-    // Logits from four slices of the table of 128000 bytes: four times a whole is set to zero and a slice's rows copied; five gradients are
+    // Logits from four slices of the table of 128000 bytes: four times a whole is zeroed and a slice's rows copied; five gradients are
     // summed.
     w.table_slices = 4;
     const Lines sliced = listed_block(e, embedding_block()).backward;

@@ -97,8 +97,7 @@ TEST_CASE("the ends of an eager script cast the logits only where they are not f
     CHECK(moved(fp32, "cast_logits") == 0);
 }
 
-// 163,109,376 untied parameters, 7 tensors of their type: 14 bytes in bf16, 28 in fp32. With 65536 x 320 elements per kernel these are 8
-// kernels.
+// 163,109,376 untied parameters, 7 tensors of this type: 14 bytes in bf16, 28 in fp32. With 65536 x 320 elements per kernel 8 kernels.
 TEST_CASE("fused AdamW moves seven tensors of the parameters' type") {
     const TaskGraph bf16 = step_of(gpt2(12, AttentionKind::flash));
     CHECK(moved(bf16, "adam") == Approx(163109376.0 * 14 / 1e9));

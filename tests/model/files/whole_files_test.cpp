@@ -121,7 +121,7 @@ TEST_CASE("plain text keeps letters and drops what controls") {
     CHECK(plain_text("two\nlines\r", "\n") == "two\nlines?");
 }
 
-// U+0061, U+00E9, U+20AC and U+1F600 take one to four bytes of UTF-8; the last is the pair D83D DE00 in UTF-16. Half a character at the end
+// U+0061, U+00E9, U+20AC and U+1F600 take one to four bytes of UTF-8; the last is the pair D83D DE00 in UTF-16. Half a character at an end
 // is dropped.
 TEST_CASE("text in UTF-16, of either order, with marks and both kinds of ends of lines becomes UTF-8") {
     const std::string shown = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80";

@@ -137,8 +137,7 @@ TEST_CASE("a cluster that starts from another differs in what it states") {
     expected.name = "cut";
     expected.intra.bandwidth = BytesPerSecond(200e9);
     CHECK(read_cluster(folder.write("cut.toml", "preset = \"dgx-h100\"\nlink.intra.bandwidth = \"200 GB/s\"\n")) == expected);
-    // A third file starts from the second by a relative path. As another device it copies the constants, and nothing counts as fitted to
-    // it.
+    // A third file starts from the second by a relative path. As another device it copies the constants, and nothing counts as fitted.
     const Cluster h800 = read_cluster(folder.write("h800.toml", "preset = \"./cut.toml\"\nname = \"ours\"\ngpu.name = \"H800\"\n"));
     CHECK(h800.name == "ours");
     CHECK(h800.intra == expected.intra);

@@ -122,8 +122,8 @@ TEST_CASE("casts are as fast as the memory or the SMs") {
     CHECK(moved_casts({measured}, bound, gpu(500, 2000, 200)).tensor_efficiency == Approx(1.1));
 }
 
-// An operation takes 1 + rate / 50 of its time at the peak: 1.1 at 5 TFLOP/s per SM, 1.2 at 10, 1.3 at 15; and 1.6 at 30 in fp8, which one
-// of them has.
+// An operation takes 1 + rate / 50 of its time at the peak: 1.1 at 5 TFLOP/s per SM, 1.2 at 10, 1.3 at 15; 1.6 at 30 in fp8, which one of
+// them has.
 TEST_CASE("the faster an SM's tensor cores in a type, the smaller a share of their rate products reach") {
     std::vector<Cluster> machines(3);
     for (int i = 0; i < 3; ++i) {

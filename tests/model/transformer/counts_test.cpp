@@ -35,7 +35,7 @@ Workload tiny() {
 // GPT-2 124M: 50257 x 768 + 1024 x 768 + 12 x (12 x 768^2 + 13 x 768) + 2 x 768.
 // GPT-3: 50257 h + 2048 h + 96 (12 h^2 + 13 h) + 2 h, h = 12288; its paper's table D.1 says 174,600 million.
 // DeepSeek-V3: 671,026,404,352 and 58 x 256 load-balancing biases, without the multi-token-prediction module.
-// Qwen3: less the norms of queries and keys, two of 128 weights a layer.
+// Qwen3: less the norms of queries and keys, two of 128 weights per layer.
 // BERT-large: 335,141,888 on the hub less 2 x 1024 token types less 1024 x 1024 + 1024 of the pooler.
 TEST_CASE("parameter counts of the presets are the published ones to the parameter") {
     CHECK(total("gpt2-124m") == 124'439'808);

@@ -47,8 +47,8 @@ TEST_CASE("an optimizer operation by operation moves them many times") {
     CHECK(optimizer_of(e) == of_each(8, 6));
 }
 
-// 16-bit gradients are cast to fp32; fp16 ones are divided by the loss scale; all are read for the norm; all that the rank keeps are set to
-// zero.
+// 16-bit gradients are cast to fp32; fp16 ones are divided by the loss scale; all are read for the norm; all that the rank keeps are
+// zeroed.
 TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
     Experiment e = trained_with(Optimizer::adam);
     using Names = std::vector<std::string_view>;
@@ -75,8 +75,8 @@ TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
     CHECK(update_passes(e, updated, gradients).norm[0] == MemoryPass{Bytes(200), Bytes(0)});
 }
 
-// 3 sequences of 10 tokens, all parts rounded up: cp 3 leaves 4 of 10 tokens, 12 in all; tp 4 leaves 3 of these outside the blocks; widths
-// of 7 leave 2.
+// 3 sequences of 10 tokens, parts rounded up: cp 3 leaves 4 of 10 tokens, 12 in all; tp 4 leaves 3 of these outside the blocks; widths of 7
+// leave 2.
 TEST_CASE("a rank's part of every size, rounded up") {
     Experiment e;
     Workload& w = e.workload;

@@ -126,8 +126,8 @@ TEST_CASE("memory is attended, projected and moved like the sequence") {
     CHECK(forward({128, 256, 16, 4, Dtype::bf16}) == 8);  // scores of both kinds
 }
 
-// 128 x 1000 logits of 2 bytes in 8 slices: each slice's gradient is a whole of zeros with a copied eighth; 7 sums read two wholes and
-// write one.
+// 128 x 1000 logits of 2 bytes in 8 slices: a slice's gradient is a whole of zeros with an eighth copied; 7 sums read two wholes and write
+// one.
 TEST_CASE("a loss added up over slices makes a whole gradient of each") {
     Experiment e = unfused();
     CHECK(moved(e, "loss_slices").tasks == 0);
@@ -211,8 +211,7 @@ TEST_CASE("activations are sent in parts where tensor-parallel ranks hold the sa
     CHECK(sent() == std::pair{hidden, 0});
 }
 
-// Two stages with both directions hold all four layers, each with one of four experts per rank, and both ends. Their copies are summed in
-// fp32.
+// Two stages with both directions hold all four layers, each with one of four experts per rank, and both ends. Copies are summed in fp32.
 TEST_CASE("the copies of dualpipe are summed, experts among them") {
     Experiment e = small_moe();
     e.workload.moe.top_k = 1;

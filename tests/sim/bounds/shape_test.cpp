@@ -163,8 +163,8 @@ TEST_CASE("of ranks with uneven experts the busiest bounds the step, and each pa
     CHECK(s.estimate[feature::again(UnitKind::experts)] == Approx(std::max(most.all, other.all)).epsilon(1e-12));
 }
 
-// Each kind of layer has its own weights; a stage has the matrices of the kinds in it: 1 dense, 2 with experts, 3 both. The sum counts each
-// shape once.
+// Each kind of layer has its own weights; a stage has the matrices of the kinds in it: 1 dense, 2 with experts, 3 both. Each shape counts
+// once.
 TEST_CASE("a shape holds the weights of every kind of unit and the matrices of every mixture") {
     PricedPlans of{chained(0)};
     const BoundShape s = bound_shape(of.experiment, of.routing, of.prices);

@@ -17,8 +17,7 @@ void set_passes(Features& f, UnitKind kind, double forward, double backward, dou
     f[unit(kind, Pass::weight_backward)] = weights;
 }
 
-// Forward and backward + recomputation: a dense layer takes 3 and 7 + 2, one with experts 5 and 11 + 1; an embedding 1 and 2, a head 4 and
-// 8.
+// Forward, and backward + recomputation: a dense layer takes 3 and 7 + 2, with experts 5 and 11 + 1; an embedding 1 and 2, a head 4 and 8.
 Features tail_times() {
     Features f{};
     set_passes(f, UnitKind::dense, 3, 7, 4, 3);
@@ -69,8 +68,7 @@ TEST_CASE("what is lost beside a collective is bounded by both") {
 
 // The last backward of a chunk takes 26.5 s; its first bucket is full after two layers. The remaining 6.1 s, a quarter longer, run beside
 // 17 s of gradients. Each of two chunks and each of three later stages delays the slots by that quarter, and 17 - 7.625 s are left after
-// the last chunk. With 400 s the gradients of both chunks count, less the time since the chunk before, which ended 4 slots of 26.5 s
-// earlier.
+// the last chunk. With 400 s the gradients of both chunks count, less the time since the chunk before, 4 slots of 26.5 s earlier.
 TEST_CASE("without sharding gradients go beside the last backwards") {
     TailStage stage;
     const double lost = slowing * 6.1;

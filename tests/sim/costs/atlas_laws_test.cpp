@@ -47,8 +47,8 @@ TEST_CASE("above its power limit a kernel is slower by the root of what it draws
     CHECK(sustained_slowdown(Flops(3e11), Dtype::bf16, Bytes(0), Seconds(1e-3), c) == 1);
 }
 
-// 2 * 8192^3 FLOP at 1e14 per second take 11 ms and draw 200 W, of which 150 W are allowed: a step's clock is the same whatever else the
-// step loses.
+// 2 * 8192^3 FLOP at 1e14 per second take 11 ms and draw 200 W, of which 150 W are allowed: a step's clock is the same whatever else it
+// loses.
 TEST_CASE("what a step loses beside its clock gives the chip no rest") {
     Cluster c = device();
     c.kernel.gemm_efficiency = 1;

@@ -59,8 +59,7 @@ TEST_CASE("a network that hands over piece by piece makes every round wait, or t
 }
 
 // In-switch reduction: each rank sends its 800 MB once at 80 GB/s: 10 ms and a start of 30 us, against 14 ms for the ring. Four or fewer
-// ranks do not use it: 2 x 3/4 x 800 MB = 12 ms and 6 us. Nor do number types that the switch cannot add. At 800 B the ring's 14 us beat
-// its start.
+// ranks do not use it: 2 x 3/4 x 800 MB = 12 ms and 6 us. Nor do number types that the switch cannot add. At 800 B the ring's 14 us win.
 TEST_CASE("NVLS moves the payload once per rank") {
     Cluster c = plain();
     c.intra.nvls_efficiency = 0.8;
@@ -120,8 +119,8 @@ TEST_CASE("small messages of an all-to-all go to all peers at once") {
     CHECK(microseconds(AllToAll{std::vector<Bytes>(64, Bytes(16e3))}, {8, 1}, c) == Approx(5 + 14 + 1.4));
 }
 
-// One rank on each of four nodes, 10 kB for each: 5 us of start, 3 peers of 2 us and 30 kB at a hundredth of 10 GB/s; no message stays
-// inside a node.
+// One rank on each of four nodes, 10 kB for each: 5 us of start, 3 peers of 2 us and 30 kB at a hundredth of 10 GB/s; none stays inside a
+// node.
 TEST_CASE("small messages between nodes alone go one after the other through the NIC") {
     Cluster c = plain();
     c.inter.exchange_launch = 5000_us;

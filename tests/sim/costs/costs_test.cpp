@@ -222,8 +222,7 @@ TEST_CASE("one rank needs no communication") {
     CHECK(time_of(AllToAll{{Bytes(10e6)}}, 1) == Seconds(0));
 }
 
-// Rank 1 receives 4 + 6 MB from two others. Data for the own rank (90 MB on the diagonal) crosses no link: 10 us + 10 MB / 20 GB/s = 510
-// us.
+// Rank 1 receives 4 + 6 MB from two others. The own rank's data (90 MB on the diagonal) crosses no link: 10 us + 10 MB / 20 GB/s = 510 us.
 TEST_CASE("an all-to-all takes as long as its busiest rank, not the average") {
     AllToAll op{std::vector<Bytes>(9, Bytes(0))};
     op.bytes[0 * 3 + 1] = Bytes(4e6);

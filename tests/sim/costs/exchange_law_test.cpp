@@ -11,8 +11,8 @@ namespace {
 
 constexpr double KiB = 1024;
 
-// A link of 100 GB/s that reaches its full rate; a channel moves 1 GB/s, for small messages 0.5 GB/s; starts take 10 us, for small messages
-// 5 us.
+// A link of 100 GB/s that reaches its full rate; a channel moves 1 GB/s, of small messages 0.5 GB/s; starts take 10 us, small messages' 5
+// us.
 Link plain() {
     Link link;
     link.bandwidth = 100_GBps;

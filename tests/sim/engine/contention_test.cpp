@@ -92,8 +92,8 @@ TEST_CASE("a collective is slowed while one of its ranks computes") {
     CHECK(t.finish[1] == 5_s);
 }
 
-// Both slow each other: the gemm (3 s of work, factor 1.5) ends at 4.5. By then the all-reduce (4 s, factor 2) has done 2.25 and needs 1.75
-// more: 6.25.
+// Both are slowed: the gemm (3 s of work, factor 1.5) ends at 4.5. The all-reduce (4 s, factor 2) has then done 2.25 and needs 1.75 more:
+// 6.25.
 TEST_CASE("both sides of an overlap slow each other") {
     const Timeline t = contended(gemm_beside_all_reduce(), free_issue({3_s, 4_s}), {0.5, 1});
     CHECK(t.finish[0] == 4.5_s);

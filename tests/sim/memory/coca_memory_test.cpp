@@ -43,8 +43,7 @@ Experiment with(void (*change)(Experiment&)) {
 
 }  // namespace
 
-// Norms with input and result 2 x 960; queries, keys, values and result 4 x 480; scores 720; inner rows before and after the activation 2 x
-// 960.
+// Norms with input and result 2 x 960; queries, keys, values and result 4 x 480; scores 720; inner rows around the activation 2 x 960.
 TEST_CASE("a block of a captioner keeps its norms, its attention and its inner tensors") {
     CHECK(of_a_layer(captioner()) == 2 * 960 + 4 * 480 + 720 + 2 * 960);
     CHECK(of_a_layer(with([](Experiment& e) { e.workload.autocast = true; })) == 2 * 960 + 4 * 480 + 3 * 720 + 2 * 960);

@@ -43,8 +43,7 @@ TEST_CASE("each further token that is predicted keeps a layer and logits of its 
 }
 
 // A fully recomputed layer keeps its input's 64 elements per token. Alternate recompute: of four products queries, keys and values (128)
-// and up (256) stay, and attention's 64. Over 2 ranks with a split sequence these halve; what is summed over the ranks stays too, 64 / 2
-// each.
+// and up (256) stay, and attention's 64. Over 2 ranks with a split sequence these halve; what ranks sum stays too, 64 / 2 each.
 TEST_CASE("a layer that runs again keeps its input, and what an alternate recompute leaves") {
     Experiment e = small_model();
     const Routing balanced;

@@ -355,8 +355,8 @@ TEST_CASE("full recompute keeps inputs, and by layer count the rest of the other
     CHECK(transformer_memory(e).activations.si() == Approx((12 * input + 20.0 * layer).si()));
 }
 
-// Tied weights over two stages: the last stage has a copy of the embedding, 50257 x 768. With zb-v the first stage is also the last and
-// holds it once.
+// Tied weights over two stages: the last stage has a copy of the embedding, 50257 x 768. With zb-v the first stage is also the last: one
+// copy.
 TEST_CASE("tied weights are held on the first and on the last stage") {
     Experiment e = gpt2();
     const double whole = transformer_memory(e).weights.si();
@@ -396,8 +396,8 @@ TEST_CASE("sharding weights and gradients costs buffers for what is in use") {
     e.parallelism.dp = 8;
     const Bytes none = transformer_memory(e).buffers;
     e.parallelism.zero = 3;
-    // The largest unit is the embedding with its positions: (50257 + 1024) x 768 weights, twice gathered and twice as
-    // gradients, all in 2 bytes.
+    // The largest unit is the embedding with its positions: (50257 + 1024) x 768 weights, twice gathered and twice as gradients, in 2
+    // bytes.
     CHECK((transformer_memory(e).buffers - none).si() == Approx(2 * 2 * 2 * (50257.0 + 1024) * 768));
     e.parallelism.zero = 2;
     CHECK((transformer_memory(e).buffers - none).si() == Approx(2 * 2 * (50257.0 + 1024) * 768));

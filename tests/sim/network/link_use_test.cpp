@@ -60,8 +60,7 @@ Cluster two_nodes() {
 
 }  // namespace
 
-// Two exchanges that each fill a link get half. One that wants 0.25 leaves 0.75. Of 0.2, 0.6 and 0.9 the first leaves 0.8, half for each
-// other.
+// Two exchanges that fill a link get half each. One that wants 0.25 leaves 0.75. Of 0.2, 0.6 and 0.9 the first leaves 0.8, half for each.
 TEST_CASE("a link is shared evenly, but for what somebody does not want") {
     CHECK(std::isinf(level({0.5, 0.5})));
     CHECK(std::isinf(level({})));
