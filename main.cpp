@@ -1,4 +1,4 @@
-// The map: each verb is one function that walks the spine (README) by calling the folders' functions in order.
+// Each verb is one function, which calls the functions of the folders in the order of the flow in docs/design.md.
 #include <unistd.h>
 
 #include <chrono>
@@ -31,7 +31,7 @@ using namespace stepcast;
 
 namespace {
 
-// One line that is overwritten on a terminal; a line every 30 s in a log.
+// On a terminal one line that is overwritten; in a log a line every 30 s.
 void show_progress(std::string_view text) {
     using Clock = std::chrono::steady_clock;
     static Clock::time_point last = Clock::now();
@@ -75,7 +75,7 @@ void run_simulate(const Options& options) {
     if (!options.out.empty()) write_simulated(options.out, question, found);
 }
 
-// Any but the first process of an MPI launcher, which alone answers and complains.
+// For every process of an MPI launcher but the first, which alone prints answers and errors.
 void help_with_sweep(const Options& options) {
     try {
         help_sweep(question_of(options));
@@ -84,7 +84,7 @@ void help_with_sweep(const Options& options) {
     }
 }
 
-// The flags of the best split that the framework runs, of the least machines where a time was given; the table goes to stderr.
+// The flags of the best split that the framework can run; with --within, of the least machines. The table goes to stderr.
 void print_best(const Options& options, const SweepQuestion& question, const SweepAnswer& answer) {
     std::fputs(sweep_table(answer).c_str(), stderr);
     std::vector<SweepRow> rows = where(answer.of_each, &SweepRow::least_within);
@@ -119,7 +119,7 @@ void run_sweep(const Options& options) {
     if (!options.out.empty()) write_sweep(options.out, result, origin_of(question.experiment, version_text()));
 }
 
-// Ranks on the host are processes where MPI started them, else threads of this one, whatever RANK a pod or torchrun states.
+// Ranks on the host are processes if MPI started them, else threads of this process. RANK does not count: pods and torchrun set it.
 bool is_first_process(const std::string& device) {
     return (device == "host" ? mpi_process() : read_launch(std::getenv).rank) == 0;
 }
@@ -136,13 +136,13 @@ void run_execute(const Options& options) {
     if (options.steps > 0) run.steps = options.steps;
     if (options.warmup >= 0) run.warmup = options.warmup;
     ExecuteOptions how = execute_options(run);
-    std::optional<RunFolder> folder;  // before the device is opened, so that what is refused starts nothing
+    std::optional<RunFolder> folder;  // before the device is opened, so that nothing has started when this throws
     if (!options.out.empty() && is_first_process(options.device))
         folder.emplace(options.out, experiment, overrides_of(options), graph);
     const auto device = open_device(options.device, graph.rank_count(), run);
     how.progress = show_progress;
     how.stop_asked = stop_asked;
-    if (folder && device->reports())  // a run that is killed keeps its finished samples
+    if (folder && device->reports())  // so that a killed run keeps its finished samples
         how.on_step = [&](const Measurement& sofar) { folder->add(sofar); };
     const Measurement measurement = execute(graph, *device, how);
     show_progress("");
@@ -176,7 +176,7 @@ void run_compare(const Options& options) {
 }
 
 void run_import(const Options& options) {
-    keep_freed_memory(1 << 17);  // traces are large, and read once
+    keep_freed_memory(1 << 17);  // traces are large and are read once
     check_files_of_import(options);
     if (import_foreign(options)) return;
     const bool told = options.format == "profile" || options.format == "nccl-tests";

@@ -50,12 +50,6 @@ Gemm::Layout layout_of(const TableRow& row) {
     row.fail("layout", "found \"" + text + "\"; expected NT, NN or TN");
 }
 
-// Whether a matrix has rows that do not begin at multiples of 8 elements. A row has n elements in C; k, or transposed m, in A; k or n in B.
-bool has_odd_rows(const Gemm& g) {
-    const long a = g.layout == Gemm::Layout::tn ? g.m : g.k, b = g.layout == Gemm::Layout::nt ? g.k : g.n;
-    return a % 8 != 0 || b % 8 != 0 || g.n % 8 != 0;
-}
-
 void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const std::vector<SourceRow>& layouts) {
     const std::string op = row.has("op") ? row.text("op") : "gemm";
     const bool long_run = op == "sustained_gemm" || op == "sustained_cast_gemm";
@@ -79,8 +73,8 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const
     if (row.has("layout")) {
         found.between_events = row.text("timer") != "kernel";
         if (!row.text("layout").empty()) found.gemm.layout = layout_of(row);
-        found.gemm.unaligned = has_odd_rows(found.gemm);
     }
+    found.gemm.unaligned = has_unaligned_rows(found.gemm);
     found.time = row.time(found.groups * flops_of(found.gemm));
     found.row = row.hash();
     if (!has_rate(gpu, found.gemm.dtype)) return void(++blocks.other_op_rows);

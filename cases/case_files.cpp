@@ -1,4 +1,4 @@
-// Files and folders that hold something measured, as comparisons to predict.
+// Reads paths that hold measurements (run folders, imported measurements, tables of cases) into comparisons to predict.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What each task took, where the step that is predicted has the same tasks as the one that was executed.
+// Takes the measured duration of every task, provided that the predicted step has the same task graph as the executed one.
 void attribute_tasks(Case& run, const RunRecord& record, const std::string& folder) {
     const TaskGraph graph = build_step(run.experiment, routing_of(run.experiment), Folding::never);
     if (!record.graph_stamp.empty() && stamp_of(graph) != record.graph_stamp) {
@@ -55,7 +55,7 @@ Case case_of_run(const std::string& folder, const std::string& cluster) {
     return run;
 }
 
-// The first row that is no comment; empty for an empty file.
+// The first row that is not a comment; empty for an empty file.
 std::vector<std::string> header_of(const std::string& path) {
     CsvReader csv(path);
     bool rows = csv.next();
@@ -70,18 +70,18 @@ Comparison comparison_of(const CaseRow& row, const std::string& cluster, Shelf& 
     try {
         what = case_of(row, cluster, shelf);
         what.rows = {row_hash([&](std::string_view column) { return row.cell(std::string(column)); })};
-    } catch (const std::exception& error) {  // of one row; the others are not lost with it
+    } catch (const std::exception& error) {  // one bad row must not lose the others
         const bool ours = dynamic_cast<const ConfigError*>(&error) == nullptr;
         comparison.refused_because = (ours ? "a bug of stepcast: " : "") + std::string(error.what());
         try {
             what.measured_step = seconds_in(row, "step_s");
-        } catch (const ConfigError&) {  // then it is not known, and the reason above stands
+        } catch (const ConfigError&) {  // the measured step stays unknown; the first error is the reason that counts
         }
     }
     return comparison;
 }
 
-// Rows of one source and case are one case told twice: the first counts.
+// Rows with the same source and case id repeat one case: only the first counts.
 std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const std::string& cluster,
                                        const std::string& framework) {
     std::vector<Comparison> found;
@@ -99,7 +99,7 @@ std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const s
     return found;
 }
 
-// What each cluster and framework were fitted on is gathered once.
+// Gathers the rows of each fit (one per cluster and framework) once, not once per comparison.
 void add_evidence(std::vector<Comparison>& comparisons) {
     std::map<std::string, std::vector<RowHash>> fitted;
     for (Comparison& c : comparisons) {

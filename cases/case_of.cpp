@@ -10,7 +10,7 @@
 namespace stepcast {
 namespace {
 
-// `model` names an experiment preset, alone or with its MoE system ("moe_layer" + "mix_moe"); "" when it names none.
+// The experiment preset that the column `model` names, alone or joined with the MoE system ("moe_layer" + "mix_moe"); "" if none.
 std::string preset_of(const CaseRow& row) {
     const auto& model = row.cell("model");
     if (has_preset(PresetKind::experiment, model)) return model;
@@ -23,7 +23,7 @@ std::string preset_of(const CaseRow& row) {
     return "";
 }
 
-// "" = the experiment's own cluster.
+// "" means the experiment's own cluster.
 std::string cluster_of(const CaseRow& row, const Experiment& preset, Shelf& shelf) {
     const auto wanted = lower_case(row.cell("gpu"));
     if (wanted.empty() || wanted == lower_case(preset.cluster.gpu.name) || wanted == lower_case(preset.cluster.name))
@@ -43,7 +43,7 @@ std::vector<Override> overrides_of(const CaseRow& row) {
     return overrides;
 }
 
-// A kind ("uniform") or a file, relative to the cases file; without either the distribution of a random gate.
+// The cell is a kind ("uniform") or a file, relative to the cases file. An empty cell means the distribution of a random gate.
 void add_routing(const CaseRow& row, const Experiment& preset, std::vector<Override>& overrides,
                  std::vector<std::string>& assumptions) {
     const auto& routing = row.cell("routing");
@@ -59,7 +59,7 @@ void add_routing(const CaseRow& row, const Experiment& preset, std::vector<Overr
     }
 }
 
-// An empty column leaves what the preset says: its shape belongs to the model's name, these do not.
+// These columns are not part of the model's name, so an empty one keeps the preset's value; the assumption is listed.
 void add_unstated(const CaseRow& row, const std::string& preset, Case& result) {
     const Experiment& e = result.experiment;
     const auto of_preset = [&](const char* column, const std::string& value) {
@@ -96,7 +96,7 @@ Case preset_case(const CaseRow& row, const std::string& preset_name, const std::
     return result;
 }
 
-// Rows of one feed-forward layer with or without experts, trained by itself.
+// True for rows that train one feed-forward layer by itself, with or without experts.
 bool is_single_layer(const CaseRow& row) { return lower_case(row.cell("model")).starts_with("single-moe-layer"); }
 
 int required(const CaseRow& row, const std::string& column) {
@@ -112,7 +112,7 @@ Workload layer_of(const CaseRow& row) {
     w.layers = count_in(row, "layers", 1);
     w.hidden = required(row, "hidden");
     w.ffn = required(row, "ffn");
-    // The dense layer that is compared with is as wide as the experts together.
+    // The dense layer that such rows compare with is as wide as all local experts together.
     if (const auto count = number_before(row.cell("notes"), " local experts"); count && !experts) w.ffn *= count_of(*count);
     w.seq = required(row, "seq");
     w.moe.experts = experts.value_or(0);
@@ -121,8 +121,8 @@ Workload layer_of(const CaseRow& row) {
     return w;
 }
 
-// `mbs` samples of `seq` tokens through experts of width `ffn` (capacity factor 1), or through one dense block of that width.
-// Dispatch by products with one-hot masks is refused: its cost grows with the square of the tokens.
+// One layer over `mbs` samples of `seq` tokens: experts of width `ffn` (capacity factor 1), or one dense block of that width.
+// Dispatch by products with one-hot masks is refused, because its cost grows with the square of the tokens.
 Case single_layer_case(const CaseRow& row, const std::string& cluster, Shelf& shelf) {
     if (contains(lower_case(row.cell("case_id")), "deepspeed"))
         throw ConfigError("case_id: dispatch by products with one-hot masks is not modelled");

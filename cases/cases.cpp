@@ -90,7 +90,7 @@ double number_in(const CaseRow& row, const std::string& column) {
     return at_place(column, [&] { return csv_number(row.cell(column)); });
 }
 
-// The step that value, unit and batch say, where they say one.
+// Step time in seconds that the columns value, unit and batch size imply; empty when they imply none.
 std::optional<double> step_by_value(const CaseRow& row) {
     const auto& unit = row.cell("unit");
     if (row.cell("value").empty()) return std::nullopt;
@@ -146,7 +146,7 @@ bool is_on(const CaseRow& row, const std::string& column) {
 
 Seconds seconds_in(const CaseRow& row, const std::string& column) {
     const double value = number_in(row, column);
-    constexpr double most = 1e6;  // a step of eleven days
+    constexpr double most = 1e6;  // seconds, about eleven days
     if (!(value > 0 && value <= most))
         throw ConfigError(fmt::format("{}: {} is out of range; expected more than 0 and at most {:.0f} seconds", column, row.cell(column), most));
     return Seconds(value);
@@ -154,7 +154,7 @@ Seconds seconds_in(const CaseRow& row, const std::string& column) {
 
 namespace {
 
-// Digits of a note. What is beyond any number of weights is a mistake of the row's.
+// Number in a note. A value above any possible number of weights must be a mistake in the row.
 double number_of(std::string_view digits) {
     double value = 0;
     const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
@@ -210,7 +210,7 @@ void check_rank_product(const CaseRow& row) {
 
 Seconds measured_step(const CaseRow& row) {
     if (row.cell("step_s").empty()) throw ConfigError("step_s: missing; nothing to compare with");
-    constexpr double rounding = 0.02;  // of throughputs printed with two or three digits
+    constexpr double rounding = 0.02;  // throughputs are printed with two or three digits
     const Seconds step = seconds_in(row, "step_s");
     const auto said = step_by_value(row);
     if (said && std::abs(*said - step.si()) > rounding * step.si())

@@ -1,5 +1,5 @@
-// The common currency of what-if tables, published tables and own runs: one training configuration a row, with its
-// measured step. Header: docs/formats.md.
+// The format that what-if tables, published tables and own runs share: one training configuration per row, with its measured step.
+// docs/formats.md describes the columns.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace stepcast {
 
-// A row as read: columns by header name, unknown columns refused, missing ones empty.
+// A row as read, keyed by column name. Unknown columns are refused; missing ones are empty.
 struct CaseRow {
     std::string file;
     int line = 0;
@@ -24,8 +24,8 @@ struct CaseRow {
 };
 std::vector<CaseRow> read_cases(const std::string& path);  // throws ConfigError with file:line
 
-// A time that a log states next to the step: a phase ("gradient_sync"), a kernel ("lm_head.forward") or the kernels that a
-// layer timer brackets ("timed.forward"), of one rank or (-1) of the reporting one.
+// A time that a log states beside the step: of a phase ("gradient_sync"), of a kernel ("lm_head.forward"), or of the kernels that a
+// layer timer brackets ("timed.forward"). `rank` is the measured rank, or -1 for the rank that reports.
 struct MeasuredPhase {
     std::string name;
     int rank = -1;
@@ -33,72 +33,71 @@ struct MeasuredPhase {
     friend bool operator==(const MeasuredPhase&, const MeasuredPhase&) = default;
 };
 
-// A case that can be predicted: the experiment it says, what had to be assumed, and what was measured.
+// A case that can be predicted: the experiment that it describes, what had to be assumed, and what was measured.
 struct Case {
-    std::string source, case_id, series;  // series: rows of one model or system, ranked among themselves
-    double x = 0;                         // position in its series (experts), for plots; 0 = none
+    std::string source, case_id, series;  // series: rows of one model or system, ranked against each other
+    double x = 0;                         // position in its series (number of experts), for plots; 0 = none
     Experiment experiment;
     std::vector<std::string> assumptions;
-    Seconds measured_step;  // 0 = not known, of refused rows only
+    Seconds measured_step;  // 0 = not known, which only refused rows may have
     std::optional<Seconds> measured_forward, measured_backward;
-    std::optional<Seconds> measured_mean;        // of the step, where the log gives its series
+    std::optional<Seconds> measured_mean;        // mean step, where the log gives single steps
     std::vector<MeasuredPhase> measured_phases;  // beyond forward and backward
-    std::vector<Seconds> recorded_steps;         // the steady steps one by one, where they are kept
-    std::optional<Bytes> measured_peak;          // memory of the fullest rank
-    std::vector<Seconds> measured_durations;     // own runs: of every task of the unfolded step; else empty
-    std::vector<RowHash> rows;                   // the measured rows behind it, by content (model/records/provenance.h)
-    std::optional<Evidence> evidence;            // what its forecast shows; empty = not looked up
+    std::vector<Seconds> recorded_steps;         // the single steady steps, where the log keeps them
+    std::optional<Bytes> measured_peak;          // memory of the rank that uses most
+    std::vector<Seconds> measured_durations;     // own runs: one per task of the unfolded step; else empty
+    std::vector<RowHash> rows;                   // content hashes of the measured rows behind it (model/records/provenance.h)
+    std::optional<Evidence> evidence;            // whether a fit has read those rows; empty = not looked up
 };
 
-// The experiment of a row, or why it cannot be predicted (ConfigError). A model that names a preset experiment is that
-// with the row's cells; any other is a transformer whose columns are read as they stand. `cluster` overrides the row's
-// gpu column, `framework` what it ran in (cases/shelf.h).
+// The experiment of a row. If `model` names a preset experiment, the row's cells override that preset; otherwise the row's columns
+// describe a transformer. `cluster` overrides the row's gpu column, `framework` its framework (cases/shelf.h). Throws ConfigError
+// when the row cannot be predicted.
 Case case_of(const CaseRow& row, const std::string& cluster, const std::string& framework = "");
 
 struct Comparison {
     Case what;
     std::optional<Forecast> forecast;             // empty: refused
-    std::optional<ErrorAttribution> attribution;  // of own runs
+    std::optional<ErrorAttribution> attribution;  // own runs only
     std::string refused_because;
 };
 
-// The cases of recorded whole models: each run finds the experiment whose [recorded] table names its system and model, or that its
-// model names (preset or file). Rows whose phase is a key ("workload.seq") are inputs of their step, or with step -1 of
-// the run; steps with equal inputs are one case. Runs without an experiment are refused, with the reason.
+// The cases of recorded whole models. A run's experiment is the one whose [recorded] table lists the run's system and model, or the
+// one that its model names (preset or file). A row whose phase is a key ("workload.seq") is an input of its step, or of the whole run
+// if its step is -1. Steps with equal inputs form one case. Runs without an experiment are refused, with the reason.
 std::vector<Comparison> comparisons_of_recorded(const std::vector<Sample>& samples, const std::string& cluster = "");
 
-// How a recorded run of a whole model finds its experiment: by the [recorded] tables of the shipped experiments.
+// One [recorded] table of a shipped experiment: the systems and the model whose recorded runs belong to that experiment.
 struct RecordedExperiment {
     std::string preset;
     std::vector<std::string> systems;
     std::string model;
 };
 
-// Of all experiment presets, by name; reads only that table.
+// The [recorded] tables of all experiment presets, by name. Nothing else of the presets is read.
 std::vector<RecordedExperiment> recorded_experiments();
 
-// The preset of a run, or its `model` itself where that names an experiment (preset or .toml file). Throws ConfigError
-// that lists what is recorded.
+// The experiment preset of a run, or `model` if that names an experiment (preset or .toml file). Throws ConfigError with what is recorded.
 std::string experiment_of_recorded(const std::string& system, const std::string& model,
                                    const std::vector<RecordedExperiment>& known);
 
-// The steps of a PyTorch script, or its MoE layers by themselves, and whether a table with this header holds them.
+// Tables of the PyTorch benchmarks: whole steps, or single MoE layers. The first function tells whether a header is of such a table.
 bool holds_pytorch_steps(const std::vector<std::string>& header);
 std::vector<Comparison> comparisons_of_pytorch(const std::string& path, const std::string& cluster = "");
 
-// The MoE layers among imported or own measurements, one run each, under the system that it names, on as many ranks as it
-// ran on; measured by the summary rows (step = -1) or, without them, by the median over steps. A run with rows of single
-// ranks recorded its routing: the file RUN_ID.csv or SYSTEM_EXPERTS.csv in `routing_folder` is used where it is. `cluster`
-// as in case_of. Runs that cannot be predicted are refused, with the reason.
+// Imported or own measurements of MoE layers, one case per run, with the run's MoE system and number of ranks. The measured time is
+// the summary row (step = -1) or, without one, the median over the steps. Rows of single ranks mean that the run recorded its
+// routing: the file RUN_ID.csv or SYSTEM_EXPERTS.csv in `routing_folder` is used if it exists. `cluster` is as in case_of(). Runs
+// that cannot be predicted are refused, with the reason.
 std::vector<Comparison> comparisons_of_layers(const std::vector<Sample>& samples,
                                               const std::string& routing_folder = "", const std::string& cluster = "");
 
-// What a path holds, by its content: a run folder, imported measurements (runs with recorded routing find it in the
-// folder routing/ next to them) or a table of cases, of which some may be refused. Nothing is predicted yet.
+// Reads a path by its content: a run folder, imported measurements (recorded routing is looked up in the folder routing/ beside
+// them), or a table of cases, some of which may be refused. Predicts nothing.
 std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
                                          const std::string& framework = "");
 
-// Predicts every comparison that was not refused; what prediction refuses is noted there, and the rest goes on.
+// Predicts every comparison that was not refused. A case that prediction refuses keeps the reason, and the others go on.
 void predict_all(std::vector<Comparison>& comparisons, const Progress& progress = {});
 
 }  // namespace stepcast

@@ -12,7 +12,7 @@
 namespace stepcast {
 namespace {
 
-// "A100-80GB-SXM (400 W)", "DGX A100" -> "a100"; of a text that names no known family the first word.
+// "A100-80GB-SXM (400 W)" and "DGX A100" give "a100". A text that names no known family gives its first word.
 std::string family_in(const std::string& gpu, Shelf& shelf) {
     const auto text = lower_case(gpu);
     std::string first, word;
@@ -29,7 +29,7 @@ std::string family_in(const std::string& gpu, Shelf& shelf) {
     return first;
 }
 
-// Memory of another size than the preset's device.
+// Sets the memory size that the text states, where it differs from that of the preset's device.
 void set_memory(Cluster& cluster, const std::string& gpu, Shelf& shelf, std::vector<std::string>& assumptions) {
     const auto size = number_before(gpu, "GB");
     const auto family = family_in(gpu, shelf);
@@ -43,14 +43,14 @@ void set_memory(Cluster& cluster, const std::string& gpu, Shelf& shelf, std::vec
     const auto rule = std::ranges::find_if(sold, [&](const SourceRow& m) {
         return m.at("family") == family && m.at("size") == std::to_string(static_cast<int>(*size));
     });
-    constexpr double same = 0.05;  // GB and GiB of one size
+    constexpr double same = 0.05;  // relative difference below which GB and GiB mean one size
     if (rule == sold.end() || std::abs(memory / cluster.gpu.memory - 1) < same) return;
     cluster.gpu.memory = memory;
     cluster.gpu.memory_bandwidth = parse_bandwidth(rule->at("bandwidth"));
     assumptions.push_back(fmt::format("{} of {} GB: memory at {}", family, rule->at("size"), rule->at("bandwidth")));
 }
 
-// Boards with less power than the preset's run at a lower clock: sim/costs/clock.h.
+// A board with a lower power limit than the preset's runs at a lower clock: sim/costs/clock.h.
 void set_power(Cluster& cluster, const std::string& gpu, std::vector<std::string>& assumptions) {
     const auto watts = number_before(gpu, " W");
     if (!watts || *watts >= cluster.power.limit) return;
@@ -58,29 +58,29 @@ void set_power(Cluster& cluster, const std::string& gpu, std::vector<std::string
     cluster.power.limit = *watts;
 }
 
-constexpr int ranks_of_a_tray = 8;  // at most, in machines whose NVLink reaches further
+constexpr int ranks_of_a_tray = 8;  // NVLink domains beyond one node are built from trays of at most so many ranks
 
 struct Nics {
-    double bits = 0;  // of the whole node or of one NIC, giga a second
-    int count = 0;    // 0: `bits` are the node's
+    double bits = 0;  // Gbit/s, of the whole node or of one NIC
+    int count = 0;    // 0: `bits` is the rate of the whole node
     bool per_rank = false;
 };
 
-// Of "8-GPU node, 4 Omni-Path 100 Gb/s links per node" the 4: the count that the clause with the rate begins with.
+// "8-GPU node, 4 Omni-Path 100 Gb/s links per node" gives 4: the number at the start of the clause with the rate.
 std::optional<double> links_in(const std::string& text, std::size_t rate) {
     const auto before = text.find_last_of(",;", rate);
     return number_after(text, before == std::string::npos ? 0 : before + 1);
 }
 
-// Of "8x 200 Gb/s" or "8x200 Gb/s" the 8; `end` is where the rate ends.
+// "8x 200 Gb/s" or "8x200 Gb/s" gives 8. `end` is where the rate ends.
 std::optional<double> times_before(const std::string& text, std::size_t end) {
     const auto before = text.find_last_not_of("0123456789.", end - 1);
     const auto x = before == std::string::npos ? before : text.find_last_not_of(' ', before);
     return x == std::string::npos || text[x] != 'x' ? std::nullopt : number_before(text, x);
 }
 
-// "800 Gb/s per node", "4 Omni-Path 100 Gb/s links per node", "8x 200 Gb/s per node", "400 Gb/s RDMA per GPU",
-// "8x400G IB per node", "8x ConnectX-7 NDR 400G", "8x HDR200 IB".
+// Understands "800 Gb/s per node", "4 Omni-Path 100 Gb/s links per node", "8x 200 Gb/s per node", "400 Gb/s RDMA per GPU", "8x400G IB
+// per node", "8x ConnectX-7 NDR 400G" and "8x HDR200 IB".
 std::optional<Nics> nics_in(const std::string& text) {
     if (const auto at = text.find(" Gb/s"); at != std::string::npos) {
         const auto clause = text.substr(at, text.find_first_of(",;", at) - at);
@@ -111,7 +111,7 @@ void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf
                 e.cluster = std::move(cluster);
                 for (const Override& one : network.keys) set_key(e, one);
                 cluster = std::move(e.cluster);
-                if (cluster.fitted)  // on another network
+                if (cluster.fitted)  // its link constants were fitted on another network
                     std::erase_if(cluster.fitted->parameters, [](const FittedParameter& p) {
                         return p.key.starts_with("link.inter.") || p.key.starts_with("network.");
                     });
@@ -125,7 +125,7 @@ void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf
         return;
     }
     constexpr double gigabit = 1e9 / 8;
-    // A count is of a node of its own: of a domain of many nodes one rank has as many NICs as of one of them.
+    // Tables count the NICs of an ordinary node. In an NVLink domain of many nodes that means one NIC per rank (nics = 0).
     const bool domain = cluster.network.nics == 0 && cluster.gpus_per_node > ranks_of_a_tray;
     if (nics->per_rank || (domain && nics->count > 0))
         cluster.network.nics = 0;
@@ -137,7 +137,7 @@ void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf
     cluster.inter.bandwidth = BytesPerSecond(nics->bits * gigabit * share);
 }
 
-// "gpus_per_node=4" in the notes, "4-GPU mesh" of the interconnect: a node of so many, where that is fewer than the preset's.
+// "gpus_per_node=4" in the notes or "4-GPU mesh" in the interconnect state the node size; it is used if smaller than the preset's.
 void set_node(Cluster& cluster, const CaseRow& row, std::vector<std::string>& assumptions) {
     auto stated = number_after(row.cell("notes"), "gpus_per_node=");
     if (!stated) stated = number_before(row.cell("interconnect"), "-GPU");
@@ -151,8 +151,7 @@ void set_node(Cluster& cluster, const CaseRow& row, std::vector<std::string>& as
     assumptions.push_back(fmt::format("nodes of {} GPUs, as stated", cluster.gpus_per_node));
 }
 
-// Whole nodes. Where they do not come out even, ranks are spread evenly over as few as they fit: of 72 in a domain jobs use
-// 64.
+// Fills whole nodes. If the ranks do not divide evenly, each node takes the largest number that does: 64 of the 72 ranks of a domain.
 void set_size(Cluster& cluster, int ranks, std::vector<std::string>& assumptions) {
     const int whole = cluster.gpus_per_node;
     int each = std::min(ranks, whole);

@@ -1,4 +1,4 @@
-// Measured cases -> the same with their forecasts, and what a row leaves open and memory decides.
+// Forecasts measured cases, and chooses by memory what a row leaves open (micro-batch size, recompute).
 #include "cases/row_parts.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void predict_all(std::vector<Comparison>& comparisons, const Progress& progress)
             c.refused_because = error.what();
         } catch (const std::bad_alloc&) {
             c.refused_because = "its step takes more memory than this machine has";
-        } catch (const std::exception& error) {  // of one case; the others are not lost with it
+        } catch (const std::exception& error) {  // one failed case must not lose the others
             c.forecast.reset();
             c.refused_because = std::string("a bug of stepcast: ") + error.what();
         }
@@ -32,7 +32,7 @@ void predict_all(std::vector<Comparison>& comparisons, const Progress& progress)
 
 namespace {
 
-// On the fullest rank, its device's context included; tokens spread evenly over the experts.
+// Memory of the rank that uses most, with the device's context; tokens are spread evenly over the experts.
 Bytes needed(const Experiment& e) {
     const MemoryUse use = memory_use(e, {});
     return use.peak + use.overheads;
@@ -61,7 +61,7 @@ ChosenRecompute fitting_recompute(const Experiment& experiment, double room) {
     };
     if (fits(Recompute::none, 0)) return {};
     if (e.workload.attention == AttentionKind::plain && fits(Recompute::selective, 0)) return {Recompute::selective, 0};
-    // The more layers, the less memory: halved, for a stage may have thousands.
+    // More recomputed layers never need more memory, so bisection works; a stage may have thousands of layers.
     const int layers = std::max(1, e.workload.layers / p.pp);
     const auto some = std::views::iota(1, layers);
     const auto least = std::ranges::partition_point(some, [&](int n) { return !fits(Recompute::full, n); });

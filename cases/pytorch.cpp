@@ -26,7 +26,7 @@ Experiment script_on(const Cluster& cluster) {
     return e;
 }
 
-// The GPT of the script: pre-norm, biases but for the logits, learned positions, untied.
+// The GPT of the script: pre-norm, biases everywhere except in the logits, learned positions, untied embedding.
 Workload workload_of(const TableRow& row) {
     Workload w;
     w.kind = Workload::Kind::transformer;
@@ -79,7 +79,7 @@ Case layer_of(const TableRow& row, const Cluster& cluster) {
     check_experiment(e);
     c.measured_forward = Seconds(row.positive("forward_s"));
     c.measured_backward = Seconds(row.positive("backward_s"));
-    c.measured_step = *c.measured_forward + *c.measured_backward;  // medians of either; the table has none of the sum
+    c.measured_step = *c.measured_forward + *c.measured_backward;  // both are medians; the table has no median of the sum
     c.x = e.workload.moe.experts;
     return c;
 }

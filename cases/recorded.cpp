@@ -1,4 +1,4 @@
-// Recorded runs of whole models and of MoE layers as cases: which experiment, which inputs, which times.
+// Turns recorded runs of whole models and of MoE layers into cases: finds the experiment, the inputs and the times.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -27,11 +27,11 @@ struct RecordedRun {
     std::vector<PhaseId> order;  // phases in order of appearance
     std::map<PhaseId, Series> samples;
     std::map<PhaseId, double> summary;
-    std::map<int, RowHash> step_rows;   // step -> what was measured; -1 = the summary
+    std::map<int, RowHash> step_rows;   // step -> hash of what was measured; -1 = the summary
     Inputs inputs;                      // of the whole run
     std::map<int, Inputs> step_inputs;  // of single steps
     int last_step = -1;
-    double global_batch = 0;  // as its log last said; 0 = it does not
+    double global_batch = 0;  // as the log states it last; 0 = not stated
 };
 
 bool is_input(const Sample& s) {
@@ -55,7 +55,7 @@ void take(RecordedRun& run, const Sample& s) {
         run.samples[id][s.step] = s.value;
 }
 
-// In the order of their first rows: those of MoE layers by themselves, or of whole models.
+// Runs in the order of their first rows: runs of single MoE layers if `layers`, else runs of whole models.
 std::vector<RecordedRun> runs_of(const std::vector<Sample>& samples, bool layers) {
     std::vector<RecordedRun> runs;
     std::map<std::string, std::size_t> index;
@@ -68,10 +68,10 @@ std::vector<RecordedRun> runs_of(const std::vector<Sample>& samples, bool layers
     return runs;
 }
 
-// Steps that share their inputs; without any, one group of all.
+// Steps with equal inputs. A run without inputs per step has one group of all its steps.
 struct StepGroup {
     Inputs inputs;
-    std::vector<int> steps;  // empty: all from `from` on
+    std::vector<int> steps;  // empty: all steps from `from` on
     int from = 0;
     [[nodiscard]] bool holds(int step) const {
         return step >= from && (steps.empty() || std::find(steps.begin(), steps.end(), step) != steps.end());
@@ -96,8 +96,7 @@ std::vector<double> values_of(const RecordedRun& run, const PhaseId& id, const S
     return values;
 }
 
-// A summary stands for all steady steps as the importer counts them; where inputs or the experiment choose the steps, the
-// steps themselves count.
+// The importer's summary covers all steady steps. If inputs or the experiment choose steps (`chosen`), takes the median over those.
 std::optional<Seconds> measured(const RecordedRun& run, const PhaseId& id, const StepGroup& group, bool chosen) {
     const auto summary = run.summary.find(id);
     const std::vector<double> values = values_of(run, id, group);
@@ -127,8 +126,7 @@ void take_series(Case& into, const RecordedRun& run, const StepGroup& group) {
             Seconds(std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()));
 }
 
-// What the run's own columns say next to its experiment: the MoE system, where it has experts, and data parallelism over
-// as many ranks as there were.
+// Overrides from the run's own columns: the MoE system if the model has experts, and the dp that gives the run's number of ranks.
 void add_split(const Sample& run, const Experiment& base, std::vector<Override>& overrides) {
     if (base.workload.moe.experts > 0 && is_moe_system(run.system))
         overrides.push_back({"parallelism.moe_system", run.system});
@@ -140,7 +138,7 @@ void add_split(const Sample& run, const Experiment& base, std::vector<Override>&
             fmt::format("ran on {} ranks; expected a multiple of the {} of tensor {} x pipeline {} x context {}",
                         run.ranks, each, p.tp, p.pp, p.cp));
     overrides.push_back({"parallelism.dp", std::to_string(run.ranks / each)});
-    if (p.global_batch > 0)  // as many sequences a rank as before
+    if (p.global_batch > 0)  // keeps the number of sequences per rank
         overrides.push_back({"parallelism.global_batch", std::to_string(p.global_batch / p.dp * (run.ranks / each))});
     if (base.workload.moe.experts > 0 && p.ep == p.dp)
         overrides.push_back({"parallelism.ep", std::to_string(run.ranks / each)});
@@ -181,7 +179,7 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
     return found;
 }
 
-// "moe_layer-1024x4096-fp16-8192-top2" states the shape: hidden x ffn, dtype, tokens of a rank, top-k.
+// "moe_layer-1024x4096-fp16-8192-top2" states the shape: hidden x ffn, dtype, tokens per rank, top-k.
 std::vector<Override> shape_of(const std::string& model) {
     if (model == "moe_layer" || model.starts_with("moe_layer_")) return {};  // as the preset says
     int hidden = 0, ffn = 0, tokens = 0, top_k = 0, end = 0;
@@ -199,7 +197,7 @@ std::vector<Override> shape_of(const std::string& model) {
             {"workload.moe.top_k", std::to_string(top_k)}};
 }
 
-// The routing file of a run that recorded its routing, or "". Rows of single ranks say that it did.
+// The routing file of a run, or "". A run recorded its routing if it has rows of single ranks.
 std::string recorded_routing(const RecordedRun& run, const std::vector<Sample>& samples, const std::string& folder) {
     const Sample& first = *run.first;
     const auto of_rank = [&](const Sample& s) { return s.run_id == first.run_id && s.rank >= 0; };

@@ -1,4 +1,4 @@
-// What the words of a row say that has no column of its own: other work than pretraining, the element type.
+// Reads from a row's words what has no column of its own: work other than pretraining, and the element type.
 #include "cases/row_parts.h"
 
 #include <algorithm>
@@ -11,18 +11,17 @@
 namespace stepcast {
 namespace {
 
-constexpr int usual_rank = 16;  // MLPerf's LoRA benchmark; NeMo's default is of the same cost
+constexpr int usual_rank = 16;  // LoRA rank of MLPerf's benchmark; NeMo's default rank costs the same
 
 bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
 
-// Those that end where `at` begins.
 std::string letters_before(const std::string& text, std::size_t at) {
     std::size_t begin = at;
     while (begin > 0 && is_letter(text[begin - 1])) --begin;
     return text.substr(begin, at - begin);
 }
 
-// "lora" or "qlora" as a word of its own: a latent attention's q_lora_rank and kv_lora_rank are no adapters.
+// True if "lora" or "qlora" is a word by itself. The q_lora_rank and kv_lora_rank of latent attention are not adapters.
 bool names_adapters(const std::string& text) {
     for (auto at = text.find("lora"); at != std::string::npos; at = text.find("lora", at + 1)) {
         if (at + 4 < text.size() && is_letter(text[at + 4])) continue;
@@ -34,7 +33,7 @@ bool names_adapters(const std::string& text) {
     return contains(text, "peft");
 }
 
-// Of "LoRA rank 16" the 16. "time of rank 0" and "8 GPUs per rank group" say nothing of adapters.
+// "LoRA rank 16" gives 16. "time of rank 0" and "8 GPUs per rank group" are not about adapters.
 std::optional<int> stated_rank(const std::string& text) {
     constexpr std::string_view word = "rank ";
     for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
@@ -64,7 +63,7 @@ void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::str
 }
 
 Dtype dtype_in(const CaseRow& row) {
-    // The narrowest that is named counts: "bf16 with fp8 linears" runs its products in fp8.
+    // The narrowest type named counts: "bf16 with fp8 linears" runs its products in fp8.
     static constexpr struct {
         Dtype dtype;
         std::array<std::string_view, 6> words;
@@ -75,7 +74,7 @@ Dtype dtype_in(const CaseRow& row) {
                  {Dtype::tf32, {"tf32"}},
                  {Dtype::fp32, {"fp32", "float32", "single"}}};
     const auto text = lower_case(row.cell("precision"));
-    // "fp32 (TF32 state unknown)": frameworks of 2020 and 2021 ran fp32 products as TF32 where the device has it.
+    // "fp32 (TF32 state unknown)": frameworks of 2020 and 2021 ran fp32 products as TF32 where the device supports it.
     if (contains(text, "fp32") && contains(text, "tf32")) return Dtype::tf32;
     for (const auto& [dtype, words] : named)
         if (std::ranges::any_of(words, [&](std::string_view word) { return !word.empty() && contains(text, word); })) return dtype;

@@ -32,7 +32,7 @@ const std::vector<ModelFamily>& Shelf::families() {
 
 const std::vector<NamedNetwork>& Shelf::networks() {
     if (networks_) return *networks_;
-    std::vector<NamedNetwork> read;  // all or, where a file is wrong, none: every row says so then, not the first alone
+    std::vector<NamedNetwork> read;  // if one file is wrong nothing is kept, so that every row reports the error
     const auto folder = std::filesystem::path(sources_path()).parent_path() / "networks";
     std::error_code missing;
     for (const auto& file : std::filesystem::directory_iterator(folder, missing)) {

@@ -1,4 +1,4 @@
-// What cases name, each file read once however many rows ask for it. Internal to cases/.
+// Reads each file that cases name once, however many rows ask for it. Internal to cases/.
 #pragma once
 
 #include <map>
@@ -12,29 +12,29 @@
 
 namespace stepcast {
 
-// A network that rows name in words, and the keys of a cluster that it sets (model/presets/networks/).
+// A network that rows name in words, with the cluster keys that it sets (model/presets/networks/).
 struct NamedNetwork {
     std::string name;
     std::vector<std::string> names;  // in lower case
     std::vector<Override> keys;
 };
 
-// A row of a table of model/presets/sources.toml: what the words of published tables stand for.
+// A row of a table of model/presets/sources.toml, which explains the words of published tables.
 using SourceRow = std::map<std::string, std::string>;
 
 class Shelf {
 public:
-    // `framework`: of every row, whatever it says; empty: the row's own.
+    // `framework` applies to every row, whatever the row states; if empty, each row's own counts.
     explicit Shelf(std::string framework = "") : chosen_(std::move(framework)) {}
 
     const Cluster& cluster(const std::string& preset_or_file);
     const std::vector<ModelFamily>& families();
     const std::vector<NamedNetwork>& networks();
-    // The rows of [[rule]], [[recipe]], [[device]], [[memory]] or [[tuned]] in their order; what one leaves out is empty.
+    // The rows of one table ([[rule]], [[device]] .. as listed in shelf.cpp) in file order. A field that a row leaves out is empty.
     const std::vector<SourceRow>& sources(const std::string& table);
 
-    // The chosen framework; else the one in the row's column `framework`; else that of the first rule in
-    // model/presets/sources.toml whose source and names the row has; else the default. Empty for none of the first two.
+    // stated_framework(): the framework given to the constructor, else the row's column `framework`, else "". framework_of() then
+    // goes on to the first rule in model/presets/sources.toml whose source and names the row has, and to the default framework.
     const std::string& stated_framework(const CaseRow& row) const;
     const Framework& framework_of(const CaseRow& row);
 

@@ -14,8 +14,8 @@ namespace {
 
 using Assumptions = std::vector<std::string>;
 
-// Sends between stages overlap only where stages are interleaved (Megatron-Core's overlap_p2p_comm): chunks of four layers or
-// the next number that divides a stage.
+// Megatron-Core overlaps sends between stages only if stages are interleaved (overlap_p2p_comm). The default is chunks of four
+// layers, or of the next larger number that divides a stage's layers.
 int chunks_unstated(const CaseRow& row, const Framework& f, const Workload& w, const Parallelism& p) {
     const long batches = count_in(row, "gbs", 0) / (static_cast<long>(p.dp) * count_in(row, "mbs", 1));
     if (!f.interleaves || w.layers % p.pp != 0 || batches % p.pp != 0) return 1;
@@ -47,14 +47,14 @@ void set_degrees(const CaseRow& row, int ranks, const Framework& f, const Worklo
     if (!states(row, "sp") && p.tp > 1) assumptions.push_back("sp not stated: off");
 }
 
-// "1", "3 hybrid (shard in node)", "distributed optimizer ..", "0/1 (DDP, distributed optimizer by default)",
-// "FSDP group 8"; MaxText's notes say "FSDP group 128 (or all ..".
+// Understands "1", "3 hybrid (shard in node)", "distributed optimizer ..", "0/1 (DDP, distributed optimizer by default)" and "FSDP
+// group 8"; the notes of MaxText rows say "FSDP group 128 (or all ..".
 void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumptions) {
     const auto text = lower_case(row.cell("zero"));
     const auto shard_in = [](const std::string& where) {
         return count_of(number_after(lower_case(where), "fsdp group ").value_or(0));
     };
-    // A stage of its own, or after the word ("ZeRO-3", "zero stage 1").
+    // The ZeRO stage is a number at the start, or the number after the word ("ZeRO-3", "zero stage 1").
     const auto named = text.find("zero");
     const auto stage = named == std::string::npos
                            ? number_before(text, std::min(text.size(), text.find_first_not_of("0123456789")))
@@ -82,14 +82,14 @@ void set_zero(const CaseRow& row, int node, Parallelism& p, Assumptions& assumpt
     if (p.shard > 0) assumptions.push_back(fmt::format("zero 3 within {} ranks, replicated over the others", p.shard));
 }
 
-// What Megatron-Core's recompute modules compute again of each layer: a share of its matrix products ("mlp" is of dense layers,
-// "moe" of those with experts), and modules with none, or hardly any, whose host calls count: two norms, activations, the scores
-// that flash attention computes again anyway, the up-projections of a latent attention.
+// What Megatron-Core's recompute modules run again per layer. `share` is a share of the layer's matrix products ("mlp" counts in
+// dense layers, "moe" in expert layers). `modules` counts modules with few or no products, whose host calls cost time: two norms,
+// activations, attention scores (flash attention computes these again anyway), and the up-projections of a latent attention.
 struct Recomputed {
     double share = 0, modules = 0;
 };
 
-// Empty for other words.
+// Empty if the text has any other word.
 std::optional<Recomputed> recomputed_modules(const std::string& text, const Workload& w) {
     const double attention = 2.0 * head_dim(w) * (w.heads + kv_heads(w)) * w.hidden;
     const double width = w.moe.experts > 0 ? w.moe.top_k * expert_ffn(w) + shared_ffn(w) : w.ffn;
@@ -162,10 +162,9 @@ void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, 
     }
 }
 
-// A block goes to the stage whose share of all matrix products is not yet full (nanotron's pipeline blocks: layers of
-// 4 h^2 + 3 h ffn and logits of h x vocabulary). A share that is just reached is full: measured stages of 16 such layers and
-// logits as heavy as four take the time of 10 and 6, and of 5, 5, 5 and 1. The last may hold the logits alone, no other is
-// without a layer.
+// Assigns layers to stages as nanotron's pipeline blocks do: a stage takes layers until its share of all matrix products is reached (a
+// layer counts 4 h^2 + 3 h ffn, the logits h x vocabulary). A share that is reached exactly counts as full: for 16 such layers and logits
+// worth four layers, measured stage times match 10 and 6, and 5, 5, 5 and 1. Only the last stage may have no layer (logits alone).
 std::vector<int> balanced_stages(const Workload& w, int stages) {
     const double layer = 4.0 * w.hidden * w.hidden + (w.gated ? 3.0 : 2.0) * w.hidden * w.ffn;
     const double whole = w.layers * layer + static_cast<double>(w.hidden) * w.vocab;
@@ -174,14 +173,14 @@ std::vector<int> balanced_stages(const Workload& w, int stages) {
     for (int l = 1; l <= w.layers; ++l) {
         ++layers[stage];
         const bool full = l * layer >= whole * static_cast<double>(stage + 1) / stages;
-        const bool needed = w.layers - l <= stages - static_cast<int>(stage) - 2;  // a layer for each before the last
+        const bool needed = w.layers - l <= stages - static_cast<int>(stage) - 2;  // leaves one layer for each later stage except the last
         if ((full || needed) && stage + 1 < layers.size()) ++stage;
     }
     return layers;
 }
 
-// Layers that do not divide over the chunks of the stages: where two more would, the first and last chunk hold one less
-// next to embedding and logits (Megatron-Core, account_for_embedding_in_pipeline_split).
+// If the layers do not divide over the chunks but two more would, the first and last chunk hold one layer less, beside embedding and
+// logits (Megatron-Core, account_for_embedding_in_pipeline_split).
 void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p, Assumptions& assumptions) {
     if (f.balances_stages && p.pp > 1 && p.vp == 1 && p.pp <= w.layers) {
         p.stage_layers = balanced_stages(w, p.pp);
@@ -198,7 +197,7 @@ void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p, Ass
         fmt::format("layers of the first and last stage chunk: {} of {}, with embedding and logits", each - 1, each));
 }
 
-// What the framework makes of it, and kernels that the row names.
+// The framework's settings, and the dispatch kernels that the row names.
 void set_framework(const CaseRow& row, const Experiment& experiment, Parallelism& p, Assumptions& assumptions) {
     Experiment e = experiment;
     e.parallelism = p;
@@ -225,7 +224,7 @@ void set_framework(const CaseRow& row, const Experiment& experiment, Parallelism
     p.dispatch_once = p.dispatch_once || named;
 }
 
-// Larger micro-batches make larger kernels, but fewer of them fill a pipeline worse.
+// With pipeline stages, larger micro-batches make larger kernels but fewer of them, so the bubble grows: the default there is 1.
 void set_micro_batch(const CaseRow& row, const Experiment& experiment, Parallelism& p, Assumptions& assumptions) {
     if (const auto stated = count_in(row, "mbs")) {
         p.micro_batch = *stated;
@@ -254,7 +253,7 @@ std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e) {
     const Parallelism& p = e.parallelism;
     std::vector<Reading> readings;
     if (!states(row, "recompute") && !e.framework.recompute) {
-        // Memory decides: as if its forecast were a sixth too high or too low.
+        // Memory decides, so the alternatives assume that the memory forecast is 17 % too low or too high.
         constexpr double more = usual_room * 1.17, less = usual_room / 1.17;
         std::vector<ChosenRecompute> seen{{p.recompute, p.recompute_layers}};
         for (const double room : {more, less}) {

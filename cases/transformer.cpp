@@ -17,7 +17,7 @@ namespace {
 
 using Assumptions = std::vector<std::string>;
 
-// The workload preset of the model's name; without one, sizes of 0.
+// The workload preset of the model's name; without one, all sizes are 0.
 Workload preset_of(const CaseRow& row) {
     Workload none;
     none.layers = none.seq = none.ffn = 0;
@@ -30,7 +30,6 @@ Workload preset_of(const CaseRow& row) {
     return e.workload;
 }
 
-// The size in the column, else the preset's.
 int size_of(const CaseRow& row, const std::string& column, int of_preset, Assumptions& assumptions) {
     if (const auto stated = count_in(row, column)) return *stated;
     if (of_preset <= 0) throw ConfigError(column + ": missing; expected a count");
@@ -39,7 +38,7 @@ int size_of(const CaseRow& row, const std::string& column, int of_preset, Assump
     return of_preset;
 }
 
-// Of one expert where there are dense layers of another width next to them.
+// The column is the width of one expert where the family also has dense layers of another width.
 int ffn_of(const CaseRow& row, const Workload& family, const Workload& preset, Assumptions& assumptions) {
     const int of_preset = family.ffn > 0 ? preset.moe.ffn : preset.ffn;
     if (family.ffn > 0 && of_preset == 0 && row.cell("ffn").empty())
@@ -47,7 +46,7 @@ int ffn_of(const CaseRow& row, const Workload& family, const Workload& preset, A
     return size_of(row, "ffn", of_preset, assumptions);
 }
 
-// Devices before Ampere have no bf16.
+// Devices before Ampere do not support bf16.
 Dtype dtype_of(const CaseRow& row, Assumptions& assumptions) {
     if (!states(row, "precision")) {
         const auto usual = contains(lower_case(row.cell("gpu")), "v100") ? Dtype::fp16 : Dtype::bf16;
@@ -57,7 +56,7 @@ Dtype dtype_of(const CaseRow& row, Assumptions& assumptions) {
     return dtype_in(row);
 }
 
-// "1 dense layer of the 4", "first 3 layers dense (ffn 18432)", "shared expert width 3072".
+// Understands "1 dense layer of the 4", "first 3 layers dense (ffn 18432)" and "shared expert width 3072".
 void read_expert_notes(const std::string& notes, Workload& w) {
     for (const char* phrase : {" dense layer", " layers dense (ffn "})
         if (const auto n = number_before(notes, phrase)) w.moe.dense_layers = count_of(*n);
@@ -84,13 +83,13 @@ void set_experts(const CaseRow& row, int ffn, const Moe& preset, Workload& w, As
     w.moe.top_k = *top_k;
     if (w.ffn == 0)
         w.ffn = ffn;
-    else if (w.moe.ffn == 0)  // else both widths are the family's
+    else if (w.moe.ffn == 0)  // otherwise the family states both widths
         w.moe.ffn = ffn;
     read_expert_notes(row.cell("notes"), w);
 }
 
-// Rows may state the parameter count: where learned positions and biases do not make it, attention biases (ALiBi) and
-// bare layers may (arXiv 2108.12409; MPT's model card).
+// Rows may state the parameter count. If learned positions and biases do not give that count, the model may instead use attention
+// biases (ALiBi) or layers without biases (arXiv 2108.12409; MPT's model card).
 void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assumptions) {
     const auto stated = number_after(row.cell("notes"), "params ");
     if (!stated || count_parameters(w).total() == *stated) return;
@@ -99,7 +98,7 @@ void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assum
             Workload other = w;
             other.positions = positions;
             other.linear_bias = other.qkv_bias = biases;
-            if (!biases) other.norm = Norm::rmsnorm;  // of one weight each, as a layernorm without biases
+            if (!biases) other.norm = Norm::rmsnorm;  // one weight per element, like a layernorm without biases
             if (count_parameters(other).total() != *stated) continue;
             assumptions.push_back(fmt::format("parameters as stated: positions {}, {} biases", to_string(positions),
                                               biases ? "with" : "no"));
@@ -112,7 +111,7 @@ void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assum
 
 bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-'; }
 
-// Whether `word` is one of the text's words, which are of such characters ("b200" is none of "gb200").
+// True if `word` is a whole word of the text; `of_word` tells which characters form words ("b200" does not match "gb200").
 bool has_word(const std::string& text, const std::string& word, bool (*of_word)(char) = is_of_word) {
     const auto part_of_one = [&](std::size_t i) { return i < text.size() && of_word(text[i]); };
     for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
@@ -120,7 +119,7 @@ bool has_word(const std::string& text, const std::string& word, bool (*of_word)(
     return false;
 }
 
-// "tied" or "untied" as a word of the model's cell or of the notes.
+// "tied" or "untied" as a word in the model's cell or in the notes.
 std::optional<bool> states_tied(const CaseRow& row) {
     const auto text = lower_case(row.cell("model") + " " + row.cell("notes"));
     const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
@@ -129,7 +128,7 @@ std::optional<bool> states_tied(const CaseRow& row) {
     return std::nullopt;
 }
 
-// As the framework trains it.
+// The workload with the framework's settings applied.
 Workload adopted(const Workload& workload, const Framework& framework) {
     Experiment e;
     e.workload = workload;
@@ -172,7 +171,7 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shel
     }
     if (w.positions == Positions::relative) w.memory = w.seq;
     const auto words = lower_case(row.cell("case_id") + " " + row.cell("notes"));
-    // "routing force-balanced, dropless unless tagged tokendrop": the tag stands before the explanation.
+    // In "routing force-balanced, dropless unless tagged tokendrop" the tag itself can only stand before the explanation.
     if (w.moe.experts > 0 && contains(words.substr(0, words.find("unless tagged")), "tokendrop")) {
         w.moe.capacity_factor = 1;
         assumptions.push_back("tokens beyond a capacity of 1 are dropped");
@@ -181,7 +180,7 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shel
     return w;
 }
 
-// CUDA graphs of what surrounds the experts take their calls off the host.
+// CUDA graphs around the experts take the calls of router and dispatch off the host.
 void set_graphs(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
     if (e.workload.moe.experts == 0 || e.cluster.host.expert_layer == Seconds(0)) return;
     if (contains(lower_case(row.cell("notes")), "cuda graph")) {
@@ -212,18 +211,18 @@ void set_routing(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
     }
 }
 
-// A module that is computed again by itself is called by the host once more, on the pass back; the state of its random numbers is
-// kept and set again around both. Its kernels are passes over memory, little against that.
+// A module under its own checkpoint is called by the host once more in the backward pass, and its random state is saved and restored
+// around both calls. Its kernels are memory passes, whose time is small against that.
 void set_modules_again(const CaseRow& row, Experiment& e, Assumptions& assumptions) {
     const double modules = modules_again(row, e.workload);
     if (modules == 0) return;
-    e.cluster.host.layer += modules / 2 * e.cluster.host.module_backward;  // of each of two passes
+    e.cluster.host.layer += modules / 2 * e.cluster.host.module_backward;  // half in each of the two passes
     e.framework.stated.emplace_back("cluster.host.layer");
     assumptions.push_back(fmt::format("{:.0f} modules of a layer computed again by themselves: {:.1f} ms of the host each", modules,
                                       1e3 * e.cluster.host.module_backward.si()));
 }
 
-// Of "NeMo container 26.04.01; pretrain": "26.04.01", which orders as its text does.
+// "NeMo container 26.04.01; pretrain" gives "26.04.01". Versions compare as text.
 std::string container_of(const std::string& notes) {
     constexpr std::string_view word = "container ";
     const auto at = notes.find(word);
@@ -232,7 +231,7 @@ std::string container_of(const std::string& notes) {
     return notes.substr(begin, notes.find_first_not_of("0123456789.", begin) - begin);
 }
 
-// What the recipe behind a published row states though its table does not (model/presets/sources.toml).
+// Fills cells that the recipe of a published row states but its table does not (model/presets/sources.toml).
 CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions) {
     CaseRow row = stated;
     const auto cell = [&](const char* column) { return lower_case(row.cell(column)); };
@@ -251,7 +250,7 @@ CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions)
     return row;
 }
 
-// A rate of arithmetic per GPU that the step cannot have had, whatever of recompute, attention and vocabulary it counts.
+// Refuses a step that contradicts the stated TFLOP/s per GPU; `most` covers all ways to count recompute, attention and vocabulary.
 void check_rate(const CaseRow& row, const Experiment& e, Seconds step) {
     if (first_word(row.cell("unit")) != "TFLOP/s/GPU" || row.cell("value").empty()) return;
     constexpr double most = 2;

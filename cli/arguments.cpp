@@ -10,7 +10,7 @@
 namespace stepcast {
 namespace {
 
-// CLI11's own range says its bounds as floating-point numbers.
+// CLI11's own range check prints its bounds as floating-point numbers.
 CLI::Validator count_from(int least, int most = 1000000) {
     return {[least, most](std::string& text) {
                 int value = 0;
@@ -27,7 +27,7 @@ CLI::App* add_verb(CLI::App& app, const char* name, const char* purpose, const V
     return verb;
 }
 
-// What a file of another tool leaves open.
+// Options for values that a file of another tool leaves open.
 void add_foreign(CLI::App* verb, Options& options) {
     verb->add_option("--variant", options.variant, "of a file with a table of configurations: GPU,GPUS,PRECISION")->type_name("GPU,GPUS,PRECISION");
     verb->add_option("--env", options.environment, "NAME=VALUE, a variable that a launch script reads")->type_name("NAME=VALUE")
@@ -196,7 +196,7 @@ void add_verbs(CLI::App& app, Options& options, const Verbs& verbs) {
         add(app, options, verbs);
 }
 
-// Not for people: what the installation and the shells' completion ask.
+// Used by the installation and by shell completion, not by people.
 void add_generate(CLI::App& app, Options& options) {
     CLI::App* verb = app.add_subcommand("generate", "man page, completion and their words");
     verb->group("");
@@ -205,7 +205,7 @@ void add_generate(CLI::App& app, Options& options) {
     verb->callback([&] { std::fputs(generate(options.what, options.inputs, app).c_str(), stdout); });
 }
 
-// What CLI11 found wrong, in our words: the word that was not understood and the nearest valid one.
+// CLI11's error with the word that it did not understand and the nearest valid one.
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     const auto chosen = app.get_subcommands();
     const auto rest = app.remaining(true);

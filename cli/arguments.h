@@ -1,4 +1,4 @@
-// What the command line says: the verbs, their options, the files they name, and errors in our words.
+// The command line: verbs, options, the files that they name, and error messages.
 #pragma once
 
 #include <map>
@@ -23,68 +23,67 @@ struct Options {
     std::string tokens, training_steps, within, market;
     std::vector<std::string> inputs, set, measurements, step_inputs, phases, vary, where, environment;
     int gpus = 0, ranks = 0, nodes = 0, steps = 0, warmup = -1, top = 10, threads = 0;
-    std::map<std::string, std::string> texts;  // experiments that are no files, by the name that stands for them
+    std::map<std::string, std::string> texts;  // texts of experiments that are no files, by the names that stand for them
     Say say = say_on_stderr;
     bool json = false, explain = false, strict = false, medians = false, pareto = false, resume = false;
 };
-// --cluster, --gpus and `--set` texts as read, in order.
+// The overrides of --framework, --cluster, --gpus and `--set`, in this order.
 std::vector<Override> overrides_of(const Options& options);
 
-// What --tokens or --steps ask for, with the market of --market.
+// The training that --tokens or --steps describe, with the market of --market.
 std::optional<Training> training_of(const Options& options);
 
-// What `simulate` sets side by side: every experiment named, with every value of the keys that --set gives several of.
+// The columns of `simulate`: every experiment that is named, with every value of a key that --set gives several times.
 struct Variant {
     std::string label, experiment;
     std::vector<Override> overrides;
 };
 std::vector<Variant> variants_of(const Options& options);
 
-// What `sweep` asks; throws ConfigError on axes, constraints and objectives that are not understood.
+// The question of `sweep`. Throws ConfigError for axes, constraints and objectives that it does not understand.
 SweepQuestion question_of(const Options& options);
 
-// What `import` reads and writes; throws ConfigError on an unknown format.
+// What `import` reads and writes. Throws ConfigError for an unknown format.
 ImportRequest import_request_of(const Options& options);
 
-// The same where the inputs are profiles or the output of nccl-tests.
+// The same for inputs that are profiles or the output of nccl-tests.
 ProfileImport profile_import_of(const Options& options);
 
-// What each verb does, by its name.
 using Verbs = std::map<std::string, void (*)(const Options&)>;
 
-// Calls the verb that was asked for, or prints what --help and --version ask. Returns 0; throws ConfigError on a command
-// line that is not understood, and what the verb throws.
+// Runs the verb of the command line, or prints what --help and --version ask for. Returns 0. Throws ConfigError for a command line that
+// it does not understand, and what the verb throws.
 int run_command_line(int argc, char** argv, const Verbs& verbs);
 
 // Experiments and machines in files of other tools, as the command line names them.
 
-// The experiment that is asked for: a preset, a file of ours, or another tool's, whose gaps and problems are said; and the single
-// keys that it states (stated_keys()).
+// The experiment that `name` stands for: a preset, a file of stepcast, or another tool's file, whose gaps and problems it reports with
+// `say`. stated_keys_asked() returns the single keys that the experiment states (stated_keys()).
 std::vector<Override> stated_keys_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides);
 Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides,
                             bool checked);
 
-// Throws ConfigError where --model, --variant or --env are given and none of these is another tool's file, which alone they are for.
+// Throws ConfigError if --model, --variant or --env are given and no name is another tool's file, which alone these options are for.
 void require_foreign(const Options& options, const std::vector<std::string>& names);
 
-// Throws ConfigError where both --emit and --json are asked for.
+// Throws ConfigError if both --emit and --json are given.
 void require_one_answer(const Options& options);
 
-// Files that it is read from.
+// The files that the experiment is read from.
 std::vector<std::string> files_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides);
 
-// What `show` prints, of another tool's file what it is translated to.
+// The output of `show`; for another tool's file, its translation.
 std::string shown(const Options& options);
 
-// The flags or file of the framework that --emit names, for an experiment; `forecast` stands above as a comment.
+// The flags or file of the framework that --emit names. `forecast` stands above them as a comment.
 std::string emitted(const Experiment& experiment, const Options& options, const std::string& forecast);
 
-// Translates what `import` was given where that is a configuration or a machine; false where it is logs.
+// Translates the input of `import` if it is a configuration or a machine. Returns false if it is a log.
 bool import_foreign(const Options& options);
 
-// What is refused before long work starts, not after it. All throw ConfigError.
+// Checks before long work starts. All throw ConfigError.
 
-// What is asked for must be writable and be none of what is read.
+// Outputs must be writable and must not be among the inputs.
 void check_files_of_simulate(const Options& options, const std::vector<Variant>& variants);
 void check_files_of_sweep(const Options& options);
 void check_files_of_execute(const Options& options);
@@ -92,15 +91,14 @@ void check_files_of_calibrate(const Options& options);
 void check_files_of_compare(const Options& options);
 void check_files_of_import(const Options& options);
 
-// What `import` was given, by which of its options it reads.
+// Kinds of input of `import`, by which of its options each uses.
 enum class ImportKind : unsigned { machine = 1, configuration = 2, log = 4, profile = 8 };
 void check_options_of_import(const Options& options, ImportKind kind);
 
 void require_device(const std::string& device);
 
-// `stepcast generate WHAT`, a verb that --help does not show, from the same tables as --help: bash, zsh, man; `words`, what may
-// stand for the last of the typed ones; and, a word a line, experiments, workloads, clusters, frameworks, keys. Throws
-// ConfigError on another word.
+// `stepcast generate WHAT`, a verb that --help does not list, made from the same tables: bash, zsh, man; `words`, the possible values of
+// the last typed word; and, one word a line, experiments, workloads, clusters, frameworks, keys. Throws ConfigError for another word.
 std::string generate(const std::string& what, const std::vector<std::string>& typed, const CLI::App& app);
 
 }  // namespace stepcast

@@ -41,7 +41,7 @@ std::string calibrate_steps(const Options& options, const Progress& progress) {
     return text;
 }
 
-// Without a cluster every row is predicted as shipped.
+// Without a cluster, every row is predicted as shipped.
 std::string calibrate_intervals(const Options& options, const Progress& progress) {
     const std::string text =
         options.cross_validate.empty()
@@ -51,7 +51,7 @@ std::string calibrate_intervals(const Options& options, const Progress& progress
     return text;
 }
 
-// A folder gets the file and, of tables of kernels, a page of plots.
+// If --out is a folder, it gets the cluster file and, for tables of kernels, a page of plots.
 std::string file_of(const Options& options) {
     if (!options.out.ends_with('/') && !std::filesystem::is_directory(options.out)) return options.out;
     std::filesystem::create_directories(options.out);
@@ -91,7 +91,7 @@ std::string parts_left_out(const Options& options, const Progress& progress) {
                   : "every block of sizes from constants that were fitted without it\n") + table;
 }
 
-// Sisters are fitted with the rows of all of them: left out, such a machine is not unseen.
+// Sister machines are fitted with the rows of all of them. If one is left out, the fits of its sisters have still seen its rows.
 std::string sisters_text() {
     std::vector<std::string> related;
     for (const std::string& name : measured_machines())
@@ -99,7 +99,7 @@ std::string sisters_text() {
     return related.empty() ? "" : fmt::format("not unseen: {}, whose sisters have read their rows\n", fmt::join(related, ", "));
 }
 
-// Every device from its nameplate and the other machines' constants.
+// Predicts every device from its nameplate and the constants of the other machines.
 std::string cross_validate_kernels(const Options& options, const Progress& progress) {
     if (options.cross_validate == "block" || options.cross_validate == "fold") return parts_left_out(options, progress);
     if (options.cross_validate != "device")
@@ -112,7 +112,7 @@ std::string cross_validate_kernels(const Options& options, const Progress& progr
     return "every device from its nameplate and the constants of the others\n" + sisters_text() + kernel_table(kernels);
 }
 
-// What a way of calibrating has no use for is refused rather than passed over.
+// Refuses options that the chosen way of calibrating does not use, rather than ignoring them.
 void refuse_unread(const Options& o) {
     const bool device = !o.device.empty(), left_out = !o.cross_validate.empty(), named = !o.cluster.empty();
     const bool transfer = o.cross_validate == "device" && std::ranges::all_of(o.measurements, holds_kernels);

@@ -1,4 +1,4 @@
-// The verb calibrate on this machine: its processor, or its GPUs.
+// The verb calibrate on this machine, for its processor or its GPUs.
 #include "cli/verbs.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ void require_cores(int ranks) {
                           " cores; ranks that share a core measure each other, expected at most one a core");
 }
 
-// Where gnuplot is missing, why there is no plot: the cluster file is written by then.
+// Without gnuplot, the text says why there is no plot: the cluster file is already written.
 std::string host_plots(const Cluster& cluster, const std::string& stem) {
     const auto plot = [](const std::vector<FittedCurve>& curves, const std::string& x, const std::string& y,
                          const std::string& title, const std::string& path) {
@@ -60,7 +60,7 @@ std::string host_plots(const Cluster& cluster, const std::string& stem) {
     }
 }
 
-// The preset that describes this GPU, or the cluster that was named.
+// The cluster that was named, or the preset that describes this GPU.
 std::optional<Cluster> datasheet_of(const std::string& asked, const std::string& gpu) {
     if (!asked.empty()) return read_cluster(asked);
     for (const PresetKind kind : {PresetKind::cluster, PresetKind::nameplate})
@@ -69,7 +69,7 @@ std::optional<Cluster> datasheet_of(const std::string& asked, const std::string&
     return {};
 }
 
-// Names of the plots; where none can be drawn, why: everything else is written by then.
+// Names of the plots. If none can be drawn, the text says why: everything else is already written.
 std::string gpu_plots(const TablesFit& fit, const std::string& stem) {
     std::string text;
     for (const FitResult& result : fit.results) {
@@ -113,7 +113,7 @@ std::string calibrate_cuda(const Options& options, const Progress& progress) {
         measure(*opened.device, gpu_sweeps(opened.device->rank_count(), opened.gpu.capability >= ada, opened.gpu.memory_bandwidth),
                 [&](std::size_t) {
                     ExecuteOptions how = sweep_options(options.steps);
-                    how.warmup = 2;  // the first loads kernels, the second finds the clock where work puts it
+                    how.warmup = 2;  // the first loads kernels; after the second the clock is at its level under load
                     return how;
                 }, progress);
     if (!opened.device->reports()) return "";
@@ -121,7 +121,7 @@ std::string calibrate_cuda(const Options& options, const Progress& progress) {
     const std::filesystem::path out(options.out);
     const std::string stem = (out.parent_path() / out.stem()).string();
     const std::vector<PlannedFile> tables = gpu_tables(points, opened.gpu.name, stem);
-    write_whole(tables);  // first: where nothing can be fitted, they can be taken elsewhere
+    write_whole(tables);  // first, because they can be used elsewhere if nothing can be fitted here
     const Nameplate plate{opened.gpu.name, opened.gpu.multiprocessors, opened.gpu.memory, opened.gpu.memory_bandwidth};
     const std::optional<Cluster> known = datasheet_of(options.cluster, plate.name);
     Start start = start_cluster(points, plate, known ? &*known : nullptr);

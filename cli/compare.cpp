@@ -15,7 +15,7 @@
 namespace stepcast {
 namespace {
 
-// The replay's own lanes hold the traced work too.
+// The traced work gets processes of its own, because the replay uses the same lanes.
 TracedSlices slices_of(const Replay& r, const std::vector<Profile>& job) {
     constexpr int first_process = 1000;
     TracedSlices all;
@@ -76,7 +76,7 @@ bool compare_traces(const Options& options) {
 }
 
 Compared compare_inputs(const Options& options, const Progress& progress) {
-    if (!options.cluster.empty()) (void)read_cluster(options.cluster);  // a wrong name is no reason of single cases
+    if (!options.cluster.empty()) (void)read_cluster(options.cluster);  // a wrong name would otherwise be a reason to refuse each case
     check_files_of_compare(options);
     if (!options.framework.empty()) (void)read_framework(options.framework);
     Compared compared{};

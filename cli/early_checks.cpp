@@ -12,8 +12,8 @@ namespace {
 
 using Paths = std::vector<std::string>;
 
-// Of what a verb writes into its folder, the files that someone may also have as input; and whatever lies there under the
-// name of a picture or page, since those of all reports are not listed here.
+// Adds the files of a verb's folder that may also be its input: those in `names`, and any existing picture or page with the name of an
+// input, because the pictures of all reports are not listed here.
 void add_in(Paths& outputs, const std::string& folder, std::initializer_list<const char*> names, const Paths& inputs) {
     if (folder.empty()) return;
     for (const char* name : names) outputs.push_back(folder + "/" + name);
@@ -30,7 +30,7 @@ void check(const Paths& outputs, const Paths& inputs) {
     for (const std::string& output : outputs) require_writable(output);
 }
 
-// Those that are named.
+// `paths`, and those of `more` that are not empty.
 Paths named(Paths paths, std::initializer_list<std::string> more) {
     std::ranges::copy_if(more, std::back_inserter(paths), [](const std::string& path) { return !path.empty(); });
     return paths;
@@ -79,7 +79,7 @@ void check_files_of_execute(const Options& options) {
 
 void check_files_of_calibrate(const Options& options) {
     Paths outputs{options.out};
-    if (options.fit == "both" || (options.fit.empty() && !options.framework.empty()))  // next to the cluster's
+    if (options.fit == "both" || (options.fit.empty() && !options.framework.empty()))  // written next to the cluster's file
         outputs.push_back(std::filesystem::path(options.out).replace_extension(".framework.toml").string());
     check(outputs, named(options.measurements, {options.cluster, options.framework}));
 }

@@ -47,8 +47,8 @@ void import_machine(const Options& options) {
     options.say(options.out + ": a cluster; use it with --cluster");
 }
 
-// Where a file leaves its replicas open, or the machine that is asked for holds others, they fill it, and a batch that the file states for
-// each of them follows.
+// If a file leaves its number of replicas open, or the chosen machine has room for another number, replicas fill the machine, and a batch
+// that the file states per replica follows.
 Translation asked_translation(const Options& options, const std::string& name, const std::vector<Override>& overrides) {
     TranslateOptions how = translate_options(options);
     Translation translation = translate(name, how);
@@ -58,12 +58,12 @@ Translation asked_translation(const Options& options, const std::string& name, c
         if (p.dp * p.tp * p.pp * p.cp != rank_count(e.cluster) || p.dp == translation.count("parallelism.dp", 0)) return translation;
         how.replicas = p.dp;
     } catch (const ConfigError&) {
-        return translation;  // whose report comes before the complaint
+        return translation;  // the translation's report must come before the complaint
     }
     return translate(name, how);
 }
 
-// Neither ours nor a config.json, which is read like a preset.
+// Whether the format is another tool's, except a config.json, which is read like a preset.
 bool is_translated(ForeignFormat format) { return format != ForeignFormat::none && format != ForeignFormat::hub_config; }
 
 void require_experiment(const std::string& name) {
@@ -153,7 +153,7 @@ bool import_foreign(const Options& options) {
         return true;
     }
     auto format = ForeignFormat::none;
-    // A log that begins with the dump of its arguments is an experiment, unless a table of its steps is asked for.
+    // A log that begins with the dump of its arguments counts as an experiment, unless a table of its steps is asked for.
     const bool log = !options.pattern.empty() || options.out.ends_with(".csv");
     if (options.format == "auto" && !log)
         format = recognise_foreign(options.inputs.front());

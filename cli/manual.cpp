@@ -1,4 +1,4 @@
-// What is installed next to the program and written from the same tables as --help: man page and shell completion.
+// Files installed next to the program and made from the same tables as --help: man page and shell completion.
 #include "cli/arguments.h"
 
 #include <array>
@@ -22,7 +22,7 @@ Verbs verbs_of(const CLI::App& app) {
     return app.get_subcommands([](const CLI::App* verb) { return !verb->get_group().empty(); });
 }
 
-// A positional argument by its name, an option by what --help shows behind it.
+// A positional argument's name, or what --help shows behind an option.
 std::string kind_of(const CLI::Option& option) {
     return option.get_positional() ? option.get_name(true) : option.get_type_name();
 }
@@ -40,10 +40,10 @@ std::string keys() {
     return text;
 }
 
-// ---- completion: the shells ask the program what may stand in the place of the word that is typed
+// ---- completion: the shell asks the program which words may stand in the place of the typed one
 
-// Of what kind it is, and the words, a line each. A file or folder is found by the shell; a name may be a file's too; a key
-// goes on behind its "="; choices are all there is.
+// First the kind of the words, then the words, one a line. The shell itself finds files and folders; names may also be files; a key
+// continues behind its "="; choices are complete.
 std::string values_of(const CLI::Option& option) {
     const std::string kind = kind_of(option);
     const auto names = [](PresetKind preset) { return lines(preset_names(preset)); };
@@ -58,7 +58,7 @@ std::string values_of(const CLI::Option& option) {
     return "choices\n" + replaced(kind, "|", "\n") + "\n";
 }
 
-// Of verbs and options what they are for stands behind a colon. Each word is typed behind a "=", which keeps it from being ours.
+// A colon separates a verb or option from its description. The shells put "=" before each typed word, so that CLI11 sees no options.
 std::string completion(const CLI::App& app, const std::vector<std::string>& typed) {
     const auto word = [&](std::size_t from_end) {
         const std::string said = typed.size() < from_end ? "" : typed[typed.size() - from_end];
@@ -72,7 +72,7 @@ std::string completion(const CLI::App& app, const std::vector<std::string>& type
         const CLI::Option* argument = nullptr;
         for (const CLI::Option* option : verb->get_options()) {
             if (option->get_positional()) {
-                if (argument == nullptr || word(2) != verb->get_name()) argument = option;  // the first of two right behind the verb
+                if (argument == nullptr || word(2) != verb->get_name()) argument = option;  // the first of two only right behind the verb
             } else if (!is_flag(*option) && first_name(*option) == word(2)) {
                 return values_of(*option);
             } else {

@@ -1,4 +1,4 @@
-// What simulate and sweep are asked, and what simulate answers.
+// The questions of simulate and sweep, and the answers of simulate.
 #include "cli/verbs.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace stepcast {
 namespace {
 
-// "step", or "step,cost" for a Pareto front.
+// Reads "step", or "step,cost" for a Pareto front.
 void read_objectives(SweepQuestion& question, const Options& options) {
     const auto comma = options.objective.find(',');
     at_place("--objective " + options.objective, [&] {
@@ -27,7 +27,7 @@ void read_objectives(SweepQuestion& question, const Options& options) {
         throw ConfigError("--objective " + options.objective + ": twice the same; expected two different ones");
 }
 
-// As `parse` reads it, with the option in what it complains about.
+// Reads a positive value with `parse`, and names the option in errors.
 auto positive(const std::string& option, const std::string& text, auto parse) {
     try {
         if (const auto value = parse(text); value > decltype(value){}) return value;
@@ -37,7 +37,7 @@ auto positive(const std::string& option, const std::string& text, auto parse) {
     throw ConfigError(option + " " + text + ": expected more than 0");
 }
 
-// "seq = 512", without the table as --set may leave it out; the name of a preset says itself.
+// "seq = 512" without the table, which --set may leave out too. A preset's label is its name.
 std::string label_of(const Override& one) {
     if (const Key* const key = find_key(one.key); key && is_preset(*key)) return one.value;
     return one.key.substr(one.key.starts_with("framework.") ? 0 : one.key.find('.') + 1) + " = " + one.value;

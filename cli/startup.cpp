@@ -28,7 +28,7 @@ void say_on_stderr(const std::string& line) {
 
 void close_blas_threads() {
     using Close = int (*)();
-    // Only the build of OpenBLAS with threads of its own has it.
+    // Only builds of OpenBLAS with its own threads have this function.
     if (const auto close = reinterpret_cast<Close>(dlsym(RTLD_DEFAULT, "blas_thread_shutdown_"))) close();
 }
 
@@ -40,7 +40,7 @@ void keep_freed_memory(int most) {
 
 namespace {
 
-// Asked by the thread of every rank; a signal's handler may touch what is lock-free.
+// Read by the thread of every rank. A signal handler may only touch lock-free variables.
 std::atomic<int> noted = 0, may_note = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
@@ -63,7 +63,7 @@ void end_on_signals() {
     for (const int signal : {SIGINT, SIGTERM}) {
         struct sigaction before {};
         sigaction(signal, nullptr, &before);
-        if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);  // nohup and `&` of a shell ignore it
+        if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);  // stays ignored under nohup or `&` of a shell
     }
 }
 
@@ -76,7 +76,7 @@ int exit_code_of_stop() { return noted != 0 ? 128 + noted : 0; }
 
 void open_standard_files() {
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-        if (fcntl(standard, F_GETFD) < 0) (void)open("/dev/null", O_RDONLY);  // the lowest free number; writing to it fails
+        if (fcntl(standard, F_GETFD) < 0) (void)open("/dev/null", O_RDONLY);  // open() takes the lowest free number; writing to it fails
 }
 
 void finish_output() {

@@ -1,4 +1,4 @@
-// The process: its signals and streams, what it says, its version.
+// The process: its signals, streams, messages and version.
 #pragma once
 
 #include <functional>
@@ -6,36 +6,35 @@
 
 namespace stepcast {
 
-// OpenBLAS starts a pool of threads when it is loaded, and they spin for work: a quarter of the CPU time of a short run.
-// Ranks use one thread each (exec/host_rank.cpp), so the pool is closed; OpenBLAS opens it again when it is needed.
+// OpenBLAS starts a pool of threads when it is loaded, and they spin for work: a quarter of the CPU time of a short run. Ranks use one
+// thread each (exec/host_rank.cpp), so this closes the pool; OpenBLAS opens it again when it needs it.
 void close_blas_threads();
 
-// Freed memory stays with the process, so many bytes of it: simulations allocate the same arrays over and over.
+// Keeps up to `most` bytes of freed memory in the process, because simulations allocate the same arrays again and again.
 void keep_freed_memory(int most = 1 << 30);
 
-// A closed standard stream would lend its number to the next file that is opened, and what is printed would go there.
+// Opens closed standard streams. Otherwise the next file that is opened would get their number, and printed text would go there.
 void open_standard_files();
 
-// SIGINT and SIGTERM end the program at once, exit code 130 and 143: what is not whole has no name (model/files/whole_files.h).
-// From the first call of stop_asked() on, the first signal is only noted, so that the caller ends at a good place;
-// the second ends the program.
+// SIGINT and SIGTERM end the program at once, with exit code 130 and 143; unfinished files have no name yet (model/files/whole_files.h).
+// After the first call of stop_asked(), the first signal is only noted, so that the caller ends at a good place, and the second ends it.
 void end_on_signals();
 bool stop_asked();
-int exit_code_of_stop();  // 0 when nothing was noted
+int exit_code_of_stop();  // 0 if no signal was noted
 
-// Throws ConfigError when not all that was printed has arrived, as on a full disk.
+// Throws ConfigError if not all that was printed could be written, as on a full disk.
 void finish_output();
 
-// To stdout: a result. Names and messages hold what files and the command line say: none of it moves the cursor of a terminal.
+// Prints a result to stdout. Its names may come from any file, so control characters are made harmless for a terminal.
 void print(const std::string& text);
 
-// Lines that are no result: notes, warnings, what was written.
+// Takes lines that are no result: notes, warnings, what was written.
 using Say = std::function<void(const std::string& line)>;
 
-// To stderr, behind the program's name; no cursor moves there either.
+// Prints to stderr, behind the program's name, and as safe for a terminal as print().
 void say_on_stderr(const std::string& line);
 
-// What --version says: "stepcast 0.1.0", then a line each for commit, compiler, and the libraries that this build has or lacks.
+// The text of --version: "stepcast 0.1.0", then one line each for commit, compiler, and the libraries that this build has or lacks.
 std::string version_text();
 
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-// The verbs simulate, compare and calibrate up to what they print and write, for the program and for Python.
+// The verbs simulate, compare and calibrate without their printing, for the program and for Python.
 #pragma once
 
 #include <optional>
@@ -20,60 +20,60 @@ namespace stepcast {
 
 struct SimulateQuestion {
     struct Column {
-        std::string label;  // "" where it is the only one
+        std::string label;  // "" for a single column
         Experiment experiment;
     };
     std::vector<Column> columns;
     std::optional<Training> training;
     bool explained = false;
 };
-// Throws ConfigError on what cannot be read, be written, or be together.
+// Throws ConfigError for options that cannot be read, written or combined.
 SimulateQuestion simulate_question(const Options& options);
 
 struct SimulateAnswer {
     std::vector<ForecastColumn> columns;
-    std::vector<Gantt> pictures;           // where they are asked for
-    std::optional<Explanation> why;        // of a lone forecast
-    std::optional<Prediction> prediction;  // the same
+    std::vector<Gantt> pictures;           // if asked for
+    std::optional<Explanation> why;        // for a single forecast
+    std::optional<Prediction> prediction;  // for a single forecast
 };
 SimulateAnswer answer(const SimulateQuestion& question, bool pictures);
 
 std::string json_of(const SimulateAnswer& answer);
 std::string text_of(const SimulateAnswer& answer);
 
-// The predicted step as a trace, with what stands in its file next to the spans.
+// The predicted step as a trace, with the other contents of the trace file.
 struct PredictedTrace {
     Trace trace;
     TraceExtras extras;
 };
 PredictedTrace predicted_trace(const Experiment& experiment, const Prediction& prediction);
 
-// What --out writes; the answer has its pictures.
+// Writes the files of --out. The answer must have its pictures.
 void write_simulated(const std::string& folder, const SimulateQuestion& question, const SimulateAnswer& answer);
 
-// Inputs read, every case predicted.
+// The inputs as read, with every case predicted.
 struct Compared {
     std::vector<Comparison> comparisons;
     KernelComparisons kernels;
     CompareSummary summary;
-    bool steps;  // whether the inputs hold steps, or kernels alone
+    bool steps;  // whether the inputs hold steps, and not only kernels
 };
-// Throws ConfigError on names and files that are wrong; single cases that are refused are in what it returns.
+// Throws ConfigError for wrong names and files. Single cases that are refused are part of the result.
 Compared compare_inputs(const Options& options, const Progress& progress);
 
-// Throws ConfigError where nothing could be predicted, or with --strict not all.
+// Throws ConfigError if nothing could be predicted, or with --strict if not everything could.
 void require_predicted(const Compared& compared, bool strict);
 
-// Whether the inputs are a profiler's traces; then they are compared, with the forecast of --model or with what follows from
-// their own kernel tables, and printed.
+// Returns whether the inputs are a profiler's traces. If so, compares them with the forecast of --model, or with a prediction from their
+// own kernel tables, and prints the result.
 bool compare_traces(const Options& options);
 
-// This machine measured, or recorded measurements fitted. Writes what is asked for; returns what to print, "" in a process that
+// Measures this machine, or fits recorded measurements. Writes the files of --out and returns the text to print, "" in a process that
 // does not report. Throws ConfigError, DeviceError.
 std::string calibrate(const Options& options, const Progress& progress);
 
-// The same with --device cuda: the sweeps, their tables next to --out, the fit and its plots, one after another; and with
-// --device host, all ranks at once, with a plot of the curves and rates and their fits.
+// With --device cuda: runs the sweeps, and writes their tables next to --out, the fit and its plots. With --device host: the same on all
+// ranks at once, with a plot of the curves and rates and their fits.
 std::string calibrate_cuda(const Options& options, const Progress& progress);
 std::string calibrate_host(const Options& options, const Progress& progress);
 

@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char* plugin_name = "libexec_cuda.so";
 
-// $STEPCAST_HOME, else next to the program, where the build and an installation put it. Nowhere else: the loader's own
-// search may end in a folder that others write to.
+// Looks in $STEPCAST_HOME, else next to the program, where the build and an installation put the plugin. It looks nowhere else, because
+// the loader's own search may end in a folder that others can write to.
 SharedLibrary open_plugin() {
     namespace fs = std::filesystem;
     std::error_code error;

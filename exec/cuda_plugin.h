@@ -1,5 +1,4 @@
-// The CUDA device, which lives in libexec_cuda.so and is opened when it is asked for: the program itself starts on
-// machines without GPU, driver or toolkit.
+// The CUDA device is in libexec_cuda.so, opened on demand, so the program starts on machines without GPU, driver or toolkit.
 #pragma once
 
 #include <memory>
@@ -9,18 +8,18 @@
 namespace stepcast {
 
 struct CudaRequest {
-    int ranks = 0;       // 0 = as many as there are GPUs or processes
+    int ranks = 0;       // 0 = one for each GPU or process
     bool graph = false;  // replay each step as a CUDA graph
     std::uint64_t seed = 1;
 };
 
-// What a calibration states of the GPU it measured: rank 0's.
+// What a calibration states about the GPU of rank 0.
 struct CudaGpu {
     std::string name;
     int multiprocessors = 0;
     int capability = 0;  // 90 for 9.0
     Bytes memory, cache;
-    BytesPerSecond memory_bandwidth;  // from bus width and memory clock; 0 when the driver does not say
+    BytesPerSecond memory_bandwidth;  // from bus width and memory clock; 0 if the driver does not tell
 };
 
 struct CudaDeviceAndGpu {
@@ -28,11 +27,11 @@ struct CudaDeviceAndGpu {
     CudaGpu gpu;
 };
 
-// Throws DeviceError beginning with "no CUDA device: " when plugin, driver or GPU is missing, or when the driver is
-// older than the toolkit; ConfigError when the ranks do not fit this machine or the launcher's processes.
+// Throws DeviceError that begins with "no CUDA device: " when plugin, driver or GPU is missing, or when the driver is older than the
+// toolkit. Throws ConfigError when the ranks do not fit this machine or the launcher's processes.
 CudaDeviceAndGpu open_cuda_device(const CudaRequest& request);
 
-// What the plugin exports under this name, as extern "C".
+// The function that the plugin exports as extern "C" under the name below.
 using OpenCudaDevice = void(const CudaRequest& request, CudaDeviceAndGpu& result);
 inline constexpr const char* open_cuda_device_symbol = "stepcast_open_cuda_device";
 

@@ -32,7 +32,7 @@ int milliseconds_until(Seconds deadline) {
     return static_cast<int>(std::ceil(std::min(left, 1e6) * 1e3));
 }
 
-// What both sides say first, always of this length.
+// The first message of both sides, always of this length.
 struct Hello {
     std::array<char, 8> program{'s', 't', 'e', 'p', 'c', 'a', 's', 't'};
     std::int32_t rank = -1, processes = -1;
@@ -55,7 +55,7 @@ void send_at_once(const Socket& socket) {
     setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-// What resolving a name found. Without a name: every address of this host.
+// The addresses of a host name. Without a name: all addresses of this host.
 struct FreeAddresses {
     void operator()(addrinfo* first) const { freeaddrinfo(first); }
 };
@@ -71,7 +71,7 @@ std::unique_ptr<addrinfo, FreeAddresses> addresses_of(const std::string& host, i
     return std::unique_ptr<addrinfo, FreeAddresses>(first);
 }
 
-// Of one that a name was resolved to, which is of one of the two families.
+// For an address of one of the two families.
 bool is_loopback(const sockaddr* address) {
     if (address->sa_family == AF_INET) {
         const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
@@ -91,8 +91,8 @@ Socket listen_at(const addrinfo& at) {
     return Socket();
 }
 
-// At the first of the master's addresses that is one of this host. A name that leads to the loopback here (as Debian's own
-// host name does) is found elsewhere by another address: then at all, unless all processes are here.
+// Listens at the first of the master's addresses that belongs to this host. If its name leads to the loopback here (as Debian's own host
+// name does), other hosts resolve it to another address. Then rank 0 listens at all addresses, unless all processes are here.
 Socket listen_for(const Launch& launch) {
     auto addresses = addresses_of(launch.one_host ? "127.0.0.1" : launch.address, launch.port);
     if (!launch.one_host && is_loopback(addresses->ai_addr)) addresses = addresses_of("", launch.port);
@@ -102,14 +102,14 @@ Socket listen_for(const Launch& launch) {
                                   launch.port, std::strerror(errno)));
 }
 
-// Someone who has connected and not yet said who it is.
+// Someone who has connected but not identified itself yet.
 struct Caller {
     Socket socket;
     Seconds until;
     std::string said;
 };
 
-// Reads what is there; false when the caller has gone or its time is over.
+// Reads what has arrived. Returns false if the caller has gone or its time is over.
 bool listen_to(Caller& caller) {
     char bytes[sizeof(Hello)];
     const ssize_t got = recv(caller.socket.number(), bytes, sizeof bytes - caller.said.size(), MSG_DONTWAIT);
@@ -119,9 +119,9 @@ bool listen_to(Caller& caller) {
 }
 
 constexpr Seconds patience_with_strangers(5);
-constexpr std::size_t most_callers = 256;  // more are hung up on, the oldest first
+constexpr std::size_t most_callers = 256;  // beyond these the oldest is hung up on
 
-// Gives the caller its place, if it is a rank of this run that has not come yet.
+// Assigns the caller its place, if it is a rank of this run that has not come yet.
 void seat(const Launch& launch, Caller& caller, std::vector<Socket>& ranks) {
     Hello hello;
     std::memcpy(&hello, caller.said.data(), sizeof hello);
@@ -170,7 +170,7 @@ std::vector<Socket> admit_ranks(const Launch& launch, Seconds timeout) {
                                           launch.processes, launch.port, to_string(timeout)));
         std::vector<pollfd> watched{{listener.number(), POLLIN, 0}};
         for (const Caller& caller : callers) watched.push_back({caller.socket.number(), POLLIN, 0});
-        constexpr Seconds look(0.1);  // for those whose time is over
+        constexpr Seconds look(0.1);  // how often to look for callers whose time is over
         if (poll(watched.data(), watched.size(), milliseconds_until(std::min(deadline, steady_now() + look))) < 0 &&
             errno != EINTR)
             throw DeviceError(fmt::format("poll: {}", std::strerror(errno)));

@@ -1,4 +1,4 @@
-// How ranks that are processes find each other over TCP, and how strangers are kept out. Internal to the rendezvous.
+// How ranks that are processes find each other over TCP, and how strangers are kept out. Used only by the rendezvous.
 #pragma once
 
 #include <string_view>
@@ -10,7 +10,7 @@
 
 namespace stepcast {
 
-// A connection, or none; closed at its end.
+// A connection, or none; the destructor closes it.
 class Socket {
 public:
     explicit Socket(int number = -1) : number_(number) {}
@@ -27,17 +27,17 @@ private:
     int number_;
 };
 
-// Rank 0: a connection to each other rank, by rank; none for its own. Listens where the launcher says, on the loopback when all
-// processes are on one host. Who does not know the run's token, says nothing or nonsense, or asks for a rank that has
-// come, is hung up on, and none of them delays the others. Throws DeviceError when ranks are missing after `timeout`.
+// For rank 0: returns a connection to each other rank, by rank; the entry of rank 0 is none. Listens where the launcher says, or on the
+// loopback if all processes are on one host. Hangs up on callers that do not know the run's token, say nothing or nonsense, or ask for a
+// rank that has already come; none of them delays the others. Throws DeviceError when ranks are missing after `timeout`.
 std::vector<Socket> admit_ranks(const Launch& launch, Seconds timeout);
 
-// Every other rank: a connection to rank 0, who has shown the token too.
+// For every other rank: a connection to rank 0, which must have shown the token too.
 Socket look_for_rank_0(const Launch& launch, Seconds timeout);
 
-// False when nothing happens before `deadline`.
+// Returns false if nothing happens before `deadline`.
 bool wait_for(const Socket& socket, short events, Seconds deadline);
-// False when not all is taken before `deadline`, or the other side has gone.
+// Returns false if not all is taken before `deadline`, or if the other side has gone.
 bool send_all(const Socket& socket, std::string_view bytes, Seconds deadline);
 
 }  // namespace stepcast

@@ -18,7 +18,7 @@ bool Device::reports() const { return has(local_ranks(), 0); }
 
 namespace {
 
-// What the ranks of one run share: read-only but for `measurement`, which only rank 0 touches, and the first failure.
+// What the ranks of one run share. It is read-only except for `measurement`, which only rank 0 writes, and the first failure.
 struct Repetitions {
     const TaskGraph& graph;
     Device& device;
@@ -50,7 +50,7 @@ void run_task(Repetitions& run, TaskId task, int rank) {
     }
 }
 
-// A rank's report of one step: when it began, its CPU share, its clock's error, whether its process was asked to stop, then
+// A rank's report of one step: when it began, its CPU share, the error of its clock, whether its process was asked to stop, and then
 // start and finish of each of its tasks.
 constexpr std::size_t report_head = 4;
 
@@ -70,8 +70,8 @@ std::vector<double> run_step(Repetitions& run, int rank) {
     return report;
 }
 
-// Times count from the earliest rank's begin. A task on several ranks starts at the latest arrival, so that waiting
-// is not mistaken for transfer; a rank that may leave early (the root of a broadcast) starts no later than it finishes.
+// Times count from the start of the earliest rank. A task on several ranks starts at the latest arrival, so that waiting does not count
+// as transfer. A rank that may leave early (the root of a broadcast) starts no later than it finishes.
 Trace trace_of(const Repetitions& run, const std::vector<std::vector<double>>& reports) {
     double zero = reports.front()[0];
     for (const std::vector<double>& report : reports) zero = std::min(zero, report[0]);
@@ -101,7 +101,7 @@ std::vector<double> accepted_times(const Measurement& measurement) {
     return times;
 }
 
-// Rank 0: keeps a sample and says whether another one follows.
+// Runs on rank 0: keeps a sample and returns whether another one follows.
 bool keep_sample(Repetitions& run, const std::vector<std::vector<double>>& reports) {
     Measurement& measurement = run.measurement;
     MeasuredStep step;
@@ -110,7 +110,7 @@ bool keep_sample(Repetitions& run, const std::vector<std::vector<double>>& repor
         step.cpu_share = std::min(step.cpu_share, report[1]);
         clock_error = std::max(clock_error, report[2]);
     }
-    run.clock_errors.emplace_back(2 * clock_error);  // of two ranks, one against the other
+    run.clock_errors.emplace_back(2 * clock_error);  // the error between two ranks
     step.accepted = accepts(step.cpu_share);
     Trace trace = trace_of(run, reports);
     step.times = step_times(run.graph, trace);
@@ -125,7 +125,7 @@ bool keep_sample(Repetitions& run, const std::vector<std::vector<double>>& repor
     const std::vector<double> times = accepted_times(measurement);
     const int taken = static_cast<int>(measurement.steps.size()), accepted = static_cast<int>(times.size());
     const int wanted = run.options.steps;
-    if (run.options.progress)  // further ones in place of those that were disturbed
+    if (run.options.progress)  // further ones replace those that were disturbed
         run.options.progress(taken <= wanted ? fmt::format("step {} of {}", taken, wanted)
                                              : fmt::format("step {}, {} of {} undisturbed", taken, accepted, wanted));
     const Seconds spent = Seconds(reports[0][0]) - run.first_sample;
@@ -145,7 +145,7 @@ void drive_rank(Repetitions& run, int rank) {
     }
 }
 
-// The first failure is kept; the others follow from it.
+// Keeps only the first failure, because the others follow from it.
 void drive_until_failure(Repetitions& run, int rank) noexcept {
     try {
         drive_rank(run, rank);
@@ -197,8 +197,7 @@ ExecuteOptions execute_options(const Run& run) {
     options.steps = run.steps;
     options.warmup = run.warmup;
     options.timeout = run.timeout;
-    // Before it is captured, a graph's step runs once as it is, so that libraries have set up what they need; the step
-    // that is captured starts its graph for the first time.
+    // With a CUDA graph, the first step runs task by task, so that libraries set up what they need. The second step is captured.
     constexpr int fewest = 2;
     if (run.cuda_graph && options.warmup < fewest)
         throw ConfigError(fmt::format(
@@ -228,14 +227,14 @@ Measurement execute(const TaskGraph& graph, Device& device, const ExecuteOptions
     if (options.check_idle) measurement.idle_share = idle_share(Seconds(1));
     measurement.warnings = device.prepare(graph, options.timeout);
 
-    {  // joined at its end, also where no thread can be started for a later rank
+    {  // the block joins the threads at its end, even if a later thread cannot be started
         std::vector<std::jthread> threads;
         for (const int rank : device.local_ranks()) threads.emplace_back(drive_until_failure, std::ref(run), rank);
     }
     if (run.failure) std::rethrow_exception(run.failure);
     if (!device.reports()) return std::move(run.measurement);
 
-    // Between processes, and between a GPU and its host: set once a step, after that their oscillators run apart.
+    // Clocks of processes, and of a GPU and its host, are aligned once a step; after that their oscillators drift apart.
     constexpr Seconds clock_error(1e-4);
     constexpr double clock_drift = 1e-4;
     for (std::size_t i = 0; i < measurement.traces.size(); ++i) {

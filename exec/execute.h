@@ -1,4 +1,4 @@
-// Runs a graph for real: warm-up, then repetitions, each with a span for every place of every task.
+// Runs a graph for real: warm-up steps, then samples, each with a span for every place of every task.
 #pragma once
 
 #include <functional>
@@ -14,24 +14,23 @@ namespace stepcast {
 struct ExecuteOptions {
     int steps = 20;  // accepted samples wanted; a busy machine costs up to `retries` more
     int warmup = 3;
-    Seconds timeout = Seconds(60);  // of every wait for another rank
-    bool check_idle = true;  // spend a second on looking whether the machine is idle
+    Seconds timeout = Seconds(60);  // of each wait for another rank
+    bool check_idle = true;  // spend a second to check whether the machine is idle
     RetryLimits retry;
-    double median_width = 0.02;  // samples go on, within `retry`, until the median is known to this share of itself
+    double median_width = 0.02;  // take more samples, within `retry`, until the median is known to this share of itself
     std::function<void(const Measurement&)> on_step;  // after each sample, in the process of rank 0
     std::function<void(std::string_view)> progress;
-    std::function<bool()> stop_asked;  // by every rank after each of its samples; the run ends after that sample
+    std::function<bool()> stop_asked;  // every rank calls it after each of its samples; if true, the run ends after that sample
 };
 
-// What an experiment's [run] table asks for. ConfigError when samples would be mixed with what comes before them.
+// The options of an experiment's [run] table. Throws ConfigError if samples would be mixed with what comes before them.
 ExecuteOptions execute_options(const Run& run);
 
-// For the many short graphs of a calibration: few repetitions each (`steps`, 0 = 11), few more on a busy machine.
+// Options for the many short graphs of a calibration: few repetitions each (`steps`, 0 = 11), and few more on a busy machine.
 ExecuteOptions sweep_options(int steps = 0);
 
-// Every sample is kept, accepted or not. A collective's spans start at the latest arrival of its ranks. Throws
-// DeviceError naming rank and task when a rank fails or does not arrive in time; what was finished by then has gone to
-// `on_step`. In a process that does not hold rank 0 the result has no samples.
+// Keeps every sample, accepted or not. A collective's spans start at the latest arrival of its ranks. Throws DeviceError with rank and
+// task when a rank fails or does not arrive in time; `on_step` has then seen the finished samples. Only rank 0's process returns samples.
 Measurement execute(const TaskGraph& graph, Device& device, const ExecuteOptions& options);
 
 }  // namespace stepcast

@@ -57,14 +57,14 @@ struct Sizer {
                      weights = static_cast<double>(groups) * area(op.k, op.n);
         return op.weight_gradient ? Footprint{{a, c}, {weights}} : Footprint{{a, weights}, {c}};
     }
-    // Behind the result what is fetched.
+    // The fetched rows lie behind the result.
     Footprint operator()(const FusedGemm& op) const {
         const long rows = op.blocks * op.rows_per_block;
         const double moved = static_cast<double>(op.remote_blocks) * floats(op.remote_bytes_per_block);
         return {{area(rows, op.k), area(op.k, op.n)},
                 {area(rows, op.n), op.transfer == FusedGemm::Transfer::gather ? moved : 0}};
     }
-    // Scores of one head, and backward their gradients.
+    // Includes the scores of one head, and in the backward their gradients.
     Footprint operator()(const Attention& op) const {
         const double heads = area(op.batch, op.heads), scores = area(op.seq_q, op.seq_k);
         const double q = heads * area(op.seq_q, op.head_dim), k = heads * area(op.seq_k, op.head_dim);

@@ -1,4 +1,4 @@
-// How much memory one rank's share of an op reads and writes on the host, in floats: what its buffers must hold.
+// How much memory one rank's share of an op reads and writes on the host, in floats: the sizes of its buffers.
 #pragma once
 
 #include <array>
@@ -11,20 +11,20 @@
 
 namespace stepcast {
 
-// The distinct ranks of a task, in the order of its places: a collective's participants.
+// The distinct ranks of a task, in the order of its places. For a collective these are its participants.
 std::vector<int> participants(std::span<const Place> places);
 bool has(const std::vector<int>& ranks, int rank);
 
-bool moves_rows(const TaskGraph& graph);  // whether fused kernels work on other ranks' memory
+bool moves_rows(const TaskGraph& graph);  // whether fused kernels use other ranks' memory
 
-// An all-to-all in floats, and as one participant sees it. What a rank keeps for itself stays where it is: 0.
+// Floats that an all-to-all moves, and those that one participant sends and receives. What a rank keeps for itself does not move: 0.
 std::size_t exchanged(const AllToAll& op, std::size_t source, std::size_t target, std::size_t count);
 struct ExchangeCounts {
     std::vector<std::size_t> to, from;
 };
 ExchangeCounts exchange_counts(const AllToAll& op, std::size_t index, std::size_t count);
 
-// Bounds of part `index` when `size` elements are split over `count` ranks.
+// The bounds of part `index` if `size` elements are split over `count` ranks.
 struct Part {
     std::size_t begin = 0, end = 0;
     [[nodiscard]] std::size_t size() const { return end - begin; }
@@ -34,8 +34,7 @@ Part part_of(std::size_t size, std::size_t index, std::size_t count);
 std::size_t float_count(Bytes bytes);  // rounded up
 inline double area(long a, long b) { return static_cast<double>(a) * static_cast<double>(b); }
 
-// Sizes of each operand, in the order in which kernels want them: inputs are only read, outputs only written. Doubles, so that
-// absurd sizes are numbers too.
+// Sizes of each operand, in the order of the kernels' arguments. Inputs are only read, outputs only written. Doubles hold any size.
 struct Footprint {
     std::array<double, 5> inputs{};
     std::array<double, 4> outputs{};
@@ -43,7 +42,7 @@ struct Footprint {
     [[nodiscard]] double output() const { return std::accumulate(outputs.begin(), outputs.end(), 0.0); }
     friend bool operator==(const Footprint&, const Footprint&) = default;
 };
-// Of participant `index` of `count`.
+// For participant `index` of `count`.
 Footprint footprint(const Op& op, std::size_t index, std::size_t count);
 
 }  // namespace stepcast

@@ -18,7 +18,7 @@ namespace stepcast {
 
 namespace {
 
-// What the rank threads share during a run; made anew by prepare().
+// What the rank threads share during a run. prepare() makes it anew.
 struct Shared {
     const TaskGraph& graph;
     RankThreads threads;
@@ -78,7 +78,7 @@ public:
         return at(rank).begin();
     }
 
-    // Within a rank id order is enough. Elsewhere all ranks of the predecessor must have finished it in this step.
+    // Within a rank, id order is enough. For another rank's task, all ranks of that task must have finished it in this step.
     void wait(TaskId, int rank, TaskId predecessor) override {
         const std::vector<int> before = participants(shared_->graph.places(predecessor));
         if (!has(before, rank)) shared_->threads.wait(rank, predecessor, before);
@@ -96,7 +96,7 @@ public:
         } else if (const auto* fused = std::get_if<FusedGemm>(&op)) {
             run_fused(*fused, rank);
         } else {
-            at(rank).compute(op);  // a collective of one rank has nothing to do
+            at(rank).compute(op);  // a collective of a single rank has nothing to do
         }
     }
 
@@ -140,8 +140,8 @@ private:
     std::unique_ptr<Shared> shared_;
 };
 
-// How many processes the launcher started; 1 without a launcher. srun states its step's size also for a lone process
-// inside an allocation, mpirun and PMI launchers state theirs only to what they start.
+// How many processes the launcher started; 1 without a launcher. srun sets its variable for a lone process inside an allocation too;
+// mpirun and PMI launchers set theirs only for what they start.
 int launched_processes() {
     for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
         if (const char* value = std::getenv(name); value != nullptr) return std::atoi(value);

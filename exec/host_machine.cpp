@@ -42,7 +42,7 @@ Bytes last_level_cache() {
 
 namespace {
 
-// What stands behind the first "KEY .. : " of a file, or `otherwise`.
+// The text behind the first "KEY .. : " of a file, or `otherwise`.
 std::string field_of(const char* path, const char* key, const char* otherwise) {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);)

@@ -8,9 +8,9 @@
 
 namespace stepcast {
 
-std::vector<int> allowed_cores();  // that this process may run on
-void pin_to_core(int core);        // the calling thread; best effort
-Bytes last_level_cache();          // 32 MiB when the system does not say
+std::vector<int> allowed_cores();  // on which this process may run
+void pin_to_core(int core);        // pins the calling thread; best effort
+Bytes last_level_cache();          // 32 MiB if the system does not tell
 Bytes available_memory();
 std::string processor_name();
 std::string current_date();           // "2026-11-21T07:11:14Z"

@@ -21,7 +21,7 @@ std::size_t whole_lines(std::size_t count) { return (count + line_floats - 1) / 
 }  // namespace
 
 Region::Region(std::size_t floats) : size_(whole_lines(std::max<std::size_t>(floats, 1))) {
-    // Huge pages where the system has them, so that page tables do not blur the timings.
+    // Uses huge pages if the system has them, so that page tables do not disturb the timings.
     constexpr std::size_t huge_page = 1UL << 21;
     const std::size_t bytes = (size_ * sizeof(float) + huge_page - 1) / huge_page * huge_page;
     data_.reset(static_cast<float*>(std::aligned_alloc(huge_page, bytes)));
@@ -68,7 +68,7 @@ MemoryPlan plan_memory(const TaskGraph& graph, int ranks_here, Bytes cache, Byte
             most_output = std::max(most_output, one.output());
         }
     }
-    // Half as much again as the cache, over all ranks; but not more than 256 MiB a region where caches are vast.
+    // One and a half times the cache, over all ranks, but at most 256 MiB a region on machines with huge caches.
     constexpr double most = 256.0 * 1024 * 1024;
     const double cold = std::min(1.5 * cache.si() / ranks_here, most) / sizeof(float);
     const double input = std::max(most_input, cold), output = std::max(most_output, cold);

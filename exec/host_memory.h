@@ -1,10 +1,9 @@
 // The buffers of one host rank, sized before anything runs, and taken in rotation.
 //
-// `input` holds random numbers and is only read, `output` is only written: results never feed back, so values stay
-// sane and peers may read inputs at any time. Each take() moves on, and together the regions exceed the last-level
-// cache, so an op finds its operands in memory, not in a cache, whatever ran before. That is what a training step
-// sees of its weights and stored activations, it makes an op's time independent of its neighbours, and it is the same
-// in a calibration sweep and in a step.
+// `input` holds random numbers and is only read, `output` is only written. Results never feed back, so values stay sane and peers may
+// read inputs at any time. Each take() moves on, and together the regions exceed the last-level cache, so an op finds its operands in
+// memory, not in a cache, whatever ran before. A training step sees its weights and stored activations in the same way. It makes an op's
+// time independent of its neighbours, and equal in a calibration sweep and in a step.
 #pragma once
 
 #include <array>
@@ -23,7 +22,7 @@ public:
     Region() = default;
     explicit Region(std::size_t floats);
 
-    // The next `count` floats, from the start again when the end is near; count <= size().
+    // The next `count` floats, from the start again if the end is too near; count <= size().
     std::span<float> take(std::size_t count);
     [[nodiscard]] std::span<float> all() { return {data_.get(), size_}; }
     [[nodiscard]] std::size_t size() const { return size_; }
@@ -40,7 +39,7 @@ struct HostMemory {
     Region input, output;
 };
 
-// The next buffers for participant `index`'s share of an op, as footprint() lists them.
+// The next buffers for participant `index`'s share of an op, in the order of footprint().
 struct Operands {
     std::array<std::span<float>, 5> in;
     std::array<std::span<float>, 4> out;
@@ -49,11 +48,11 @@ Operands take(HostMemory& memory, const Op& op, std::size_t index, std::size_t c
 
 void fill_random(std::span<float> values, std::uint64_t seed);  // uniform in [-1, 1)
 
-// Floats per region of each rank: the largest op, and no less than the machine's cache shared out (`cache` bytes).
+// Floats in each region of a rank: enough for the largest op and for the rank's share of the machine's cache (`cache` bytes).
 struct MemoryPlan {
     std::size_t input = 0, output = 0;
 };
-// Throws ConfigError when `ranks_here` ranks do not fit `available`.
+// Throws ConfigError if `ranks_here` ranks do not fit into `available`.
 MemoryPlan plan_memory(const TaskGraph& graph, int ranks_here, Bytes cache, Bytes available);
 HostMemory allocate(const MemoryPlan& plan, int rank);
 

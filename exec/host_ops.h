@@ -9,12 +9,12 @@
 
 namespace stepcast {
 
-// `batch` times C[m,n] = A[m,k] B[k,n]; the batches lie one after another.
+// `batch` times C[m,n] = A[m,k] B[k,n]; the batches are stored one after another.
 void multiply(std::span<const float> a, std::span<const float> b, std::span<float> c, long m, long n, long k,
               long batch = 1);
 
-// C[rows[g],n] = A[rows[g],k] B_g[k,n], one product a group; groups without rows have no B. As weight gradient
-// C_g[k,n] = A[rows[g],k]^T B[rows[g],n], and groups without rows have no C.
+// C[rows[g],n] = A[rows[g],k] B_g[k,n], one product for each group; groups without rows have no B. A weight gradient is C_g[k,n] =
+// A[rows[g],k]^T B[rows[g],n], where groups without rows have no C.
 void multiply_groups(const GroupedGemm& op, std::span<const float> a, std::span<const float> b, std::span<float> c);
 
 // out[h,seq_q,head_dim] = softmax(Q K^T / sqrt(head_dim)) V for every sequence and head h; with `causal`, query i sees
@@ -30,31 +30,30 @@ void attend_backward(const Attention& shape, std::span<const float> q, std::span
                      std::span<const float> v, std::span<const float> d_out, AttentionGradients gradients,
                      std::span<float> scores);
 
-// Reads all of `source`, writes all of `target`: target[i] = source[i] + 1 where both reach; what is left of the source
-// is summed into the result, what is left of the target is set to 1.
+// Reads all of `source` and writes all of `target`: target[i] = source[i] + 1 up to the shorter of both. The rest of the source is summed
+// into the result, the rest of the target is set to 1.
 float stream(std::span<const float> source, std::span<float> target);
 
 // The same traffic with the source read as a matrix of rows of 64 floats, column by column.
 float stream_transposed(std::span<const float> source, std::span<float> target);
 
-// `calls` empty calls, the work of a host without a framework.
+// `calls` empty calls: the work of a host without a framework.
 void call_host(double calls);
 
-// A fused kernel on the host: products of blocks of rows, some of whose rows are on other ranks.
+// A fused kernel on the host: products of blocks of rows, of which some are on other ranks.
 
-// How a rank reaches the others' memory, which threads share and processes do not.
+// How a rank reaches the memory of others, which threads share and processes do not.
 struct RemoteRows {
-    // Fills `rows` from rank `peer`'s input, from `offset` floats on (modulo what it has).
+    // Fills `rows` from rank `peer`'s input, beginning at float `offset` (modulo the size of that input).
     std::function<void(int peer, std::size_t offset, std::span<float> rows)> fetch;
-    // Puts `rows` where rank `peer` keeps what this rank scatters to it; no two ranks write one place.
+    // Writes `rows` to where rank `peer` keeps what this rank scatters to it. No two ranks write to one place.
     std::function<void(int peer, std::span<const float> rows)> deliver;
 };
 
-// Remote blocks come first, their peers in turn. Gather fetches a block's rows before the block is multiplied, scatter
-// delivers its results afterwards.
+// Remote blocks come first, with their peers in turn. A gather fetches a block's rows before its product, a scatter delivers them after.
 void run_fused(const FusedGemm& op, int rank, int rank_count, const Operands& at, const RemoteRows& remote);
 
-// Floats that one block scatters to another rank, the largest of the graph's fused kernels.
+// Floats that one block scatters to another rank; the largest value of the graph's fused kernels.
 std::size_t scattered_floats(const TaskGraph& graph);
 
 }  // namespace stepcast

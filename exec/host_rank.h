@@ -1,4 +1,4 @@
-// One rank on the host, whatever connects it to the others: its buffers, its clock marks, and the ops that need no peer.
+// One rank on the host: its buffers, its clock marks, and the ops that need no peer. How ranks are connected does not matter here.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace stepcast {
 class HostRank {
 public:
     void prepare(const MemoryPlan& plan, std::size_t tasks);
-    void attach(int rank);  // allocates and fills the buffers in the calling thread, near its core
+    void attach(int rank);  // allocates and fills the buffers in the calling thread, so that they are near its core
     void begin_step();
     void end_step();
     void record(TaskId task, Edge edge) { marks(edge)[task] = steady_now(); }
@@ -24,7 +24,7 @@ public:
     [[nodiscard]] double cpu_share() const { return cpu_share_; }
     [[nodiscard]] HostMemory& memory() { return memory_; }
 
-    // Gemm, GroupedGemm, Attention, MemoryPass, HostWork; nothing of ops that involve other ranks.
+    // Runs Gemm, GroupedGemm, Attention, MemoryPass and HostWork; does nothing for ops that involve other ranks.
     void compute(const Op& op);
 
 private:
@@ -38,7 +38,7 @@ private:
     float checksum_ = 0;  // keeps the reads of memory passes alive
 };
 
-// What the host does differently from what the graph asks: one line each.
+// One line for each thing that the host does differently from the graph.
 std::vector<std::string> host_doubts(const TaskGraph& graph, std::size_t ranks, std::size_t cores);
 std::vector<std::string> host_versions();
 

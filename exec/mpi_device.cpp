@@ -19,7 +19,7 @@ namespace stepcast {
 
 namespace {
 
-constexpr TaskId least_tags = 32768;  // so many every MPI has
+constexpr TaskId least_tags = 32768;  // the number of tags that every MPI has at least
 
 class MpiDevice final : public Device {
 public:
@@ -40,8 +40,7 @@ public:
             throw DeviceError("MPI: this library does not let one thread after another call it");
     }
 
-    // After a failure the other processes may be anywhere, and MPI_Finalize would wait for them: leaving without it lets the
-    // launcher end the job.
+    // After a failure the other processes may be anywhere, and MPI_Finalize would wait for them. Without it, the launcher ends the job.
     ~MpiDevice() override {
         if (failed_ >= 0 || std::uncaught_exceptions() > 0) return;
         free_groups();
@@ -72,7 +71,7 @@ public:
         world_.patience = {timeout, cores_ == local_size_};
         graph_ = &graph;
         rank_.prepare(plan_memory(graph, local_size_, last_level_cache(), available_memory()), graph.size());
-        meet(world_);  // a rank that stays away is named here: making communicators waits for ever
+        meet(world_);  // names a rank that stays away; making communicators would wait for it forever
         connect(graph);
         offset_ = clock_offset(world_);
         return host_doubts(graph, static_cast<std::size_t>(local_size_), static_cast<std::size_t>(cores_));
@@ -162,7 +161,7 @@ public:
 
 private:
     [[nodiscard]] int own_rank() const { return static_cast<int>(world_.index); }
-    // Each rank of a node on one of the cores that its launcher lets it have: two may get the same one.
+    // Pins each rank of a node to one of the cores that its launcher allows. Two ranks may get the same core.
     void share_node() {
         MPI_Comm node = MPI_COMM_NULL;
         int index = 0;
@@ -198,7 +197,8 @@ private:
         return made;
     }
 
-    // Communicators in the order of first use, the same on all ranks, as is their tag, the task of first use; and who must be told when a task ends.
+    // Makes communicators in the order of first use, which is the same on all ranks, as is their tag, the task of first use. Also notes
+    // which ranks must be told when a task ends.
     void connect(const TaskGraph& graph) {
         free_groups();
         group_of_.assign(graph.size(), nullptr);
@@ -219,7 +219,7 @@ private:
         }
     }
 
-    // Only where a fused kernel has remote rows, which all ranks see in the graph.
+    // Only if a fused kernel has remote rows, which all ranks see in the graph.
     void open_windows() {
         if (!moves_rows(*graph_)) return;
         landing_part_ = scattered_floats(*graph_);
@@ -239,18 +239,18 @@ private:
     }
 
     MpiGroup world_;
-    int local_size_ = 1, core_ = 0, cores_ = 1;  // ranks of this node, the core of this one, different ones among all
+    int local_size_ = 1, core_ = 0, cores_ = 1;  // ranks of this node, this rank's core, distinct cores of the node's ranks
     FailedRank failed_{-1};
     HostRank rank_;
-    Seconds offset_;  // added to this process's clock to read rank 0's
+    Seconds offset_;  // add to this process's clock to get rank 0's
     const TaskGraph* graph_ = nullptr;
     std::map<std::vector<int>, MpiGroup> groups_;
-    std::vector<const MpiGroup*> group_of_;  // by task; null when this rank is alone in it or not in it
+    std::vector<const MpiGroup*> group_of_;  // by task; null if this rank is alone in it or not part of it
     std::vector<std::vector<int>> notify_;   // by task: ranks that wait for it without taking part
     std::vector<std::uint64_t> seen_;        // by task: the last step in which its end was received
     std::vector<MPI_Request> notices_;
     std::uint64_t step_ = 0;
-    // For fused kernels with remote rows: this rank's input, and where the others scatter to, one part a rank.
+    // For fused kernels with remote rows: this rank's input, and the memory that others scatter to, one part for each rank.
     MpiWindow shown_, landing_;
     std::size_t landing_part_ = 0;
     std::vector<float> landed_;

@@ -74,7 +74,7 @@ MpiWindow::MpiWindow(const MpiGroup& world, std::span<float> memory) : sizes_(wo
     check(MPI_Win_create(memory.data(), static_cast<MPI_Aint>(memory.size_bytes()), sizeof(float), MPI_INFO_NULL,
                          world.comm, &window_));
     check(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN));
-    check(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_));  // for as long as it lives; no two ranks write one place
+    check(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_));  // as long as the window lives; no two ranks write one place
 }
 
 void MpiWindow::close() {
@@ -95,7 +95,7 @@ void MpiWindow::fetch(const MpiGroup& world, int peer, std::size_t offset, std::
 void MpiWindow::deliver(int peer, std::size_t offset, std::span<const float> rows) const {
     const int count = mpi_count(rows.size());
     check(MPI_Put(rows.data(), count, MPI_FLOAT, peer, static_cast<MPI_Aint>(offset), count, MPI_FLOAT, window_));
-    check(MPI_Win_flush(peer, window_));  // a request would only say that `rows` may be used again
+    check(MPI_Win_flush(peer, window_));  // a request would only tell that `rows` may be reused, not that they arrived
 }
 
 std::string broadcast_by_mpi(const std::string& text) {

@@ -1,4 +1,4 @@
-// Ranks as MPI processes: their communicators, windows, collectives and clocks. The only header here that knows MPI.
+// Ranks as MPI processes: their communicators, windows, collectives and clocks. This is the only header here that includes MPI.
 #pragma once
 
 #include <mpi.h>
@@ -10,8 +10,8 @@
 
 namespace stepcast {
 
-// Ranks as MPI processes that take part in something together. Every call is non-blocking inside and polled, so that a
-// missing rank ends in a DeviceError, not in a hang. Included by exec/mpi_*.cpp only.
+// A group of MPI processes that work together. Calls to MPI are non-blocking and polled, so that a missing rank ends in a DeviceError,
+// not in a hang. Included by exec/mpi_*.cpp only.
 struct MpiGroup {
     MPI_Comm comm = MPI_COMM_NULL;
     std::size_t index = 0;   // of this process
@@ -20,13 +20,13 @@ struct MpiGroup {
     const FailedRank* failed = nullptr;
 };
 
-void check(int code);              // DeviceError with MPI's text
-int mpi_count(std::size_t count);  // ConfigError beyond what an int holds
+void check(int code);              // throws DeviceError with MPI's text
+int mpi_count(std::size_t count);  // throws ConfigError beyond what an int holds
 
-// Waits for `request`; after the timeout DeviceError naming those of `waits_for` that are not this process.
+// Waits for `request`. After the timeout throws DeviceError that names the ranks of `waits_for` other than this one.
 void finish(const MpiGroup& group, MPI_Request request, const std::vector<int>& waits_for);
 
-// Starts a call with the request to fill, then waits for it.
+// Starts a call that fills a request, and waits for it.
 template <typename Start>
 void run(const MpiGroup& group, const std::vector<int>& waits_for, Start start) {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -35,20 +35,20 @@ void run(const MpiGroup& group, const std::vector<int>& waits_for, Start start) 
 }
 
 void meet(const MpiGroup& group);
-// This rank's share of `op`, as between threads (rank_group.h).
+// Runs this rank's share of `op`, as communicate() does between threads (rank_group.h).
 void communicate(const MpiGroup& group, const Op& op, const Operands& at);
 
-// Memory of one process that the others read or write without its help (MPI's one-sided communication), so that fused
-// kernels reach remote rows between processes and over several machines too.
+// Memory of one process that other processes read or write without its help (MPI's one-sided communication). With it fused kernels reach
+// remote rows between processes, on several machines too.
 class MpiWindow {
 public:
     MpiWindow() = default;
-    // Shows `memory` to every process of `world`; all of them call it together.
+    // Shows `memory` to every process of `world`. All of them call it together.
     MpiWindow(const MpiGroup& world, std::span<float> memory);
-    // All together; without it the window stays, as a failed run leaves it: freeing waits for everybody.
+    // All processes call it together. A failed run leaves the window open, because freeing it waits for all of them.
     void close();
 
-    // Both return when the rows have arrived. `offset` counts floats, modulo what the peer shows.
+    // Both return when the rows have arrived. `offset` counts floats; fetch() takes it modulo what the peer shows.
     void fetch(const MpiGroup& world, int peer, std::size_t offset, std::span<float> rows) const;
     void deliver(int peer, std::size_t offset, std::span<const float> rows) const;
 
@@ -57,7 +57,7 @@ private:
     std::vector<std::uint64_t> sizes_;  // by rank, in floats
 };
 
-// What to add to this process's steady_now() to read rank 0's. All ranks call it together.
+// What to add to this process's steady_now() to get rank 0's. All ranks call it together.
 Seconds clock_offset(const MpiGroup& world);
 
 }  // namespace stepcast

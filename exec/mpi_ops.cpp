@@ -10,7 +10,7 @@ namespace stepcast {
 
 namespace {
 
-// Sizes of parts that lie one after another.
+// Counts and offsets of parts that are stored one after another.
 struct Layout {
     std::vector<int> counts, offsets;
     explicit Layout(const std::vector<std::size_t>& sizes) {

@@ -8,7 +8,7 @@
 namespace stepcast {
 namespace {
 
-constexpr double least_idle = 0.95, least_cpu = 0.97, most_rejected = 0.30;  // of the ticks, of a core, of the samples
+constexpr double least_idle = 0.95, least_cpu = 0.97, most_rejected = 0.30;  // shares of the ticks, of a core, and of the samples
 
 }  // namespace
 

@@ -61,7 +61,7 @@ std::vector<std::vector<double>> RankThreads::gather(int rank, std::vector<doubl
 }
 
 double RankThreads::broadcast(int rank, double value) {
-    gather(rank, {value});  // everybody's value stays in place until the meeting below
+    gather(rank, {value});  // all values stay in place until the meeting below
     const double shared = values_[0][0];
     everyone_.meet(everyone_.index_of(rank));
     return shared;

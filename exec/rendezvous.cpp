@@ -48,7 +48,7 @@ void Rendezvous::send(int peer, char kind, const std::string& text) {
     if (!send_all(peer_socket(peer), bytes, deadline)) lost(peer, steady_now() >= deadline ? "takes no messages" : "has gone");
 }
 
-// While one rank is waited for, another may fail, and that is why the first does not come: so all are looked at.
+// Looks at all ranks while it waits for one, because the awaited rank may not come because another has failed.
 void Rendezvous::read_bytes(int peer, char* bytes, std::size_t count) {
     constexpr Seconds patience(0.05);
     const Seconds deadline = steady_now() + timeout_;
@@ -140,7 +140,7 @@ void Rendezvous::fail() noexcept {
         for (int peer = 0; peer < processes_; ++peer)
             if (peer_socket(peer).is_open()) send(peer, failure_message, culprit);
     } catch (const std::exception&) {
-        // Whoever cannot be told sees the connection close.
+        // A rank that cannot be told sees the connection close.
     }
 }
 

@@ -1,5 +1,4 @@
-// Ranks as processes that talk through rank 0 over TCP, outside the measured part: identifiers, samples, clocks, and
-// the news that one of them has failed. Data of collectives never passes here.
+// Ranks as processes that exchange ids, samples, clocks and failures through rank 0 over TCP, outside the measured part and collectives.
 #pragma once
 
 #include <string>
@@ -11,23 +10,23 @@
 
 namespace stepcast {
 
-// All calls that exchange something are made by every process in the same order. They throw DeviceError naming the rank
-// that does not answer within the timeout, has closed its connection or has said that it failed.
+// Every process makes the calls that exchange something in the same order. They throw DeviceError with the rank that does not answer
+// within the timeout, has closed its connection, or has reported a failure.
 class Rendezvous {
 public:
-    // Rank 0 waits for all others, they look for it.
+    // Rank 0 waits for all others; the others look for rank 0.
     Rendezvous(const Launch& launch, Seconds timeout);
 
     void set_timeout(Seconds timeout) { timeout_ = timeout; }
     std::vector<std::string> gather(const std::string& value);  // by rank, on rank 0; empty elsewhere
     std::string broadcast(const std::string& value);            // rank 0's
     void meet();
-    // What to add to this process's steady clock to read rank 0's.
+    // What to add to this process's steady clock to get rank 0's.
     Seconds clock_offset();
 
-    // Throws as above when another rank has failed or gone; does not wait.
+    // Throws as above if another rank has failed or gone. Does not wait.
     void check_others();
-    // Tells the others, once; they throw at their next call.
+    // Tells the others once; they throw at their next call.
     void fail() noexcept;
 
 private:
@@ -42,7 +41,7 @@ private:
     int rank_, processes_;
     Seconds timeout_;
     std::vector<Socket> sockets_;  // by rank
-    int culprit_ = -1;          // whom the others are told of
+    int culprit_ = -1;          // the failed rank that the others are told
     bool failed_ = false;
 };
 

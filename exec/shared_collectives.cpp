@@ -19,7 +19,7 @@ struct Collective {
     std::size_t index;
     std::span<float> input, output;
 
-    // What the others read in `read`, and they what this one does: between two meetings.
+    // Between two meetings, `read` reads what the other ranks show while they read what this one shows.
     template <typename Read>
     void show(std::span<float> values, Read read) const {
         group.publish(index, values);
@@ -34,7 +34,7 @@ struct Collective {
             std::ranges::transform(to, group.shown(source).subspan(offset, to.size()), to.begin(), std::plus{});
     }
 
-    // Each sums its part of everybody's input, then fetches the other parts.
+    // Each rank sums its part of all inputs, then fetches the other parts.
     void operator()(const AllReduce&) const {
         show(input, [&] {
             const Part own = part_of(output.size(), index, group.size());
@@ -65,7 +65,7 @@ struct Collective {
     void operator()(const Reduce&) const {
         show(input, [&] { if (!output.empty()) sum_shown(0, output); });
     }
-    // Each shows what goes to target 0, 1, .. one after another, and takes what comes from source 0, 1, ..
+    // Each rank shows what goes to target 0, 1, .. one after another, and takes what comes from source 0, 1, ..
     void operator()(const AllToAll& op) const {
         show(input, [&] {
             std::size_t filled = 0;
@@ -78,7 +78,7 @@ struct Collective {
             }
         });
     }
-    // From participant 0 to participant 1, in pieces that meet one by one.
+    // From participant 0 to participant 1, in pieces with a meeting before each.
     void operator()(const SendRecv& op) const {
         group.publish(index, input);
         const auto pieces = static_cast<std::size_t>(op.messages);

@@ -1,4 +1,4 @@
-// The clock of everything that is executed: monotonic, from a moment that only this machine knows.
+// The clock of everything that is executed: monotonic, with an origin that is arbitrary on each machine.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ inline Seconds steady_now() {
     return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
 
-// What to add to this clock to read another process's, whose time `ask` asks for: the middle of the quickest of some round trips.
+// What to add to this clock to get another process's, whose time `ask` returns: from the middle of the quickest of several round trips.
 inline constexpr int clock_trips = 20;
 template <typename Ask>
 Seconds offset_to(Ask ask) {

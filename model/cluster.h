@@ -1,5 +1,5 @@
-// The machine: datasheet values, cost parameters, and what was fitted from which data. Every number here is a key of
-// the cluster file, so a fit, a what-if and a preset speak of the same thing.
+// The machine: datasheet values, cost parameters, and what was fitted from which data. Every number is a key of the cluster file, so
+// that fits, what-ifs and presets use the same names.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace stepcast {
 
-// How the ranks of a node reach each other. nvswitch: any two at full bandwidth; nvlink_pairs: ranks 2i and 2i+1 over
-// `pair_bandwidth`, others over the host bridge; pcie: all through one tree of switches.
+// How ranks of a node communicate. nvswitch: any two at full bandwidth; nvlink_pairs: ranks 2i and 2i+1 over `pair_bandwidth`, all
+// others over the host bridge; pcie: all through one tree of switches.
 NAMED_ENUM_AS(Fabric, "a fabric", "nvswitch, nvlink-pairs, pcie", nvswitch, nvlink_pairs, pcie);
 
-// The network between nodes: NICs of a node (link.inter.bandwidth is one NIC's), leaf switches of rails (NIC i of every
-// node of a group) or of whole nodes, and a spine whose links are `oversubscription` times too few.
+// The network between nodes: NICs (link.inter.bandwidth is that of one NIC), leaf switches, and a spine with `oversubscription` times
+// too few links. A leaf connects NIC i of every node of a group (`rails`) or all NICs of whole nodes.
 struct Network {
     KEY(int, nics, 0, "NICs of a node; 0 = one a rank", 0, 1024);
     KEY(bool, rails, true, "NIC i of every node meets on a leaf of its own");
@@ -42,9 +42,9 @@ struct Gpu {
     KEY(std::vector<double>, rank_rates, {}, "rate of each rank's kernels relative to the laws; empty = all alike");
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
-FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);  // throws ConfigError when the device has no such rate
+FlopsPerSecond peak(const Gpu& gpu, Dtype dtype);  // throws ConfigError if the device has no such rate
 
-// What the board may draw, and what work draws at full clock: sim/costs/clock.h. A limit of 0: not known, the clock stays up.
+// Power limit of the board, and power that work draws at full clock: sim/costs/clock.h. limit = 0: unknown, the clock never falls.
 struct Power {
     KEY_NAMED(double, limit, 0, "limit_w", "what the board may draw, W; 0 = not known, the clock stays up", 0, 1e5);
     KEY_NAMED(double, idle, 0, "idle_w", "what it draws idle, W", 0, 1e5);
@@ -55,7 +55,7 @@ struct Power {
     friend bool operator==(const Power&, const Power&) = default;
 };
 
-// How a collective moves its messages: a fixed cost of the call, a latency per round, a share of the link's bandwidth.
+// A protocol that moves the messages of a collective: fixed cost per call, latency per round, share of the link's bandwidth.
 struct Protocol {
     KEY(Seconds, launch, {}, "fixed cost", 0, upto::seconds);
     KEY(Seconds, latency, {}, table == "exchange" ? "each peer" : "one message round", 0, upto::seconds);
@@ -63,7 +63,7 @@ struct Protocol {
     friend bool operator==(const Protocol&, const Protocol&) = default;
 };
 
-// Of the table of one level or mode; nullptr where it has no such key.
+// Help text of a key by its table: the link level, or the dispatch mode. nullptr means that the table does not have the key.
 constexpr const char* of_link(std::string_view table, const char* in_a_node, const char* between_nodes = nullptr) {
     return table == "intra" ? in_a_node : between_nodes;
 }
@@ -71,10 +71,10 @@ constexpr const char* of_dispatch(std::string_view table, const char* usual, con
     return table == "dispatch" ? usual : table == "dispatch_low_latency" ? low_latency : nullptr;
 }
 
-// Kernels that write the tokens of an expert layer to where they belong, and back: sim/costs/dispatch_law.h.
+// Kernels that send the tokens of an expert layer to their experts and back: sim/costs/dispatch_law.h.
 struct Dispatch {
     KEY(Seconds, launch, {}, "fixed cost", 0, upto::seconds);
-    KEY(double, efficiency, 0, "share of the bandwidth; 0 = not used", 0, 3);  // of the link's, when SMs are plenty
+    KEY(double, efficiency, 0, "share of the bandwidth; 0 = not used", 0, 3);  // of the link's bandwidth, with enough SMs
     KEY(Bytes, row, {}, "a row costs as if it were so much longer", 0, 1e12);
     KEY(double, own, 0, "a token on its own rank, relative to sending it", 0, 100);
     KEY(Seconds, token, {}, "what its SMs take for a token, however few bytes cross", 0, upto::seconds);
@@ -84,17 +84,17 @@ struct Dispatch {
     friend bool operator==(const Dispatch&, const Dispatch&) = default;
 };
 
-// Links of one level. Collectives (sim/costs/collective_costs.h): latency per message round plus bytes over `bandwidth`, which
-// kernels that read a peer's memory reach; ring collectives reach the share `ring_efficiency` of it with large messages
-// and use the protocols for small ones.
+// Links of one level. The cost of a collective (sim/costs/collective_costs.h) is a latency per message round plus bytes over
+// `bandwidth`, which kernels that read a peer's memory reach. Ring collectives with large messages reach only the share
+// `ring_efficiency` of it; with small messages they use the protocols.
 struct Link {
     KEY(BytesPerSecond, bandwidth, {}, of_link(table, "per rank and direction in a node", "of one NIC and direction"), 0, upto::rate);
     KEY(double, ring_efficiency, 1, "share of the bandwidth that ring collectives reach", 1e-3, 1);
     KEY(BytesPerSecond, pair_bandwidth, {}, of_link(table, "nvlink_pairs: between the two ranks of a pair"), 0, upto::rate);
     KEY(BytesPerSecond, socket_bandwidth, {}, of_link(table, "between the two sockets of a node without NVSwitch; 0 = as the other links"), 0, upto::rate);
     KEY(double, nvls_efficiency, 0, "reduction in the switch: share of the bandwidth reached; 0 = none", 0, 2);
-    KEY(double, all_to_all_efficiency, 1, "share of the bandwidth that grouped sends and receives reach", 1e-3, 2);  // above 1: of a link that rings do not fill
-    // AllToAll::by_kernels()
+    KEY(double, all_to_all_efficiency, 1, "share of the bandwidth that grouped sends and receives reach", 1e-3, 2);  // above 1 if rings do not fill the link
+    // Applies to AllToAll::by_kernels().
     KEY(double, dispatch_efficiency, 0,
         of_link(table, "share of the bandwidth that a step's kernels dispatching tokens reach; 0 = DeepEP's law, or all_to_all_efficiency",
                 "share of the bandwidth that kernels dispatching tokens reach; 0 = as all_to_all_efficiency"), 0, 1);
@@ -110,7 +110,7 @@ struct Link {
     KEY(Seconds, nvls_launch, {}, "reduction in the switch: fixed cost", 0, upto::seconds);
     KEY(Seconds, exchange_launch, {}, "all-to-all of large messages: fixed cost on top of the latency", 0, upto::seconds);
     KEY(double, exchange_copy, 0, "all-to-all: moving a rank's own piece relative to sending it", 0, 100);
-    // NCCL's all-to-alls inside a node (sim/costs/exchange_law.h)
+    // Constants of NCCL's all-to-all inside a node (sim/costs/exchange_law.h).
     KEY(BytesPerSecond, exchange_channel, {}, of_link(table, "all-to-all: what one channel moves; 0 = the link alone limits"), 0, upto::rate);
     KEY(BytesPerSecond, exchange_small_channel, {}, of_link(table, "the same of small messages"), 0, upto::rate);
     KEY(Bytes, exchange_small, {}, of_link(table, "all-to-all: the longest small message"), 0, 1e12);
@@ -133,7 +133,7 @@ struct Link {
     friend bool operator==(const Link&, const Link&) = default;
 };
 
-// What one call of the host costs: HostWork::Kind (model/graph/op.h) says of which.
+// Host time per call, by HostWork::Kind (model/graph/op.h).
 struct HostCosts {
     KEY(Seconds, call, Seconds(5e-6), "issue one kernel", 0, upto::seconds);
     KEY(Seconds, framework, Seconds(50e-6), "one framework operation", 0, upto::seconds);
@@ -158,7 +158,7 @@ struct HostCosts {
 
 HostCosts no_host_costs();  // all zero
 
-// What computation and communication cost each other while both run on a rank: see interact() in sim/engine/simulate.h.
+// How much computation and communication slow each other down on one rank: see interact() in sim/engine/simulate.h.
 struct Interference {
     KEY(double, compute_slowdown, 0, "a kernel that overlaps communication takes so much longer", 0, 10);
     KEY(double, communication_slowdown, 0, "communication that overlaps a kernel takes so much longer", 0, 10);
@@ -166,16 +166,15 @@ struct Interference {
     friend bool operator==(const Interference&, const Interference&) = default;
 };
 
-// Memory that a step needs on top of its tensors.
 struct MemoryOverheads {
     KEY(Bytes, context, {}, "memory of the CUDA context and libraries", 0, 1e15);
     KEY(double, fragmentation, 0, "share of the tensors' memory that the allocator loses", 0, 1);
     friend bool operator==(const MemoryOverheads&, const MemoryOverheads&) = default;
 };
 
-// Spread of what repeats, and the two processes behind long tails (sim/noise.h). Spreads are standard deviations of the
-// logarithm. Bursts: from time to time all kernels of a node take longer for a while. Stragglers: a rank is late in a step
-// by a log-normal time, and the others wait for it in the next collective.
+// The spread of repeated work, and the two processes behind long tails (sim/noise.h). Spreads are standard deviations of the
+// logarithm. Burst: all kernels of a node are slower for a while. Straggler: a rank is late in a step by a log-normal time, and the
+// others wait for it in the next collective.
 struct Noise {
     KEY(double, op, 0, "standard deviation of the logarithm, per task and step", 0, 2);
     KEY(double, step, 0, "standard deviation of the logarithm, common to a step", 0, 2);
@@ -213,13 +212,13 @@ struct Cluster {
 };
 inline int rank_count(const Cluster& cluster) { return cluster.nodes * cluster.gpus_per_node; }
 
-// Rules between keys of a cluster: every rank reaches every other, pairs and leaves come out even. Throws ConfigError that
+// Checks rules between keys of a cluster: every rank reaches every other, and pairs and leaves divide evenly. Throws ConfigError that
 // begins with the key to change.
 void check_cluster(const Cluster& cluster);
 
-// A cluster file as TOML text that read_cluster() reads back to an equal value. The [fitted] table states each
-// parameter with its prior, error and whether the data determined it.
+// A cluster file as TOML text, which read_cluster() reads back to an equal value. Its [fitted] table states for each parameter the
+// prior, the error, and whether the data determined it.
 std::string write_cluster(const Cluster& cluster);
-std::string write_nameplate(const Cluster& cluster);  // without constants, which are then taken from machines like it
+std::string write_nameplate(const Cluster& cluster);  // without fitted constants; these are then taken from similar machines
 
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-// Element types of operands. A new one is its enumerator and its row here: keys of its peak and costs, names and sizes
+// Element types of operands. To add one, add its enumerator and its row here; the keys for its peak and costs, names and sizes
 // follow.
 #pragma once
 
@@ -15,8 +15,8 @@ enum class Dtype : std::uint8_t { fp32, tf32, fp16, bf16, fp8, fp4 };
 struct DtypeTraits {
     Dtype dtype;
     std::string_view name;
-    double bytes;         // of an element as it is stored; tf32 as fp32
-    bool narrow = false;  // fewer than 16 bits: operands of matrix products alone, all between them is kept in bf16
+    double bytes;         // per element as stored; tf32 is stored as fp32
+    bool narrow = false;  // fewer than 16 bits: used for operands of matrix products only; everything between them is bf16
 };
 
 inline constexpr DtypeTraits dtypes[] = {
@@ -31,7 +31,6 @@ constexpr Bytes size_of(Dtype dtype) { return Bytes(traits(dtype).bytes); }
 constexpr bool is_narrow(Dtype dtype) { return traits(dtype).narrow; }
 constexpr Dtype between_products(Dtype dtype) { return is_narrow(dtype) ? Dtype::bf16 : dtype; }
 
-// One value a dtype.
 template <class T>
 struct PerDtype {
     std::array<T, std::size(dtypes)> values{};

@@ -8,7 +8,7 @@
 namespace stepcast {
 namespace {
 
-// Levenshtein distance where exchanging two neighbours counts once.
+// Levenshtein distance that counts a swap of two neighbours as one edit.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
     std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
     std::iota(last.begin(), last.end(), std::size_t{0});
@@ -27,7 +27,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string did_you_mean(std::string_view word, std::span<const std::string> valid) {
-    if (word.size() < 3 || word.size() > 200) return "";  // everything is near two letters; the distance is quadratic
+    if (word.size() < 3 || word.size() > 200) return "";  // short words are near everything; the distance has quadratic cost
     const std::string* nearest = nullptr;
     std::size_t least = word.size() / 3 + 1;
     for (const auto& candidate : valid) {

@@ -1,4 +1,4 @@
-// The two kinds of failure that a user meets. A broken promise of ours is std::logic_error (exit 3).
+// The two kinds of failure that a user meets. A bug in stepcast is a std::logic_error (exit 3).
 #pragma once
 
 #include <span>
@@ -8,12 +8,12 @@
 
 namespace stepcast {
 
-// The user can fix it: position first, then found, then expected. Exit 1.
+// An error that the user can fix. The text has the position, then what was found, then what was expected. Exit 1.
 struct ConfigError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// What `work` gives; where it throws a ConfigError, one that begins with `place`.
+// Returns the result of `work`. A ConfigError that `work` throws gets `place` as its beginning.
 template <class Work>
 auto at_place(const std::string& place, Work work) -> decltype(work()) {
     try {
@@ -23,12 +23,12 @@ auto at_place(const std::string& place, Work work) -> decltype(work()) {
     }
 }
 
-// A device or communication failed; names rank and task where known. Exit 2.
+// A device or communication failed. The text names rank and task where known. Exit 2.
 struct DeviceError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// ", did you mean \"x\"?" for the nearest of `valid` by edit distance, or "" when none is near.
+// ", did you mean \"x\"?" with the nearest of `valid` by edit distance, or "" if none is near.
 std::string did_you_mean(std::string_view word, std::span<const std::string> valid);
 
 }  // namespace stepcast

@@ -17,7 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A relative path in a file is relative to that file.
 std::string relative_to(const std::string& file, const std::string& path) {
     if (path.empty() || fs::path(path).is_absolute()) return path;
     return (fs::path(file).parent_path() / path).lexically_normal().string();
@@ -30,7 +29,7 @@ const Override* last_override(std::span<const Override> overrides, std::string_v
     return last;
 }
 
-// The file that [workload] or [cluster] starts from, if any; the command line wins over the experiment file.
+// The file that [workload] or [cluster] starts from, if any. The command line wins over the experiment file.
 std::optional<std::string> start_of(PresetKind kind, const std::string& key, const TomlFile& file,
                                     std::span<const Override> overrides) {
     if (const auto* o = last_override(overrides, key))
@@ -40,11 +39,11 @@ std::optional<std::string> start_of(PresetKind kind, const std::string& key, con
     return std::nullopt;
 }
 
-// Keys whose product must agree; the complaint about them begins with "parallelism".
+// Keys whose product must equal the number of ranks; a complaint about it begins with "parallelism".
 constexpr std::string_view rank_keys[] = {"parallelism.dp", "parallelism.tp", "parallelism.pp",
                                           "parallelism.cp", "cluster.nodes",  "cluster.gpus_per_node"};
 
-// Where the key that a cross rule complains about was set; a missing one at its table.
+// Prefixes a cross rule's complaint with the place where its key was set, or else with the place of the key's table.
 std::string located(const Layers& layers, const std::string& complaint) {
     const auto key = complaint.substr(0, complaint.find(": "));
     const auto set_at = [&](std::string_view wanted) {
@@ -62,7 +61,7 @@ std::string located(const Layers& layers, const std::string& complaint) {
     return at + ": " + complaint;
 }
 
-// The same in a cluster file, which leaves out "cluster."; a missing link at the key that asks for it.
+// The same for a cluster file, whose keys omit "cluster.". A missing link is located at the key that requires it.
 std::string located_in_cluster(const Layers& layers, const std::string& path, const std::string& complaint) {
     const auto key = complaint.substr(0, complaint.find(": "));
     const auto asks = key.starts_with("cluster.link.inter") ? "cluster.nodes" : key.starts_with("cluster.link") ? "cluster.gpus_per_node" : "";
@@ -71,7 +70,7 @@ std::string located_in_cluster(const Layers& layers, const std::string& path, co
     return (found == layers.said.end() ? path : found->second.at) + ": " + complaint.substr(8);
 }
 
-// A routing file brings its number of experts, unless the command line insists on one.
+// A routing file determines the number of experts, unless the command line sets it.
 void adopt_routing_file(Layers& layers, std::span<const Override> overrides) {
     auto& e = layers.experiment;
     if (last_override(overrides, "routing.file") && !last_override(overrides, "routing.kind"))
@@ -89,7 +88,7 @@ void name_unnamed(Layers& layers, const std::string& file, const std::optional<s
     if (e.cluster.name.empty()) e.cluster.name = cluster ? plain_text(stem_of(*cluster)) : e.name;
 }
 
-// A workload alone is an experiment whose split and machine the command line says.
+// A workload alone can serve as an experiment; the command line then gives split and machine.
 bool is_workload(const std::string& name) {
     return name.ends_with(".json") || (!has_preset(PresetKind::experiment, name) && has_preset(PresetKind::workload, name));
 }
@@ -101,12 +100,12 @@ TomlFile experiment_of_workload(const std::string& name, std::span<const Overrid
     return {path, {{"workload.preset", {fs::absolute(path).string()}, path, path}}, {{"", path}}};
 }
 
-// `ranks` on whole nodes of the cluster.
+// Puts `ranks` ranks on whole nodes of the cluster, or on part of one node.
 void spread(Layers& layers, const Override& ranks) {
     const auto at = "--gpus " + ranks.value;
     auto& c = layers.experiment.cluster;
     Experiment count;
-    at_place(at, [&] { assign_text(*find_key("parallelism.dp"), count, ranks.value); });  // which takes as many as there may be
+    at_place(at, [&] { assign_text(*find_key("parallelism.dp"), count, ranks.value); });  // dp has the range of a rank count
     const int wanted = count.parallelism.dp;
     if (wanted > c.gpus_per_node && wanted % c.gpus_per_node != 0)
         throw ConfigError(at + ": a node of " + c.name + " has " + std::to_string(c.gpus_per_node) +
@@ -123,16 +122,15 @@ void spread(Layers& layers, const Override& ranks) {
     for (const char* key : {"cluster.nodes", "cluster.gpus_per_node"}) layers.said[key] = {Origin::set, at};
 }
 
-// As many replicas as the cluster has room for.
 void fill_with_replicas(Layers& layers, const std::string& at) {
     auto& p = layers.experiment.parallelism;
     const int one = p.tp * p.pp * p.cp, ranks = rank_count(layers.experiment.cluster);
-    if (ranks % one != 0) return;  // the cross rule says it better
+    if (ranks % one != 0) return;  // the cross rule has the better message
     p.dp = ranks / one;
     layers.said["parallelism.dp"].at = at;
 }
 
-// Rates stay when only the name of their device changes.
+// Refuses a new device name without new rates, because the rates of the old device would stay.
 void require_same_device(const Layers& layers, const std::string& before) {
     const auto& gpu = layers.experiment.cluster.gpu;
     const auto set = [&](std::string_view prefix) {
@@ -145,7 +143,7 @@ void require_same_device(const Layers& layers, const std::string& before) {
                       before + " stay; expected cluster.preset=" + gpu.name + " or the GPU's rates as well as its name");
 }
 
-// A framework that nobody named is the default one, of transformers.
+// Loads the framework of the experiment, or the default one if it names none.
 void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Override> overrides) {
     const auto framework = start_of(PresetKind::framework, "framework.preset", file, overrides);
     if (framework) layers.files.push_back(*framework);
@@ -154,7 +152,7 @@ void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Over
     if (framework) layers.starts["framework"] = *framework;
 }
 
-// The framework's part, once all that the experiment states is known.
+// Applies the framework's values. This must come last, because keys that the experiment states win.
 void adopt_by(Layers& layers, const TomlFile& file, std::span<const Override> overrides) {
     Experiment& e = layers.experiment;
     for (const auto& entry : file.entries)
@@ -165,7 +163,7 @@ void adopt_by(Layers& layers, const TomlFile& file, std::span<const Override> ov
                        std::ranges::any_of(file.entries, [](const auto& entry) { return entry.path.starts_with("framework."); });
     if (e.workload.kind != Workload::Kind::transformer && !named) e.framework = {};
     adopt_framework(e);
-    for (const auto& other : e.framework.may_be) preset_path(PresetKind::framework, other);  // throws of an unknown one
+    for (const auto& other : e.framework.may_be) preset_path(PresetKind::framework, other);  // throws if unknown
     for (const auto& replaced : e.framework.replaced) layers.said[replaced.key] = {Origin::framework, e.framework.name};
 }
 
@@ -204,7 +202,7 @@ std::vector<Override> stated_in(const Layers& layers) {
     for (const auto& [key, said] : layers.said) {
         const auto table = key.substr(0, key.find('.'));
         const bool whole = (table == "workload" || table == "cluster") && !layers.starts.contains(table);
-        // --gpus spreads ranks over one machine's nodes, which says nothing of another's.
+        // --gpus spreads ranks over the nodes of one machine, which means nothing for another machine.
         if (said.who != Origin::set || said.at.starts_with("--gpus ") || (whole && !said.at.starts_with("--set "))) continue;
         stated.push_back({key, text_of(*find_key(key), layers.experiment)});
     }
@@ -280,7 +278,7 @@ Cluster read_cluster(const std::string& path_or_preset) {
 
 namespace {
 
-// Forgets what the framework replaced, and what is stated, of keys that begin so: they are set anew.
+// Forgets what the framework replaced and what was stated for keys with this prefix, because they are set anew.
 void forget(Framework& framework, std::string_view begin) {
     std::erase_if(framework.replaced, [&](const auto& one) { return one.key.starts_with(begin); });
     std::erase_if(framework.stated, [&](const auto& key) { return key.starts_with(begin); });

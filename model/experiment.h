@@ -1,4 +1,4 @@
-// One experiment file: what, split how, on what, with which routing. Read once, checked once.
+// One experiment file: the workload, its split, the machine and the routing. It is read and checked once.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ struct Run {
     friend bool operator==(const Run&, const Run&) = default;
 };
 
-// Which recorded runs an experiment predicts, and what their log times: `compare` finds the experiment by these.
+// The recorded runs that an experiment predicts, and what their logs time. `compare` finds the experiment by these.
 struct Recorded {
     KEY(std::string, system, {}, "systems of the recorded runs that this experiment predicts, separated by commas");
     KEY(std::string, model, {}, "their model, as the measurements say");
@@ -33,14 +33,14 @@ struct Recorded {
     friend bool operator==(const Recorded&, const Recorded&) = default;
 };
 
-// "KEY=VALUE" from the command line, e.g. {"cluster.link.intra.bandwidth", "900 GB/s"}. A key may be written without its
-// table where one has it: tp for parallelism.tp.
+// "KEY=VALUE" from the command line, e.g. {"cluster.link.intra.bandwidth", "900 GB/s"}. The table may be omitted where only one table
+// has the key: tp for parallelism.tp.
 struct Override {
     std::string key, value;
     friend bool operator==(const Override&, const Override&) = default;
 };
 
-// Another way to read what nobody stated ("recompute not stated: full"), as keys on top of the experiment.
+// Another way to read what nobody stated ("recompute not stated: full"), as keys that override the experiment's.
 struct Reading {
     std::string what;
     std::vector<Override> keys;
@@ -56,19 +56,19 @@ struct Experiment {
     RoutingSpec routing;
     Run run;
     Recorded recorded;
-    std::vector<Reading> readings;  // of rows of tables; no key of files
+    std::vector<Reading> readings;  // set for rows of tables only; not a key of files
     friend bool operator==(const Experiment&, const Experiment&) = default;
 };
 
-// The whole key that `word` stands for; throws ConfigError when two tables have it. A word of no table stays as it is.
+// The full key that `word` abbreviates. Throws ConfigError if two tables have it. A word that no table has is returned unchanged.
 std::string whole_key(const std::string& word);
-// Not a key of files: so many ranks, on whole nodes of the cluster; the replicas follow unless dp is set too.
+// Not a key of files: the number of ranks, on whole nodes of the cluster. The number of replicas follows unless dp is set too.
 inline constexpr std::string_view ranks_key = "cluster.gpus";
 Override parse_override(const std::string& text);
 
-// A file ("-": standard input), a preset by name, or a workload alone (a preset, a model's config.json), whose cluster must be
-// among the overrides and whose replicas fill it. Or `text` that is no file, such as what another tool's was translated to: then
-// `name` stands in messages and gives the experiment its name, and where the text says no replicas they fill the cluster.
+// A file ("-": standard input), a preset name, or a workload alone (preset or config.json), for which the overrides must name a
+// cluster that the replicas fill. `text` is content without a file, such as a translation of another tool's file: `name` then appears
+// in messages and names the experiment, and replicas fill the cluster if the text states no dp.
 struct ExperimentSource {
     ExperimentSource(const std::string& path_or_preset) : name(path_or_preset) {}
     ExperimentSource(const char* path_or_preset) : name(path_or_preset) {}
@@ -76,33 +76,33 @@ struct ExperimentSource {
     std::string name;
     std::optional<std::string> text;
 };
-// Behind the path of another tool's file in messages: their lines are those of the text, not of that file.
+// Suffix to the path of another tool's file in messages, because the line numbers are those of the translated text.
 inline constexpr const char* of_translation = ", translated";
 
-// Applies overrides in order (a value may be quoted or bare); checks every cross rule. Throws ConfigError: file:line:column, key,
-// found, expected.
+// Applies overrides in order (a value may be quoted or bare), checks every cross rule. ConfigError: file:line:column, key, found,
+// expected.
 Experiment read_experiment(const ExperimentSource& source, std::span<const Override> overrides = {});
-// The same without the cross rules: what a sweep starts from, whose own split need not be legal.
+// The same without the cross rules, for sweeps: the split that a sweep starts from need not be legal.
 Experiment read_unchecked_experiment(const ExperimentSource& source, std::span<const Override> overrides = {});
 Cluster read_cluster(const std::string& path_or_preset);
 
-// The single keys that the source and `overrides` state, each with its value. They lie over the preset that their table starts from,
-// and over another one in its place (set_varied()). A table of the file that starts from none is replaced whole: only overrides.
+// The keys that the source and `overrides` state, with values, so that they can be laid over another preset of their table
+// (set_varied()). A table of the file that starts from no preset is replaced whole: of it only overrides are listed.
 std::vector<Override> stated_keys(const ExperimentSource& source, std::span<const Override> overrides);
-// Its own file, and those that it or an override names.
+// The experiment's own file, and the files that it or an override names.
 std::vector<std::string> files_of_experiment(const std::string& path_or_preset, std::span<const Override> overrides);
-// What a config.json is read with: kinds that were guessed, parts that are left out.
+// Notes on how a config.json was read: kinds that were guessed, parts that are left out.
 std::vector<std::string> notes_of_hub_config(const std::string& path);
 
-// Sets one key of a value already read; the same checks of key, unit and range. Used by fits and what-ifs.
-// check_experiment() must follow.
+// Sets one key of an experiment that was already read, with the same checks of key, unit and range. Used by fits and what-ifs; call
+// check_experiment() afterwards.
 void set_key(Experiment& experiment, const Override& override);
 std::string get_key(const Experiment& experiment, const std::string& key);  // as TOML text with unit
 
 // Every cross rule (ranks = dp*tp*pp*cp, experts divide, sizes sane, ..); throws ConfigError.
 void check_experiment(const Experiment& experiment);
 
-// One entry a key, for --help and docs: `cluster.host.call`, "time", "5 us", "issue one kernel"; of names those it takes.
+// One entry per key, for --help and docs: `cluster.host.call`, "time", "5 us", "issue one kernel"; for named values also their names.
 struct KeyDoc {
     std::string key, kind, default_value, meaning, values;
 };

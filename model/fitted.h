@@ -1,4 +1,4 @@
-// What a fit determined of a cluster or a framework, from which data, and how far it is off.
+// What a fit determined for a cluster or a framework, from which data, and with which error.
 #pragma once
 
 #include <cstdint>
@@ -28,26 +28,26 @@ struct HeldOutError {
     KEY(double, worst, 0, "of the errors", atleast::any, upto::any);
     friend bool operator==(const HeldOutError&, const HeldOutError&) = default;
 };
-// What sizes a law was fitted on: "gemm.m" 64 to 8192, "all_reduce.bytes" 512 to 5e8.
+// The sizes that a law was fitted on: "gemm.m" 64 to 8192, "all_reduce.bytes" 512 to 5e8.
 struct FittedRange {
     KEY(std::string, what, {}, "op kind and size");
     KEY(double, least, 0, "smallest", atleast::any, upto::any);
     KEY(double, most, 0, "largest", atleast::any, upto::any);
     friend bool operator==(const FittedRange&, const FittedRange&) = default;
 };
-// Constants that steer forecasts on top of `parameters`: a measured table, copied host costs.
+// Constants beside `parameters` that also determine forecasts: a measured table, copied host costs.
 struct FittedConstants {
     KEY(std::string, what, {}, "key, or the beginning of several (\"host\")");
     KEY(int, count, 0, "how many");
     KEY(std::string, from, {}, "files, \"prior\", or the cluster that they were copied from");
     friend bool operator==(const FittedConstants&, const FittedConstants&) = default;
 };
-// A measured row by its content (model/records/provenance.h).
+// Hash of a measured row's content (model/records/provenance.h).
 using RowHash = std::uint64_t;
-// What a forecast of a measured row shows: its cluster was fitted on it; the model was made with it in sight; neither.
+// How independent a measured row is of its forecast: the cluster was fitted on it; the model's author could see it; neither.
 NAMED_ENUM_AS(Evidence, "a kind of evidence", "fitted on, seen, unseen", fitted, seen, unseen);
 
-// Where the numbers came from. Reading a cluster file applies `parameters` over the datasheet values.
+// Where the numbers come from. Reading a cluster file applies `parameters` over the datasheet values.
 struct Fitted {
     KEY(std::string, date, {}, "of the fit");
     KEY(std::vector<std::string>, sources, {}, "files of measurements");
@@ -59,7 +59,7 @@ struct Fitted {
     KEY(std::vector<HeldOutError>, errors, {}, "");
     KEY(std::vector<FittedRange>, ranges, {}, "");
     KEY(std::vector<FittedConstants>, constants, {}, "");
-    std::vector<RowHash> rows;  // that were fitted, ascending; not those held out
+    std::vector<RowHash> rows;  // fitted rows, ascending, without those held out
     friend bool operator==(const Fitted&, const Fitted&) = default;
 };
 

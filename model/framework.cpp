@@ -16,10 +16,10 @@ bool states(const Framework& framework, std::string_view key) {
     return std::find(framework.stated.begin(), framework.stated.end(), key) != framework.stated.end();
 }
 
-// Sets fields by key where there is a value, and keeps what was there.
+// Sets a field if there is a value, unless the experiment states its key, and records the replaced value.
 class Adoption {
 public:
-    // `names`: gets every key that may be set.
+    // `names` receives every key that may be set.
     explicit Adoption(Experiment& experiment, std::vector<std::string_view>* names = nullptr) : e_(experiment), names_(names) {}
 
     template <class T>
@@ -54,7 +54,7 @@ void adopt_workload(Experiment& e, Adoption& adopt) {
     const Framework& f = e.framework;
     const Parallelism& p = e.parallelism;
     Workload& w = e.workload;
-    // Kernels that are written out operation by operation, and kinds that belong to the model, have no other.
+    // Attention written out operation by operation, and attention kinds that belong to the model, cannot be replaced.
     const auto has_own_kind = [&] { return w.attention == AttentionKind::mla || w.positions == Positions::relative; };
     const bool written_out = (p.unfused && !f.unfused) || p.eager_script;
     adopt.set("workload.attention", w.attention, only(!has_own_kind() && !written_out, f.attention));
@@ -65,7 +65,7 @@ void adopt_workload(Experiment& e, Adoption& adopt) {
     adopt.set("workload.fused_gate", w.fused_gate, f.fused_gate);
     adopt.set("workload.fused_loss", w.fused_loss, f.fused_loss);
     adopt.set("workload.head_share", w.head_share, only(f.head_share < 1, f.head_share));
-    // Every expert is two tensors in the loops around the optimizer.
+    // In the loops around the optimizer every expert counts as two tensors.
     const bool one_by_one = f.optimizer_groups_a_layer > 0, in_loops = one_by_one || (f.optimizer_calls > 1 && w.moe.experts > 0);
     const int groups = one_by_one ? f.optimizer_groups_a_layer * (w.layers + 1) : 1 + 2 * (w.moe.experts / p.ep) * (w.layers / p.pp);
     adopt.set("workload.optimizer_groups", w.optimizer_groups, only(in_loops, groups));
@@ -78,10 +78,10 @@ void adopt_experts(Experiment& e, Adoption& adopt) {
     const Workload& w = e.workload;
     Parallelism& p = e.parallelism;
     const bool has_experts = w.moe.experts > 0;
-    const bool has_fused_kernel = is_narrow(w.dtype) && is_blackwell(e.cluster.gpu);  // other types and devices run each by itself
+    const bool has_fused_kernel = is_narrow(w.dtype) && is_blackwell(e.cluster.gpu);  // other types and devices run experts one by one
     const bool as_stated = f.expert_products != ExpertProducts::fused || has_fused_kernel;
     adopt.set("parallelism.expert_products", p.expert_products, only(has_experts, as_stated ? f.expert_products : ExpertProducts::each));
-    // Fine-grained experts are not cut further by recipes (expert_tensor_parallel_size 1).
+    // Published recipes do not split fine-grained experts over tensor-parallel ranks (expert_tensor_parallel_size 1).
     const bool narrow = expert_ffn(w) < w.hidden && !f.cuts_narrow_experts;
     adopt.set("parallelism.expert_tensor_parallel", p.expert_tensor_parallel,
               only(has_experts && p.tp > 1 && f.expert_tensor_parallel, f.expert_tensor_parallel == true && !narrow));
@@ -102,7 +102,7 @@ void adopt_split(Experiment& e, Adoption& adopt) {
     adopt.set("parallelism.recompute_stops_early", p.recompute_stops_early, f.recompute_stops_early);
     adopt.set("cluster.link.inter.training", e.cluster.inter.training, only(p.zero == 3 && f.shard_rate != 0.0, f.shard_rate));
     adopt.set("parallelism.gradient_dtype", p.gradient_dtype, gradient_dtype(f.gradients, e.workload.dtype));
-    constexpr double everything = 1e12;  // more weights than any model has
+    constexpr double everything = 1e12;  // weights; more than any model has
     const double weights = f.bucket_weights.value_or(0) > 0 ? *f.bucket_weights : everything;
     adopt.set("parallelism.bucket", p.bucket, only(f.bucket_weights.has_value(), weights * size_of(p.gradient_dtype)));
     Parallelism follows = p;
@@ -154,7 +154,7 @@ void follow_framework(const Framework& f, Parallelism& p) {
     const auto set = [&](std::string_view key, bool& target, bool value) {
         if (!states(f, key)) target = value;
     };
-    const bool sharded = p.zero == 3;  // gathers ahead of use whatever the framework
+    const bool sharded = p.zero == 3;  // ZeRO 3 gathers parameters ahead of their use in any framework
     if (f.overlap) set("parallelism.overlap", p.overlap, *f.overlap || sharded);
     if (f.overlap_params) set("parallelism.overlap_params", p.overlap_params, *f.overlap_params || sharded);
     if (f.overlap_tp) set("parallelism.overlap_tp", p.overlap_tp, *f.overlap_tp && p.sequence_parallel);

@@ -1,5 +1,5 @@
-// How a training framework runs what an experiment describes: kernels, overlaps, types, and what its own code costs the host.
-// Data (model/presets/frameworks/): what a file leaves out stays as workload, split and cluster say.
+// How a training framework runs an experiment: kernels, overlaps, types, and the host time of its own code. It is data
+// (model/presets/frameworks/): keys that a file leaves out keep the value of workload, split and cluster.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace stepcast {
 
-// training: the 16-bit type of training (fp32 where training is in fp32 or tf32).
+// training: the 16-bit type of training, or fp32 if training is in fp32 or tf32.
 NAMED_ENUM(GradientType, "a gradient type", training, fp32, fp16, bf16);
 
-// What the framework's own code costs, in place of the cluster's host costs of the same names.
+// Host costs of the framework's own code. They replace the cluster's host costs of the same names.
 struct FrameworkHost {
     KEY(std::optional<Seconds>, call, {}, "issue one kernel", 0, 1e6);
     KEY(std::optional<Seconds>, layer, {}, "one pass of a transformer layer, on top of its calls", 0, 1e6);
@@ -29,7 +29,7 @@ struct FrameworkHost {
     friend bool operator==(const FrameworkHost&, const FrameworkHost&) = default;
 };
 
-// What it can run: `sweep --vary parallelism=all` walks nothing else. Empty lists: everything.
+// What the framework can run; `sweep --vary parallelism=all` walks nothing else. An empty list allows everything.
 struct FrameworkAbilities {
     KEY(bool, tensor, true, "has tensor parallelism");
     KEY(bool, sequence, true, "has sequence parallelism");
@@ -43,7 +43,7 @@ struct FrameworkAbilities {
 };
 
 struct Framework {
-    KEY(std::string, name, {}, "name in reports");  // empty: none, every key is the experiment's
+    KEY(std::string, name, {}, "name in reports");  // empty: no framework, the experiment sets every key
     KEY(std::string, about, {}, "what it stands for, in reports");
     KEY(std::vector<std::string>, may_be, {}, "frameworks that it may stand for: the interval covers them too");
     KEY(std::optional<AttentionKind>, attention, {}, "attention kernel, of models without a kind of their own");
@@ -53,7 +53,7 @@ struct Framework {
     KEY(std::optional<Recompute>, recompute, {}, "recompute of a case that does not state it; empty: the least that fits");
     KEY(std::optional<GradientType>, gradients, {}, "element type of gradients; training: the 16-bit type of training");
     KEY(std::optional<double>, bucket_weights, {}, "weights in a gradient bucket; 0 = one bucket for all", 0, 1e15);
-    KEY(std::optional<bool>, overlap, {}, "gradient collectives overlap the backward");  // ZeRO 3 always does, and gathers its parameters ahead
+    KEY(std::optional<bool>, overlap, {}, "gradient collectives overlap the backward");  // always under ZeRO 3, which gathers parameters early
     KEY(std::optional<bool>, overlap_params, {}, "zero 1, 2: parameters are gathered during the next forward");
     KEY(std::optional<bool>, overlap_tp, {}, "tensor-parallel collectives overlap GEMMs, where the sequence is split too");
     KEY(std::optional<bool>, overlap_p2p, {}, "sends between stages overlap other tasks");
@@ -78,7 +78,7 @@ struct Framework {
     KEY(bool, expert_graphs, false, "on Blackwell, expert layers but their experts run as CUDA graphs");
     KEY(ExpertProducts, expert_products, ExpertProducts::grouped, "how a rank's experts multiply; fused only in fp8 and fp4 on Blackwell, else each by itself");
     KEY(std::optional<bool>, expert_tensor_parallel, {}, "wide experts are split over the tensor-parallel ranks; narrow ones are not");
-    KEY(bool, cuts_narrow_experts, false, "narrow experts are split like wide ones");  // Megatron-Core's script by its default
+    KEY(bool, cuts_narrow_experts, false, "narrow experts are split like wide ones");  // the default of Megatron-Core's script
     KEY(std::optional<bool>, blocking_p2p, {}, "one chunk a stage: the host waits for every send and receive between stages");
     KEY(std::optional<bool>, launch_blocking, {}, "the host waits for every kernel of a layer (CUDA_LAUNCH_BLOCKING): what a pass costs it adds to them");
     KEY(bool, dispatch_once, false, "dropless routing sends a token once to a rank and once to a node");
@@ -87,9 +87,9 @@ struct Framework {
     KEY(FrameworkAbilities, can, {}, "");
     std::optional<Fitted> fitted;
 
-    // Of the experiment that adopted it: keys that it states itself, which the framework leaves alone ..
+    // Keys that the adopting experiment states itself, so the framework leaves them alone.
     std::vector<std::string> stated;
-    // .. and values that the framework replaced, for when another one is named.
+    // Values that the framework replaced; they are restored before another framework is adopted.
     struct Replaced {
         std::string key, text;
         friend bool operator==(const Replaced&, const Replaced&) = default;
@@ -98,23 +98,22 @@ struct Framework {
     friend bool operator==(const Framework&, const Framework&) = default;
 };
 
-// The framework of whoever names none.
+// Used if nobody names a framework.
 inline constexpr std::string_view default_framework = "default";
 
-// A file, or a preset by name. Throws ConfigError with file:line:column; of an unknown name the known ones and how to write
-// one.
+// A file, or a preset by name. Throws ConfigError with file:line:column, or with the known names and how to write a new one.
 Framework read_framework(const std::string& path_or_preset);
-// As TOML that read_framework() reads back to an equal value.
+// TOML text that read_framework() reads back to an equal value.
 std::string write_framework(const Framework& framework);
 
 struct Experiment;
 
-// Sets every key that the framework decides and the experiment does not state, after giving back what it had replaced.
-// Without a name, and of what is no transformer, nothing. Idempotent.
+// Restores what the framework had replaced, then sets every key that it decides and the experiment does not state. Sets nothing if
+// the framework has no name or the workload is no transformer. Idempotent.
 void adopt_framework(Experiment& experiment);
-// Whether adopt_framework() may set the key.
+// True if adopt_framework() may set the key.
 bool decides(const Framework& framework, std::string_view key);
-// The part of it that follows from the rest of the split, for walks over splits.
+// The part of adopt_framework() that depends on the rest of the split, for walks over many splits.
 void follow_framework(const Framework& framework, Parallelism& split);
 
 }  // namespace stepcast

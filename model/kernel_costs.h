@@ -1,4 +1,4 @@
-// What kernels of a device cost: shares of datasheet rates, launches, and points that were measured. The laws are in sim/costs/.
+// Costs of a device's kernels: shares of datasheet rates, launch times, and measured points. The laws are in sim/costs/.
 #pragma once
 
 #include <string>
@@ -10,16 +10,15 @@
 
 namespace stepcast {
 
-// One measured point of a collective or of a memory pass: payload against time.
+// One measured point of a collective or a memory pass: payload and time.
 struct CurvePoint {
     KEY(Bytes, bytes, {}, "payload", atleast::more_than_0);
     KEY(Seconds, time, {}, "measured", atleast::more_than_0);
     friend bool operator==(const CurvePoint&, const CurvePoint&) = default;
 };
-// Ascending in bytes. Empty: use the law. Inside: linear interpolation. Beyond the last point: its slope continues.
+// Measured points, ascending in bytes. Empty: use the law. Between points: linear interpolation. Beyond the last: same slope.
 using Curve = std::vector<CurvePoint>;
 
-// One measured GEMM shape.
 struct GemmPoint {
     KEY(long, m, 0, "rows", atleast::more_than_0);
     KEY(long, n, 0, "columns", atleast::more_than_0);
@@ -29,8 +28,8 @@ struct GemmPoint {
     friend bool operator==(const GemmPoint&, const GemmPoint&) = default;
 };
 
-// Products of operands of fewer than 16 bits. At an efficiency of 0 they run at the constants of 16 bits. `cast_launch` and
-// `cast_bytes` (an element) are what a framework's linear layer does to its input before: sim/costs/cast_law.h.
+// Matrix products with operands of fewer than 16 bits. With an efficiency of 0 they run at the constants of 16 bits. `cast_launch`
+// and `cast_bytes` (per element) are the cost of casting a linear layer's input in a framework: sim/costs/cast_law.h.
 struct NarrowGemm {
     KEY(double, efficiency, 0, "share of its peak; 0 = as 16 bits", 0, upto::share);
     KEY(double, k0, 300, "fill and drain of the k loop, in its elements", 0, 1e6);
@@ -42,7 +41,7 @@ struct NarrowGemm {
     friend bool operator==(const NarrowGemm&, const NarrowGemm&) = default;
 };
 
-// One implementation of flash attention: sim/costs/attention_law.h. Of the one that steps run `name` says which of the tables' it is.
+// One implementation of flash attention: sim/costs/attention_law.h. `name` tells which kernel of the tables it is, if steps run it.
 struct AttentionKernel {
     KEY_NAMED(std::string, name, {}, "kernel", "which of the tables' kernels a fit takes for steps");
     KEY(Seconds, launch, {}, "fixed cost of the call, with what it launches on top of the kernel itself; 0 = kernel.launch", 0, upto::seconds);
@@ -63,16 +62,16 @@ struct AttentionKernel {
     KEY(bool, slides, true, "passes over keys that lie before a sliding window; else it masks their scores");
     friend bool operator==(const AttentionKernel&, const AttentionKernel&) = default;
 };
-AttentionKernel alone(AttentionKernel kernel);  // what a step runs of it: no cache is written in training, no extra launch made
+AttentionKernel alone(AttentionKernel kernel);  // its costs in a training step: no cache is written and nothing else is launched
 
-// One implementation of a whole expert layer's forward: sim/costs/expert_layer_law.h.
+// One implementation of the forward of a whole expert layer: sim/costs/expert_layer_law.h.
 struct ExpertKernel {
     KEY_NAMED(std::string, name, {}, "kernel", nullptr);  // "DTYPE IMPLEMENTATION"
     KEY(Seconds, launch, {}, "all launches of the layer", 0, upto::seconds);
     KEY(double, efficiency, 0.7, "share of the peak in the grouped products", 0, upto::share);
     KEY(double, k0, 300, "fill and drain of the k loop", 0, 1e6);  // in elements of the operands
     KEY(double, tile_reuse, 25, "what a smaller tile loses", 0, 1e4);
-    KEY(double, traffic, 0.85, "share of the memory bandwidth", 0, upto::share);  // weights and rows of the products
+    KEY(double, traffic, 0.85, "share of the memory bandwidth", 0, upto::share);  // for weights and rows of the products
     KEY(double, passes, 1, "times the bytes of permutation, activation and sum", 0, 1000);
     KEY(bool, tabled, false, "takes the tile that Triton's default table names: 64 x 64, or 16 x 64 for no more tokens than experts; else the fastest");
     KEY(bool, reloads, false, "takes tiles of 64 rows at most, each of which reads its expert's weights again where the L2 does not hold them");
@@ -92,8 +91,8 @@ struct CastCosts {
     friend bool operator==(const CastCosts&, const CastCosts&) = default;
 };
 
-// Gemm: sim/costs/gemm_law.h. Fused and memory passes: sim/costs/op_costs.cpp; a pass takes bytes / (efficiency * datasheet bandwidth) + launch.
-// A tile's rate of 0: the library never uses it. Defaults beyond the first tiles switch their effect off.
+// GEMMs: sim/costs/gemm_law.h. Fused kernels and passes: sim/costs/op_costs.cpp; a pass takes bytes / (efficiency * datasheet
+// bandwidth) + launch. A tile rate of 0: the library never uses the tile. The defaults switch off all effects beyond the first tiles.
 struct KernelCosts {
     KEY(Seconds, launch, Seconds(2.4e-6), "fixed device-side cost of a kernel", 0, upto::seconds);
     KEY(double, gemm_efficiency, 0.92, "share of the peak in a full wave of the best tile", atleast::share, upto::share);
@@ -125,9 +124,9 @@ struct KernelCosts {
     KEY(double, batched_gemm, 1, "rate of a batch of GEMMs in one kernel relative to one GEMM of as many tiles", atleast::share, upto::share);
     KEY(double, gemm_accumulate, 1, "rate of a GEMM that adds to fp32", atleast::share, upto::share);
     KEY(double, grouped_gemm, 1, "rate of one kernel over groups relative to one GEMM", atleast::share, upto::share);
-    KEY_NAMED(PerDtype<NarrowGemm>, narrow, {}, "", "one scale a tensor");  // of nvfp4 its own
-    NarrowGemm fp8_blocks;  // a scale a block; its keys follow those of fp8
-    KEY(ExpertKernel, experts, {}, "an expert layer alone");  // of no name; steps run its kernels one by one
+    KEY_NAMED(PerDtype<NarrowGemm>, narrow, {}, "", "one scale a tensor");  // nvfp4 has its own kind
+    NarrowGemm fp8_blocks;  // one scale per block; its keys follow those of fp8
+    KEY(ExpertKernel, experts, {}, "an expert layer alone");  // without a name; steps price its kernels one by one
     KEY(CastCosts, cast, {}, "casts");
     KEY(double, memory_efficiency, 0.85, "share of the memory bandwidth in memory passes", atleast::share, upto::share);
     KEY(Seconds, fused_ramp, Seconds(0.39e-3), "fused expert kernel: start, before the first wave", 0, upto::seconds);
@@ -144,7 +143,7 @@ struct KernelCosts {
     KEY(Seconds, call_ahead, {}, "what a kernel takes at least where a script launches ahead: its host's call; tables only", 0, upto::seconds);
     KEY(double, training_gemm, 1, "rate of a GEMM inside a transformer step relative to the law", atleast::share, upto::share);  // clocks, layouts
     KEY(double, training_fp8, 1, "rate of an fp8 or fp4 GEMM inside a transformer step, on top of training_gemm", atleast::share, upto::share);  // scaling, transposes
-    KEY_NAMED(AttentionKernel, attention, {}, "attention_", "flash attention");  // of steps
+    KEY_NAMED(AttentionKernel, attention, {}, "attention_", "flash attention");  // the kernel that steps run
     KEY(double, attention_backward, 0.75, "flash attention: rate of the backward relative to the forward", atleast::share, upto::share);
     KEY(double, attention_v2, 1, "rate of FlashAttention-2's products relative to the device's best kernel's; their exponentials take equally long", atleast::share, upto::share);
     KEY(double, attention_triton, 0, "the same of the kernel that Triton compiled in 2022 and 2023; 0 = attention_v2", 0, upto::share);

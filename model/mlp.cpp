@@ -6,8 +6,7 @@
 namespace stepcast {
 namespace {
 
-// Per parameter: SGD reads weight and gradient and writes the weight; Adam and LAMB also read and write an fp32 master
-// weight and two moments.
+// Per parameter, SGD reads weight and gradient and writes the weight. Adam and LAMB also read and write an fp32 weight and two moments.
 MemoryPass optimizer_pass(const Workload& w, double parameters) {
     const Bytes element = size_of(w.dtype), states(3 * 4);
     switch (w.optimizer) {
@@ -34,7 +33,7 @@ TaskGraph build_mlp_step(const Experiment& e) {
         for (const NamedOp& kernel : kernels) program.on_each(kernel.name, phase, kernel.op);
     };
     TaskId reduced = no_task;
-    const auto reduce = [&](Bytes bucket) {  // what comes next does not wait for it
+    const auto reduce = [&](Bytes bucket) {  // later tasks do not wait for it
         if (p.dp > 1) reduced = Program(program).on_all("gradient_all_reduce", Phase::gradient_sync, AllReduce{bucket});
     };
     std::vector<Bytes> buckets;

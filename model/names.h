@@ -1,8 +1,8 @@
 // Enumerations by the names that files and messages use:
 //   NAMED_ENUM(Head, "a head", tokens, span);
-// is the enumeration with its enumerators as names; where files call some otherwise, their names stand before, in the same order:
+// declares the enumeration, with its enumerators as names. If files use other names, these come first, in the same order:
 //   NAMED_ENUM_AS(Fabric, "a fabric", "nvswitch, nvlink-pairs, pcie", nvswitch, nvlink_pairs, pcie);
-// and to_string(), parse_name<Head>(), keys and their documentation follow from it.
+// to_string(), parse_name<Head>(), keys and their documentation use these names.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct Named {
     std::string_view name;
 };
 
-// `what` with its article: "a dtype".
+// `what` includes the article: "a dtype".
 template <class Enum, std::size_t count>
 struct NameTable {
     std::string_view what;
@@ -33,7 +33,7 @@ constexpr NameTable<Enum, count> name_table(std::string_view what, const Named<E
     return {what, std::to_array(rows)};
 }
 
-// The same of enumerators as they are written in the source: "tokens, span".
+// The names of enumerators as written in the source: "tokens, span".
 template <class Enum, std::size_t count>
 constexpr NameTable<Enum, count> names_as_written(std::string_view what, std::string_view written, const Enum (&values)[count]) {
     NameTable<Enum, count> table{what, {}};
@@ -54,7 +54,7 @@ constexpr NameTable<Enum, count> names_as_written(std::string_view what, std::st
 #define NAMED_ENUM(Enum, what, ...) NAMED_ENUM_AT(, Enum, what, #__VA_ARGS__, __VA_ARGS__)
 #define NAMED_ENUM_IN(Enum, what, ...) NAMED_ENUM_AT(friend, Enum, what, #__VA_ARGS__, __VA_ARGS__)  // in a struct
 
-// The same of a table whose rows hold more, in the order of the enumerators.
+// The names from a table whose rows hold more, in the order of the enumerators.
 template <class Enum, class Row, std::size_t count>
 constexpr NameTable<Enum, count> names_of_rows(std::string_view what, const Row (&rows)[count], Enum Row::*value) {
     NameTable<Enum, count> table{what, {}};
@@ -84,7 +84,7 @@ std::string_view to_string(Enum value) {
     throw std::logic_error("an enumerator has no name");
 }
 
-// Which of the valid names `text` is; ConfigError that lists them and guesses which was meant.
+// Index of `text` among the valid names. Throws ConfigError that lists them and guesses which was meant.
 std::size_t index_of_name(std::string_view text, std::string_view what, std::span<const std::string_view> valid);
 
 template <HasNames Enum>

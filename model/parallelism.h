@@ -13,25 +13,23 @@
 
 namespace stepcast {
 
-// alternate: of every layer the passes and every second matrix product; attention and what tensor parallelism sums are kept
-// (torchtitan's selective_ac_option = "op").
+// alternate: recomputes the memory passes and every second matrix product of each layer, but not attention or what tensor parallelism
+// sums (torchtitan's selective_ac_option = "op").
 NAMED_ENUM(Recompute, "a recompute mode", none, selective, full, alternate);
 
-// How attention sees the keys of the other context-parallel ranks: passed round a ring during the computation, or
-// gathered before it.
+// How attention gets the keys of the other context-parallel ranks: around a ring during the computation, or gathered before it.
 NAMED_ENUM_AS(ContextExchange, "a context exchange", "ring, all-gather", ring, all_gather);
 
-// Where stages are cut: between layers, or (as a tracing splitter does) after equal numbers of modules with a matrix product
-// or an activation, counting the embedding, eight a gated layer (q, k, v, o, gate, activation, up, down) and the logits.
+// Where stages are cut: between layers, or as a tracing splitter does, after equal numbers of modules with a matrix product or an
+// activation. These are the embedding, eight per gated layer (q, k, v, o, gate, activation, up, down) and the logits.
 NAMED_ENUM(StageCut, "a cut of stages", layers, modules);
 
-// How a rank's experts multiply. grouped: one kernel over all of them, casts and activation passes of their own. each: expert by
-// expert, each with kernels of its own (Transformer Engine's GroupedLinear). fused: one kernel with activation and casts in it
-// (its grouped MLP in MXFP8 and NVFP4, from 2.20 on), tokens sorted by expert while they are sent.
+// How a rank's experts multiply. grouped: one kernel over all experts; casts and activation are separate passes. each: expert by
+// expert, with separate kernels (Transformer Engine's GroupedLinear). fused: one kernel with activation and casts (its grouped MLP in
+// MXFP8 and NVFP4, from 2.20 on); tokens are sorted by expert while they are sent.
 NAMED_ENUM(ExpertProducts, "a kind of expert products", grouped, each, fused);
 
-// dp counts data-parallel replicas; experts are spread over ep ranks out of the dp x cp group (ep divides dp * cp).
-// Ranks = dp * tp * pp * cp.
+// dp counts data-parallel replicas. Experts are spread over ep ranks of the dp x cp group (ep divides dp * cp). Ranks = dp * tp * pp * cp.
 struct Parallelism {
     KEY(int, dp, 1, "data-parallel replicas", 1, upto::ranks);
     KEY(int, tp, 1, "tensor-parallel ranks", 1, upto::ranks);
@@ -64,10 +62,10 @@ struct Parallelism {
     KEY(bool, unfused, false, "each element-wise operation is a kernel by itself");  // model/block/unfused.h
     KEY(bool, eager_script, false, "one rank: each operator is the kernels that an eager PyTorch script launches for it");  // model/eager/
     KEY(bool, fused_accumulation, true, "weight-gradient GEMMs add into the accumulated gradients themselves");
-    KEY(bool, expert_tensor_parallel, true, "each expert is split over the tensor-parallel ranks");  // else ep counts them too
+    KEY(bool, expert_tensor_parallel, true, "each expert is split over the tensor-parallel ranks");  // else ep includes those ranks
     KEY(bool, dispatch_once, false, "a token goes once to a rank and once to a node, however many of its experts are there");  // DeepEP
     KEY(ExpertProducts, expert_products, ExpertProducts::grouped, "a rank's experts multiply in one kernel, each by itself, or in one kernel with activation and casts");
-    // Layer by layer, with one micro-batch more in flight (Megatron-Core's overlap_moe_expert_parallel_comm).
+    // Alternates layer by layer, with one more micro-batch in flight (Megatron-Core's overlap_moe_expert_parallel_comm).
     KEY(bool, overlap_experts, false, "1f1b, dualpipe: a forward and a backward go by turns, all-to-alls of the one overlap the work of the other");
     KEY(Bytes, bucket, Bytes(25e6), "gradient bucket", 1, 1e15);
     KEY(bool, overlap, true, "gradient collectives overlap the backward");
@@ -79,18 +77,18 @@ struct Parallelism {
     KEY(int, messages_per_tuple, 0, "messages that frame the tensors of one stage", 0, 1000);
     KEY(bool, resend_first_stage, false, "every later hop carries what the first stage sent once more");
     KEY(int, gradient_tensors, 0, "tensors of a hop back, those without data too; 0 = the tensors of the cut", 0, 1000);
-    KEY(bool, blocking_p2p, false, "each message between stages holds the hosts of both ends");  // one after the other; nothing else runs on them meanwhile
+    KEY(bool, blocking_p2p, false, "each message between stages holds the hosts of both ends");  // in sequence; these hosts run nothing else meanwhile
     KEY(bool, clip_per_rank, false, "the gradient norm is each stage's own, not summed over stages");
     KEY(bool, join_tied, true, "stages that share tied embeddings sum their gradients");
     friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
 
-// Whether layers run again before their backward, all or recompute_layers of a stage.
+// Whether layers run again before their backward: all, or recompute_layers of a stage.
 inline bool recomputes_layers(const Parallelism& p) {
     return p.recompute == Recompute::full || p.recompute == Recompute::alternate;
 }
 
-// Of all ranks together; a global batch that is not stated is one micro-batch of each replica.
+// Sequences of a step over all ranks. Without a global batch, each replica runs one micro-batch.
 inline int sequences_of_step(const Parallelism& p) { return p.global_batch > 0 ? p.global_batch : p.dp * p.micro_batch; }
 
 // Micro-batches of one step on each data-parallel replica.

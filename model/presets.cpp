@@ -31,7 +31,7 @@ LoadedFrom loaded_from() {
     Dl_info info{};
     link_map* map = nullptr;
     const bool found = dladdr1(reinterpret_cast<void*>(&loaded_from), &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0;
-    const bool library = found && map != nullptr && map->l_name != nullptr && *map->l_name != '\0';  // the program has no name here
+    const bool library = found && map != nullptr && map->l_name != nullptr && *map->l_name != '\0';  // l_name is empty for the program
     return library ? LoadedFrom{fs::absolute(map->l_name, ignored), false} : LoadedFrom{program, true};
 }
 
@@ -42,7 +42,7 @@ std::string shipped_folder() {
     return (file.parent_path() / (program ? "../share/stepcast" : "share")).lexically_normal().string();
 }
 
-// A home of one's own need not hold what every model and script needs: then the shipped ones stay.
+// $STEPCAST_HOME need not hold the files that every model and script needs; the shipped ones are used instead.
 fs::path shared_path(const std::string& name) {
     std::error_code ignored;
     const fs::path below = fs::path("model") / "presets" / name, own = home_folder() / below;
@@ -55,8 +55,8 @@ fs::path folder(PresetKind kind) {
     return shared ? shared_path(name) : fs::path(home_folder()) / "model" / "presets" / name;
 }
 
-// "H100" -> dgx-h100: the preset whose GPU has that name or alias. A machine of more than one GPU comes before a lone one, a name
-// before an alias, and the larger machine before another.
+// "H100" -> dgx-h100: the preset whose GPU has that name or alias. In order of priority: machines with several GPUs, a name rather
+// than an alias, the larger machine.
 std::optional<std::string> preset_of_gpu(const std::string& name, PresetKind kind) {
     std::optional<std::string> found;
     std::tuple<bool, bool, std::int64_t> best;
@@ -80,7 +80,7 @@ std::optional<std::string> preset_of_gpu(const std::string& name, PresetKind kin
 }
 
 std::optional<std::string> found_preset(PresetKind kind, const std::string& name) {
-    if (name.empty()) return std::nullopt;  // also what a cluster without a GPU of its own calls it
+    if (name.empty()) return std::nullopt;  // a cluster without a GPU has an empty name as well
     std::error_code ignored;
     const auto path = folder(kind) / (name + ".toml");
     if (name.find('/') == std::string::npos && fs::is_regular_file(path, ignored)) return path.string();
@@ -89,7 +89,7 @@ std::optional<std::string> found_preset(PresetKind kind, const std::string& name
     return found || kind == PresetKind::nameplate ? found : found_preset(PresetKind::nameplate, name);
 }
 
-// How to have one that is not there.
+// Help on how to write a preset that does not exist.
 std::string way_to_write(PresetKind kind) {
     if (kind == PresetKind::framework)
         return "; to write one: a TOML file with preset = \"default\" and the keys that differ (stepcast list keys framework)";

@@ -1,4 +1,4 @@
-// Presets are TOML files that ship with the program, found next to the sources or the installed binary.
+// Presets are TOML files that ship with the program. They are found beside the sources or the installed binary.
 #pragma once
 
 #include <string>
@@ -8,18 +8,18 @@
 
 namespace stepcast {
 
-// A nameplate is a cluster file of a datasheet alone: found where a cluster is asked for that no measured preset has.
+// A nameplate is a cluster file with datasheet values only, used for a cluster that no measured preset covers.
 NAMED_ENUM(PresetKind, "a kind of preset", workload, cluster, experiment, framework, family, nameplate);
 
-// Path of a preset file; a cluster also by its GPU's name. Throws ConfigError naming the nearest valid name.
+// Path of a preset file; clusters are also found by the GPU's name. Throws ConfigError with the nearest valid name.
 std::string preset_path(PresetKind kind, const std::string& name);
-bool has_preset(PresetKind kind, const std::string& name);  // found by that name, not as a file
+bool has_preset(PresetKind kind, const std::string& name);  // true for names of presets, not for paths of files
 std::vector<std::string> preset_names(PresetKind kind);
-// The file that says which framework the rows of published tables ran in; how a model's config.json states a workload.
+// Two files: which framework the rows of published tables ran in; how a model's config.json states a workload.
 std::string sources_path();
 std::string hub_path();
-// Root folder that holds model/presets and calibrate/patterns: $STEPCAST_HOME; for a program in its build folder the source
-// tree; for an installed or copied one ../share/stepcast next to it.
+// Root folder with model/presets and calibrate/patterns: $STEPCAST_HOME; else the source tree for a program in its build folder; else
+// ../share/stepcast beside an installed or copied program.
 std::string home_folder();
 
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-// Who waits is told what is being done.
+// Callback that reports to a waiting user what is being done.
 #pragma once
 
 #include <functional>

@@ -10,7 +10,7 @@
 namespace stepcast {
 namespace {
 
-// One way to walk over rank numbers: `size` of them, `stride` apart.
+// One direction of walking over rank numbers: `size` ranks, `stride` apart.
 struct Axis {
     int size = 1, stride = 1;
 };
@@ -52,8 +52,7 @@ Group group_of(Axis inner, Axis outer = {}) {
     return {inner.size, inner.stride, outer.size, outer.stride};
 }
 
-// The ranks of several axes, walked innermost first: as only pp can lie between them, one gap at most is left when
-// neighbours are joined.
+// The ranks of several axes, walked innermost first. Only pp can lie between them, so at most one gap is left after neighbours are joined.
 Group joined(std::vector<Axis> axes) {
     std::ranges::sort(axes, {}, &Axis::stride);
     Axis inner, outer;
@@ -75,7 +74,7 @@ struct Split {
     Group near, far;
 };
 
-// The first `count` ranks of a pool as one group, and the ranks with the same position in all such groups as another.
+// near: the first `count` ranks of a pool; far: the ranks with the same position in all such groups.
 Split split(const Group& pool, int count, std::string_view key, std::string_view of) {
     if (count < 1 || pool.size() % count != 0)
         refuse("parallelism.{}: {} does not divide {} = {}", key, count, of, pool.size());
@@ -92,8 +91,8 @@ Split split(const Group& pool, int count, std::string_view key, std::string_view
             group_of({outer.size / outer_count, outer.stride * outer_count})};
 }
 
-// Of the replicas of an expert those among the ranks of one copy share it; where a copy has fewer ranks than the experts are
-// spread over, each rank holds its experts whole.
+// near: the replicas of an expert inside one copy of the parameters, which share the expert; far: the others. If a copy has fewer
+// ranks than the experts are spread over, each rank holds its experts whole.
 Split shards_of_experts(const Parallelism& p, const Group& replicas, int copies) {
     if (copies == 1 || replicas.size() == 1) return {replicas, {}};
     if (copies % replicas.size() == 0) return {{}, replicas};
@@ -146,7 +145,7 @@ std::vector<int> members(const Group& group, int first) {
     return ranks;
 }
 
-// Steps that divide a node or are whole nodes meet the same places of every node that they reach.
+// A step that divides the node size or is a multiple of it reaches the same places of every node.
 bool lies_alike(const Group& group, int ranks_per_node) {
     const auto even = [&](int step) { return step % ranks_per_node == 0 || ranks_per_node % step == 0; };
     const auto walks_evenly = [&](int ranks, int stride) {

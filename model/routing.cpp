@@ -13,7 +13,7 @@ namespace {
 double normal_density(double z) { return 0.3989422804014327 * std::exp(-0.5 * z * z); }
 double normal_cdf(double z) { return 0.5 * std::erfc(-0.7071067811865476 * z); }
 
-// Splits `total` in proportion to `weights`, no share above `cap`, by largest remainder: exact sum, no randomness.
+// Splits `total` in proportion to `weights` by largest remainder, with no share above `cap`. The sum is exact; nothing is random.
 std::vector<int> split_exactly(const std::vector<double>& weights, int total, int cap) {
     const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
     std::vector<int> shares(weights.size());
@@ -33,11 +33,11 @@ std::vector<int> split_exactly(const std::vector<double>& weights, int total, in
     return shares;
 }
 
-// Probability that each expert is among the `top_k` of a token, when expert e scores offset[e] + N(0, 1):
+// Probability that each expert is among the `top_k` of a token, if expert e scores offset[e] + N(0, 1):
 //   p_e = integral phi(x - o_e) * P(fewer than k of the others exceed x) dx.
-// With F_j = Phi(x - o_j) and r_j = (1 - F_j) / F_j, exactly m others exceed x with probability
-// prod_{j != e} F_j * s_m(r without e), s_m the elementary symmetric sums; removing one expert from them is
-// s_m' = s_m - r_e * s_{m-1}'. Midpoint rule over the range where the top scores lie.
+// With F_j = Phi(x - o_j) and r_j = (1 - F_j) / F_j, exactly m others exceed x with probability prod_{j != e} F_j * s_m(r without e),
+// where s_m are the elementary symmetric sums. Removing one expert from them gives s_m' = s_m - r_e * s_{m-1}'. The integral uses the
+// midpoint rule over the range of the top scores.
 std::vector<double> top_k_probabilities(const std::vector<double>& offsets, int top_k) {
     constexpr int steps = 240;
     const std::size_t n = offsets.size();
@@ -82,15 +82,15 @@ std::mt19937_64 random_of(const RoutingSpec& spec, int draw) {
     return std::mt19937_64(sequence);
 }
 
-// Every rank sends its slots as these weights say.
+// Every rank sends its slots in proportion to the same weights.
 void send_alike(Routing& routing, const std::vector<double>& weights, int tokens, int top_k) {
     const std::vector<int> row = split_exactly(weights, tokens * top_k, tokens);
     for (int r = 0; r < routing.ranks; ++r) routing.counts.insert(routing.counts.end(), row.begin(), row.end());
 }
 
-// Tokens x = 0.5 + noise (uniform in 0..1) through random gate weights: the constant part gives every expert a
-// token-independent offset 0.5 / sd(uniform) = 1.732 times the token-dependent spread, so all tokens prefer the
-// same few experts. All ranks share the gate; each rank's counts scatter binomially around the same probabilities.
+// Tokens x = 0.5 + noise (uniform in 0..1) pass random gate weights. The constant part gives every expert a token-independent offset
+// of 0.5 / sd(uniform) = 1.732 times the token-dependent spread, so all tokens prefer the same few experts. All ranks share the gate;
+// each rank's counts scatter binomially around the same probabilities.
 void fill_random_gate(const RoutingSpec& spec, Routing& routing, int tokens, int top_k, int draw) {
     std::mt19937_64 random = random_of(spec, draw);
     std::normal_distribution<double> offset(0.0, std::sqrt(3.0) * spec.skew);
@@ -105,7 +105,7 @@ void fill_random_gate(const RoutingSpec& spec, Routing& routing, int tokens, int
     }
 }
 
-// Popularity falls as rank^-skew; which expert is the most popular is drawn from the seed.
+// Popularity falls as rank^-skew. The seed determines which expert is the most popular.
 void fill_zipf(const RoutingSpec& spec, Routing& routing, int tokens, int top_k, int draw) {
     std::vector<std::size_t> order(static_cast<std::size_t>(routing.experts));
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -116,8 +116,8 @@ void fill_zipf(const RoutingSpec& spec, Routing& routing, int tokens, int top_k,
     send_alike(routing, weights, tokens, top_k);
 }
 
-// Every expert's load is drawn for itself, x from the density x^-skew between 1 and 0.8 of the tokens (at 1 the logarithm is
-// uniform), and scaled to the sum: no Zipf law over ranks. So published expert layers are loaded (docs/calibration.md).
+// Each expert's load is drawn independently, x from the density x^-skew between 1 and 0.8 of the tokens (for skew 1 the logarithm is
+// uniform), and scaled to the sum. This is no Zipf law over ranks. Published expert layers are loaded this way (docs/calibration.md).
 void fill_power_law(const RoutingSpec& spec, Routing& routing, int tokens, int top_k, int draw) {
     std::mt19937_64 random = random_of(spec, draw);
     std::uniform_real_distribution<double> unit(0.0, 1.0);
@@ -131,7 +131,7 @@ void fill_power_law(const RoutingSpec& spec, Routing& routing, int tokens, int t
     send_alike(routing, weights, tokens, top_k);
 }
 
-// Equal counts; what does not divide goes to different experts on different ranks.
+// Equal counts; the remainder goes to different experts on different ranks.
 void fill_uniform(Routing& routing, int tokens, int top_k) {
     const int slots = tokens * top_k, each = slots / routing.experts, rest = slots % routing.experts;
     for (int r = 0; r < routing.ranks; ++r)
@@ -152,7 +152,7 @@ Routing make_routing(const RoutingSpec& spec, int ranks, int experts, int tokens
     if (ranks < 1 || experts < 1 || top_k < 1 || top_k > experts || tokens_per_rank < 0)
         throw std::logic_error("make_routing: sizes were not checked");
     const auto cells = static_cast<std::size_t>(ranks) * static_cast<std::size_t>(experts);
-    if (constexpr std::size_t most = std::size_t{1} << 26; cells > most)  // as of a routing file; ints count them
+    if (constexpr std::size_t most = std::size_t{1} << 26; cells > most)  // the limit of a routing file; ints count the cells
         refuse("routing.kind: {} ranks x {} experts = {} counts; expected at most {}", ranks, experts, cells, most);
     Routing routing{.ranks = ranks, .experts = experts, .counts = {}, .totals = {}, .further = {}};
     switch (spec.kind) {

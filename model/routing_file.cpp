@@ -41,7 +41,7 @@ void expect_header(CsvReader& csv, const std::vector<std::string>& header) {
         fmt::format("found \"{}\"; expected the header \"{}\"", fmt::join(csv.fields(), ","), fmt::join(header, ",")));
 }
 
-// So many rows, each handed to `read`.
+// Reads exactly `expected` rows and passes each to `read`.
 void read_rows(CsvReader& csv, std::size_t expected, const auto& read) {
     std::size_t rows = 0;
     for (; csv.next(); ++rows) {
@@ -76,7 +76,7 @@ void read_totals(CsvReader& csv, Routing& routing) {
     });
 }
 
-// "moe_routing.csv#8/skewed": of a table experts,gate,expert,count of several layers on one rank, the one of that name.
+// "moe_routing.csv#8/skewed": the layer of that name from a table experts,gate,expert,count of several layers on one rank.
 Routing read_named(const std::string& path, const std::string& name) {
     CsvReader csv(path);
     expect_header(csv, {"experts", "gate", "expert", "count"});

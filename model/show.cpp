@@ -15,7 +15,7 @@ namespace {
 
 bool is_table(const TomlFile& file, std::string_view table) { return file.tables.contains(std::string(table)); }
 
-// By name where it is a preset, by what it holds where it is a file.
+// The kind of a preset by its name, or of a file by its content.
 PresetKind kind_of_start(const std::string& name) {
     for (const auto kind : {PresetKind::experiment, PresetKind::workload, PresetKind::cluster})
         if (has_preset(kind, name)) return kind;
@@ -34,7 +34,7 @@ std::string origin_of(const Layers& layers, const std::string& key) {
     return text;
 }
 
-// Keys of `table` as lines, "" before them where none is to be named; those that are empty or off are named at the end.
+// The keys of `table` as lines, with "" as the preset if none is to be named. Keys that are empty or off are listed at the end.
 std::string table_text(const Layers& layers, const std::string& table, bool named) {
     std::string lines, off;
     for (const auto& key : all_keys()) {

@@ -1,4 +1,4 @@
-// An experiment or preset as TOML that can be run, every effective key with who said it last and where.
+// An experiment or preset as runnable TOML: every effective key, and which source set it last.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace stepcast {
 
-// Of an experiment, or by name a workload or a cluster: a preset or a file. Overrides belong to an experiment.
+// Shows an experiment, workload or cluster, by preset name or file. Overrides need an experiment.
 std::string show(const ExperimentSource& source, std::span<const Override> overrides);
 
 }  // namespace stepcast

@@ -18,8 +18,8 @@ void check_routing(const MoeLayer& layer, const Routing& routing) {
                layer.experts);
 }
 
-// A routing file must hold the slots of this experiment: tokens x top_k of every source rank; block totals at least
-// that many rows over all ranks and at most one partial block more for every source and expert.
+// A routing file must fit this experiment. Counts: tokens x top_k slots of every source rank. Block totals: at least that many rows
+// over all ranks, and at most one partial block more per source and expert.
 void check_slots(const MoeLayer& layer, const Routing& routing, const std::string& file) {
     const long slots = static_cast<long>(layer.tokens) * layer.top_k;
     for (int r = 0; r < routing.ranks && !routing.counts.empty(); ++r) {
@@ -37,7 +37,7 @@ void check_slots(const MoeLayer& layer, const Routing& routing, const std::strin
                least, most, slots);
 }
 
-// What a run's gates make of its activations is not known before: all layers of a draw share one skew.
+// How skewed a run's gates are is not known beforehand, so each draw draws one skew for all layers.
 RoutingSpec drawn_skew(RoutingSpec spec, int draw) {
     if (spec.skew_spread == 0) return spec;
     std::seed_seq sequence{static_cast<std::uint32_t>(spec.seed), static_cast<std::uint32_t>(draw), 0x736bU};
@@ -47,9 +47,9 @@ RoutingSpec drawn_skew(RoutingSpec spec, int draw) {
     return spec;
 }
 
-// Of one expert-parallel group; balanced routing needs no counts.
+// The routing of one expert-parallel group. Balanced routing needs no counts.
 Routing transformer_routing(const Experiment& e, int draw) {
-    const bool system = e.parallelism.moe_system != MoeSystem::alltoall;  // its layers are written expert by expert
+    const bool system = e.parallelism.moe_system != MoeSystem::alltoall;  // MoE systems write a layer expert by expert
     if (e.workload.moe.experts == 0 || (e.routing.kind == RoutingSpec::Kind::uniform && !system)) return {};
     const Parallelism& p = e.parallelism;
     const auto tokens = static_cast<int>(rank_shape(e).routed_tokens);
@@ -58,7 +58,7 @@ Routing transformer_routing(const Experiment& e, int draw) {
         return make_routing(spec, p.ep, e.workload.moe.experts, tokens, e.workload.moe.top_k, index);
     };
     if (!system || e.routing.kind == RoutingSpec::Kind::file) return draw_gate(draw);
-    // Every layer has a gate of its own.
+    // Each layer has its own gate.
     int layers = 0;
     for (int l = 0; l < e.workload.layers; ++l) layers += has_experts(e.workload, l) ? 1 : 0;
     Routing routing = draw_gate(draw * layers);
@@ -83,9 +83,9 @@ TaskGraph write_step(const Experiment& e, const Routing& routing, Folding foldin
     return graph;
 }
 
-// A step's tasks grow in a straight line with its micro-batches: two small steps tell what a large one takes.
+// The number of tasks grows linearly with the micro-batches, so two small steps suffice to predict a large one.
 void check_size(const Experiment& e, const Routing& routing, Folding folding) {
-    constexpr double surely_small = 5e5;  // layers of all micro-batches
+    constexpr double surely_small = 5e5;  // layers times micro-batches
     const Parallelism& p = e.parallelism;
     const int all = micro_batches(p), few = 2 * p.pp;
     if (all <= 2 * few || static_cast<double>(all) * e.workload.layers < surely_small) return;

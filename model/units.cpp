@@ -12,13 +12,13 @@
 namespace stepcast {
 namespace {
 
-// Value = number * 10^power, or number * 2^power when not decimal; so many times it, an eighth where the unit counts bits.
+// Value = number * 10^power (decimal) or number * 2^power, times `times`.
 struct Unit {
     std::string_view name;
     bool decimal;
     int power;
-    bool printed = true;  // false: read only
-    double times = 1;     // a bit: links are sold by bits per second; a minute, an hour ..
+    bool printed = true;  // false: accepted when reading, never printed
+    double times = 1;     // 1/8 for units in bits, as links are sold in bit/s; 60 for a minute, and so on
 };
 
 struct Dimension {
@@ -62,7 +62,7 @@ std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\
 
 double number_of(std::string_view text) { return as_number<double>(text).value_or(std::nan("")); }
 
-// The decimal exponent is joined to the digits before the one rounding to double, so "3.1 us" is 3.1e-6 exactly.
+// Joins the unit's decimal exponent to the digits before the single rounding to double, so that "3.1 us" is 3.1e-6 exactly.
 double scaled(std::string_view number, const Unit& unit) {
     if (!unit.decimal) return std::ldexp(number_of(number), unit.power) * unit.times;
     const auto e = number.find_first_of("eE");
@@ -76,7 +76,7 @@ double scaled(std::string_view number, const Unit& unit) {
     return number_of(std::string(number.substr(0, e)) + "e" + std::to_string(exponent)) * unit.times;
 }
 
-// Case tells bits from bytes and milli from mega; whoever wrote all letters small said neither.
+// Case distinguishes bits from bytes and milli from mega. A text in lower case distinguishes neither.
 bool may_mean(std::string_view found, std::string_view unit) {
     const std::string small = lower_case(std::string(found));
     if (small != lower_case(std::string(unit))) return false;
@@ -86,8 +86,8 @@ bool may_mean(std::string_view found, std::string_view unit) {
     return true;
 }
 
-// Of the units that `found` may mean. Where these are different quantities (gb/s) all are named and none is proposed; a
-// unit that is near in spelling alone is another quantity and no hint.
+// Suggests units that `found` may mean. If these are different quantities (gb/s), it names all and proposes none. A unit that is only
+// similar in spelling is another quantity and no hint.
 std::string unit_hint(std::string_view found, const Dimension& dimension) {
     std::vector<const Unit*> near;
     for (const auto& unit : dimension.units)
@@ -120,14 +120,14 @@ double parse(std::string_view text, const Dimension& dimension) {
                       unit_hint(unit_text, dimension));
 }
 
-// Decimal digits of a positive number: 0.digits * 10^point, the fewest that read back within `tolerance`.
+// Decimal digits of a positive number 0.digits * 10^point: the fewest that read back within `tolerance`.
 struct Decimal {
     std::string digits;
     int point = 0;
 };
 Decimal decimal_of(double value, double tolerance) {
     char text[40];
-    for (int precision = 0;; ++precision) {  // 16 digits behind the first read back any double
+    for (int precision = 0;; ++precision) {  // 16 digits after the first read back any double
         const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, precision).ptr;
         const std::string_view whole(text, static_cast<std::size_t>(end - text));
         if (std::abs(number_of(whole) - value) > tolerance * value) continue;
@@ -151,7 +151,7 @@ std::string plain(const Decimal& d) {
            d.digits.substr(static_cast<std::size_t>(d.point));
 }
 
-// Among the largest decimal and the largest binary unit not above the value, the one with fewer digits.
+// Of the largest decimal and the largest binary unit not above the value, uses the one with fewer digits.
 std::string format(double value, const Dimension& dimension, double tolerance) {
     const auto base = [&] {
         for (const auto& unit : dimension.units)

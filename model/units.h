@@ -1,5 +1,5 @@
-// Physical dimensions as types: seconds, bytes, floating-point operations and joules with integer exponents.
-// Values are stored in SI base units; conversions from and to text live in units.cpp and nowhere else.
+// Physical dimensions as types: seconds, bytes, floating-point operations and joules with integer exponents. Values are stored in SI
+// base units; only units.cpp converts from and to text.
 #pragma once
 
 #include <compare>
@@ -9,7 +9,7 @@
 
 namespace stepcast {
 
-// A number with dimension second^S byte^B flop^F joule^J. Equal dimensions divide to a plain double.
+// A number with dimension second^S byte^B flop^F joule^J. The quotient of equal dimensions is a plain double.
 template <int S, int B, int F, int J = 0>
 class Quantity {
 public:
@@ -75,22 +75,22 @@ constexpr FlopsPerSecond operator""_TFLOPps(unsigned long long v) {
 }
 }  // namespace literals
 
-// Reads "8 us", "60 d", "80 GiB", "312 TFLOP/s", "900 GB/s" (GB is 1e9, GiB is 2^30). Throws ConfigError saying what was
-// found and what was expected; the caller prefixes position and key.
+// Reads "8 us", "60 d", "80 GiB", "312 TFLOP/s", "900 GB/s" (GB is 1e9, GiB is 2^30). Throws ConfigError with what was found and what
+// was expected; the caller adds position and key in front.
 Seconds parse_seconds(std::string_view text);
 Bytes parse_bytes(std::string_view text);
 BytesPerSecond parse_bandwidth(std::string_view text);
 FlopsPerSecond parse_flop_rate(std::string_view text);
 Watts parse_power(std::string_view text);
 
-// Shortest text with a fitting prefix that reads back to within 1e-6 relative: "8 us", "1.5 GiB", "312 TFLOP/s".
+// The shortest text with a suitable prefix that reads back to within 1e-6 relative: "8 us", "1.5 GiB", "312 TFLOP/s".
 std::string to_string(Seconds value);
 std::string to_string(Bytes value);
 std::string to_string(BytesPerSecond value);
 std::string to_string(FlopsPerSecond value);
 std::string to_string(Watts value);
 
-// The same, but reads back to exactly the same value: for files.
+// The same, but for files: reads back to exactly the same value.
 std::string exact_text(Seconds value);
 std::string exact_text(Bytes value);
 std::string exact_text(BytesPerSecond value);

@@ -1,4 +1,4 @@
-// What is trained. Says nothing about GPUs or how it is split.
+// What is trained, without GPUs and without how it is split.
 #pragma once
 
 #include <string>
@@ -12,19 +12,19 @@ NAMED_ENUM(Optimizer, "an optimizer", none, sgd, adam, lamb);
 
 NAMED_ENUM(Norm, "a norm", layernorm, rmsnorm);
 
-// plain: scores, softmax and dropout go through memory; flash: one kernel, scores stay on chip; flash2: the same of the
-// second generation (FlashAttention-2, written for A100; on newer devices below the vendor's kernels); triton: the same algorithm
-// as Triton compiled it in 2022 and 2023; mla: flash over keys and values that are projected from a low-rank latent (Mla).
+// plain: scores, softmax and dropout go through memory. flash: one kernel keeps the scores on chip. flash2: the second generation
+// (FlashAttention-2, written for A100; on newer devices slower than the vendor's kernels). triton: the same algorithm as Triton
+// compiled it in 2022 and 2023. mla: flash with keys and values that are projected from a low-rank latent (Mla).
 NAMED_ENUM(AttentionKind, "an attention kind", plain, flash, flash2, triton, mla);
 
-// learned: a table of max_positions x hidden is added to the embedding. relative: Transformer-XL (arXiv 1901.02860): scores of
-// positions next to those of contents, projected in every layer; norms follow their blocks and none is at the end.
+// learned: a table of max_positions x hidden is added to the embedding. relative: Transformer-XL (arXiv 1901.02860) adds scores of
+// positions, projected in every layer, to those of contents; norms follow their blocks and there is no final norm.
 NAMED_ENUM(Positions, "a position encoding", none, learned, rotary, relative);
 
-// gelu: one kernel; gelu_steps: its tanh approximation written out, eight operations.
+// gelu: one kernel. gelu_steps: the tanh approximation as eight operations.
 NAMED_ENUM(Activation, "an activation", gelu, gelu_steps, relu);
 
-// tokens: logits over the vocabulary; span: two scores a token, where an answer begins and ends.
+// tokens: logits over the vocabulary. span: two scores per token, for where an answer begins and ends.
 NAMED_ENUM(Head, "a head", tokens, span);
 
 // Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): ranks of the latents and widths of a head.
@@ -37,7 +37,7 @@ struct Mla {
     friend bool operator==(const Mla&, const Mla&) = default;
 };
 
-// A mixture-of-experts feed-forward block: `experts` of a layer over all ranks; 0 means dense.
+// A mixture-of-experts feed-forward block: `experts` per layer over all ranks; 0 means dense.
 struct Moe {
     KEY(int, experts, 0, "experts of a layer over all ranks; 0 = dense", 0, upto::width);
     KEY(int, top_k, 2, "experts that a token goes to", 1, 1024);
@@ -53,8 +53,8 @@ struct Moe {
     friend bool operator==(const Moe&, const Moe&) = default;
 };
 
-// Mamba-2 blocks in place of most of the attention (arXiv 2405.21060): each layer has one, and `attention` of an attention
-// block, as those are few and spread evenly. heads = 0: none.
+// Mamba-2 blocks in place of most of the attention (arXiv 2405.21060). Each layer has one Mamba block and the share `attention` of an
+// attention block, because attention blocks are few and evenly spread. heads = 0: no Mamba blocks.
 struct Mamba {
     KEY(int, heads, 0, "Mamba-2 blocks: heads; 0 = no such blocks", 0, upto::width);
     KEY(int, head_dim, 64, "width of such a head", 1, upto::width);
@@ -64,7 +64,7 @@ struct Mamba {
     friend bool operator==(const Mamba&, const Mamba&) = default;
 };
 
-// One tower of a model of several: `layers` blocks of attention and feed-forward over `seq` positions of width `hidden`.
+// One tower of a model with several towers: `layers` blocks of attention and feed-forward over `seq` positions of width `hidden`.
 struct Tower {
     KEY(int, layers, 0, "layers", 0, 10000);
     KEY(int, hidden, 0, "width", 0, upto::width);
@@ -72,19 +72,19 @@ struct Tower {
     KEY(int, ffn, 0, "inner width of the feed-forward block", 0, upto::width);
     KEY(int, seq, 0, "positions", 0, upto::tokens);
     KEY(bool, gated, false, "feed-forward with a gate");  // SwiGLU: three matrices
-    KEY(bool, rotary, false, "queries and keys are turned");  // operation by operation; their projections are separate
+    KEY(bool, rotary, false, "queries and keys are turned");  // operation by operation, with separate projections
     KEY(bool, sub_norms, false, "norms inside attention and feed-forward");  // of the attention's result and of the feed-forward's inner width
     KEY(bool, causal, false, "attention to earlier positions only");
     KEY(bool, fused_norms, true, "norms have a kernel of their own");  // in 16 bit; false: the framework's, which autocast runs in fp32
     friend bool operator==(const Tower&, const Tower&) = default;
 };
 
-// `kind` says how the shapes are read. moe_layer: `layers` times gate + experts (two GEMMs hidden x ffn and back,
-// GELU between), forward and backward, no optimizer; mlp: `layers` times two dense GEMMs of those shapes with GELU
-// between, gradients all-reduced over the data-parallel ranks in buckets, then the optimizer. transformer: embedding,
-// `layers` blocks of attention and feed-forward, final norm, logits, loss; optimizer. coca: the text tower has the shapes
-// of the workload itself; `vision` reads patches, a pooler of `pool_queries` and one of a single query read what it makes,
-// each layer of `decoder` is a block over the text and one that attends to the pooled patches (CoCa, arXiv 2205.01917).
+// `kind` determines how the shapes are read. moe_layer: `layers` times gate + experts (two GEMMs hidden x ffn and back, GELU
+// between), forward and backward, no optimizer. mlp: `layers` times two dense GEMMs of those shapes with GELU between, gradients
+// all-reduced over the data-parallel ranks in buckets, then the optimizer. transformer: embedding, `layers` blocks of attention and
+// feed-forward, final norm, logits, loss, optimizer. coca (CoCa, arXiv 2205.01917): the workload's own shapes are those of the text
+// tower; `vision` reads patches; a pooler of `pool_queries` reads its result, and a pooler of one query reads the first pooler's
+// result; each layer of `decoder` has a block over the text and one that attends to the pooled patches.
 struct Workload {
     NAMED_ENUM_IN(Kind, "a workload kind", moe_layer, mlp, transformer, coca);
     KEY(std::string, name, {}, "name in reports");
@@ -104,21 +104,21 @@ struct Workload {
     KEY(int, memory, 0, "relative positions: tokens before the sequence that are seen", 0, upto::tokens);
     KEY(int, window, 0, "tokens that one sees in layers with sliding windows; 0 = all before it", 0, upto::tokens);  // itself among them
     KEY(double, window_share, 1, "share of the layers with sliding windows", 0, 1);
-    // Modules that predict further tokens (DeepSeek-V3, arXiv 2412.19437, section 2.2), on the last stage: norms of what the model
-    // has made and of the next token's embedding, a projection of both together, a layer like the last, the logits again.
+    // Modules that predict further tokens, on the last stage (DeepSeek-V3, arXiv 2412.19437, section 2.2). Each has norms of the
+    // model's output and of the next token's embedding, a projection of both together, a layer like the last, and the logits again.
     KEY(int, mtp_layers, 0, "multi-token prediction: modules of one layer and the logits that predict further tokens", 0, 8);
     KEY(int, token_types, 0, "rows of the token-type table", 0, 1024);
     KEY(Norm, norm, Norm::layernorm, "normalisation");
     KEY(AttentionKind, attention, AttentionKind::plain, "attention kernel");
     KEY(bool, causal, true, "attention to earlier tokens only");
-    KEY(bool, linear_bias, true, "biases in the output projection and the feed-forward block");  // experts' too
+    KEY(bool, linear_bias, true, "biases in the output projection and the feed-forward block");  // also of experts
     KEY(bool, qkv_bias, true, "biases in the query, key and value projections");
     KEY(double, dropout, 0, "share of activations dropped; 0 = no dropout", 0, 1);  // 0: no mask is made, read or kept
     KEY(bool, inner_dropout, false, "dropout after the activation");
     KEY(bool, score_dropout, true, "dropout of attention scores, where there is dropout");
     KEY(Activation, activation, Activation::gelu, "activation of a feed-forward block without gate");
     KEY(Head, head, Head::tokens, "what the model's end scores");
-    KEY(double, head_share, 1, "share of the positions whose logits are made", 0, 1);  // masked language models: the masked ones
+    KEY(double, head_share, 1, "share of the positions whose logits are made", 0, 1);  // for masked language models: the masked positions
     KEY(int, table_slices, 1, "slices of the embedding's table that logits are made of", 1, 1024);  // adaptive softmax over one table
     KEY(int, adapter_rank, 0, "LoRA: rank of the matrices trained in addition to frozen ones; 0 = all weights are trained", 0, upto::width);  // arXiv 2106.09685
     KEY(Mla, mla, {}, "");
@@ -128,7 +128,7 @@ struct Workload {
     KEY(bool, autocast, false, "norms, softmax and residuals in fp32, cast around matrix products");
     KEY(bool, fused_loss, true, "softmax and loss in one pass over the logits");
     KEY(int, loss_pieces, 1, "slices of the logits whose losses are added up", 1, 1 << 20);
-    KEY(bool, loss_in_forward, true, "the forward computes the loss too");  // false: the model returns logits, and the forward ends before the loss
+    KEY(bool, loss_in_forward, true, "the forward computes the loss too");  // false: the model returns logits, and its forward ends before the loss
     KEY(bool, fused_projections, true, "query, key and value are one matrix product, gate and up another");
     KEY(bool, fused_gate, false, "without fused projections: activation and gate's product are one kernel");
     KEY(bool, row_scales, false, "fp8: products with a scale a row, whose casts are passes of their own");  // torchao's "rowwise"

@@ -1,5 +1,5 @@
-// stepcast._core: the functions that main.cpp calls, for Python. Answers are the text of --json; what a question is stands in
-// Options, as on the command line. The package around it (stepcast/*.py) gives them names and types.
+// stepcast._core: the functions that main.cpp calls, for Python. Answers are the text of --json, and Options holds a question, as on the
+// command line. The package around it (stepcast/*.py) adds names and types.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -23,12 +23,12 @@ using namespace stepcast;
 
 namespace {
 
-// A broken promise of ours, in the words of the program's exit code 3.
+// A bug of stepcast, with the message that the program prints for exit code 3.
 struct Bug : std::logic_error {
     using std::logic_error::logic_error;
 };
 
-// Runs `work` while other Python threads go on.
+// Runs `work` without the GIL.
 template <class Work>
 auto unlocked(const Work& work) {
     const py::gil_scoped_release released;
@@ -45,7 +45,7 @@ auto unlocked(const Work& work) {
     }
 }
 
-// Tells `callable`, or nobody where it is None. Ctrl-C ends the work here.
+// Reports progress to `callable`, unless it is None. Ctrl-C ends the work here.
 std::function<void(std::string_view)> teller(const py::object& callable) {
     return [&callable](std::string_view text) {
         const py::gil_scoped_acquire held;
@@ -54,13 +54,13 @@ std::function<void(std::string_view)> teller(const py::object& callable) {
     };
 }
 
-// An answer, and the lines that the program would print on stderr.
+// An answer, with the lines that the program would print on stderr.
 struct Answer {
     std::string json, text;
     std::vector<std::string> said;
 };
 
-// The options with a place for those lines.
+// The options, with `say` set to store those lines.
 Options told_to(Options options, std::vector<std::string>& said) {
     options.say = [&said](const std::string& line) { said.push_back(line); };
     return options;
@@ -97,7 +97,7 @@ struct Swept : Answer {
 Swept run_sweep(const Options& asked, const py::object& progress) {
     if (mpi_processes() > 1)
         throw ConfigError("sweep: this Python was started by an MPI launcher; expected mpirun .. stepcast sweep, or no launcher");
-    keep_freed_memory(1 << 26);  // a tenth of a long search; the only trace that a call leaves in the process
+    keep_freed_memory(1 << 26);  // saves a tenth of a long search; the only lasting change that a call makes to the process
     const auto tell = teller(progress);
     return unlocked([&] {
         Swept swept;

@@ -9,7 +9,7 @@
 namespace stepcast {
 namespace {
 
-// In order of precedence when several run at once.
+// The earlier part counts when several run at once.
 enum Part { compute, memory, communication, part_count };
 
 Part part_of(const Op& op) {
@@ -21,11 +21,10 @@ Seconds& part_sum(Breakdown& b, Part part) {
     return part == compute ? b.compute : part == memory ? b.memory : b.exposed_communication;
 }
 
-// A task of the rank starts (+1) or finishes (-1). Work of the host is none of them: what a host does while its device
-// waits for something else costs nothing.
+// A task of the rank starts (+1) or finishes (-1). Host work does not count: it costs nothing while the device waits for something else.
 struct Change {
     Seconds time;
-    int delta;  // finishes first, so that back-to-back tasks leave no gap
+    int delta;  // a finish sorts before a start at the same time, so that back-to-back tasks leave no gap
     TaskId task;
     friend auto operator<=>(const Change&, const Change&) = default;
 };
@@ -41,8 +40,8 @@ std::vector<Change> changes_of(const TaskGraph& graph, const Timeline& timeline,
     return changes;
 }
 
-// The pipeline stage of each rank: ranks that sends join, directly or through others, hold one stage each, in the order
-// of their numbers. All 0 without sends.
+// The pipeline stage of each rank. Ranks that are connected by sends, directly or through others, form one pipeline, whose stages
+// follow the rank numbers. All are 0 in a graph without sends.
 std::vector<int> stages_of(const TaskGraph& graph) {
     std::vector<int> first(static_cast<std::size_t>(graph.rank_count())), stage(first.size());
     std::iota(first.begin(), first.end(), 0);
@@ -63,8 +62,8 @@ std::vector<int> stages_of(const TaskGraph& graph) {
     return stage;
 }
 
-// Why a rank idles. What a task waited for is followed back through the gap, and each moment of the gap is put down to
-// what ran then on that chain: only that would have let the task start earlier.
+// Finds out why a rank idles. It follows back the chain of what a task waited for, and attributes each moment of the gap to what ran
+// then on that chain, because only that could have let the task start earlier.
 class Waits {
 public:
     Waits(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, int rank)
@@ -73,7 +72,7 @@ public:
     // Nothing runs on the rank from `begin` until `next` starts there.
     void before(TaskId next, Seconds begin, Breakdown& b) { follow(next, begin, timeline_.start[next], b); }
 
-    // The rank is done at `begin`; the step is when its last task ends.
+    // The rank is done at `begin`, but the step lasts until the last task of all ranks ends.
     void at_end(Seconds begin, Breakdown& b) {
         if (begin == timeline_.end) return;
         prepare();
@@ -101,7 +100,7 @@ private:
             *part += end - start;
             end = start;
         }
-        *part += end - begin;  // what rounding leaves
+        *part += end - begin;  // rounding errors
     }
 
     Seconds& cause(const PathSegment& segment, Breakdown& b) const {

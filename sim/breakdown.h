@@ -1,4 +1,4 @@
-// Where the step of one rank went.
+// Where the time of one rank's step went.
 #pragma once
 
 #include "model/answers/forecast.h"
@@ -9,14 +9,14 @@ namespace stepcast {
 // The rank whose last task ends last (lowest number on a tie).
 int slowest_rank(const TaskGraph& graph, const Timeline& timeline);
 
-// Splits [0, step] of `rank`: compute kernel running; else memory pass running; else a transfer running = exposed
-// communication; else the rank waits, and what its next task waited for has the name, moment by moment: its own host
-// issuing or working = host; another stage of the pipeline, also where it holds up a collective among this rank's own =
-// bubble; another rank = imbalance. What is no cause has no part: a host that works ahead while its device waits for
-// something else. After its last task a rank waits for the task that ends the step. The six add up to the step.
+// Splits the time [0, step] of `rank` into six parts, which add up to the step. At each moment the first that applies counts: compute
+// (a kernel runs), memory (a memory pass runs), exposed communication (a transfer runs). Otherwise the rank waits, and the part is what
+// its next task waited for at that moment: host (its own host issues or works), bubble (another pipeline stage, even if it only delays
+// a collective of this rank's stage) or imbalance (another rank). A host that works ahead while its device waits for something else is
+// no cause. After its last task a rank waits for the task that ends the step.
 Breakdown breakdown(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, int rank);
 
-// How long each rank was in tasks that count at the place where they are.
+// The time that each rank spends in the tasks for which `counts(task, place)` is true.
 template <typename Counts>
 std::vector<Seconds> busy_times(const TaskGraph& graph, const Timeline& timeline, Counts counts) {
     std::vector<Seconds> busy(static_cast<std::size_t>(graph.rank_count()));

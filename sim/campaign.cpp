@@ -11,26 +11,26 @@
 namespace stepcast {
 namespace {
 
-// Whether `name` is one of the texts between commas, in any case.
+// Whether `name` is in the comma-separated `list`, regardless of case.
 bool is_listed(const std::string& list, const std::string& name) {
     return std::ranges::count(words_of(lower_case(list)), lower_case(name)) > 0;
 }
 
 }  // namespace
 
-// With M the mean time between failures of all ranks, d the time of a checkpoint, R that of a restart and t the useful
-// work between two checkpoints, failures at random moments (exponential) and restarts that may fail too, a piece takes
-//   M e^(R/M) (e^((t + d)/M) - 1)      so that useful / all time = t / that.
-// It is best near t = sqrt(2 d M) (1 + sqrt(d / 2M) / 3 + d / 18M) - d for d < 2M, else t = M.
-// Source: J. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, Future Generation
-// Computer Systems 22 (2006), equations 20 and 37; the first term is J. Young's, CACM 17 (1974). It ignores that a machine
-// waits for spare nodes, and that checkpoints may be written during training (then d is what training stands).
+// Let M be the mean time between failures of all ranks, d the time of a checkpoint, R that of a restart, and t the useful work between
+// two checkpoints. Failures are exponential, and a restart may fail too. One interval between checkpoints then takes
+//   M e^(R/M) (e^((t + d)/M) - 1),
+// and the share of useful time is t over that. The best t is about sqrt(2 d M) (1 + sqrt(d / 2M) / 3 + d / 18M) - d for d < 2M, else M.
+// Source: J. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, Future Generation Computer Systems 22
+// (2006), equations 20 and 37; the first term is J. Young's, CACM 17 (1974). The model ignores the wait for spare nodes. If checkpoints
+// are written during training, d is the time that training stands still.
 Goodput goodput(const Failures& failures, int ranks) {
     if (failures.mtbf_per_gpu == Seconds(0)) return {};
     const double mean = failures.mtbf_per_gpu.si() / ranks, d = failures.checkpoint_time.si(),
                  r = failures.restart_time.si();
     Goodput found{.failure_every = Seconds(mean), .checkpoint_every = {}, .share = 1};
-    if (d == 0) {  // checkpoints cost nothing: one at every moment, only restarts are lost
+    if (d == 0) {  // checkpoints cost nothing, so they are continuous and only restarts lose time
         found.share = std::exp(-r / mean);
         return found;
     }

@@ -7,15 +7,15 @@
 
 namespace stepcast {
 
-// Of so many ranks that fail independently.
+// Failures of the `ranks` ranks are independent.
 Goodput goodput(const Failures& failures, int ranks);
 
-// What all ranks draw over a step, at most: the board limit while the rank that the breakdown is about computes, moves
-// memory or collectives, less while it waits, and the rest of the node all the time. A bound: kernels rarely reach the limit.
+// An upper bound on the energy of all ranks over a step. A GPU draws its board limit while the rank of the breakdown computes, moves
+// memory or communicates, and less while it waits. The rest of the node draws power all the time. Kernels rarely reach the board limit.
 Joules step_energy(const Offer& offer, int ranks, const Forecast& forecast);
 
-// The offer for the experiment's device, found by its name or aliases; cluster.price_per_gpu_hour wins over its price. Power that no
-// offer states is that of cluster.power.
+// The offer whose GPU has the name or an alias of the cluster's GPU. cluster.price_per_gpu_hour overrides its price, and cluster.power
+// stands in where no offer states a power.
 Offer offer_for(const Market& market, const Cluster& cluster);
 
 Campaign campaign_of(const Training& training, const Experiment& experiment, const Forecast& forecast);

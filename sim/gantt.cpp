@@ -16,9 +16,9 @@ namespace stepcast {
 namespace {
 
 constexpr int most_rows = 8;
-constexpr double long_wait = 0.004;  // of the step: one that a picture shows parts a box
+constexpr double long_wait = 0.004;  // share of the step: a longer wait separates two boxes of the chart
 
-using Times = boost::icl::interval_set<double>;  // in seconds, overlapping and touching ones as one
+using Times = boost::icl::interval_set<double>;  // in seconds; overlapping and touching intervals merge
 
 GanttKind kind_of(Pass pass) {
     switch (pass) {
@@ -38,7 +38,6 @@ GanttKind kind_of(Phase phase) {
     }
 }
 
-// What the devices of one rank do.
 struct RankWork {
     std::vector<TaskId> kernels;  // in issue order
     Times computing, exchanging;
@@ -60,7 +59,7 @@ RankWork work_of(const TaskGraph& graph, const Timeline& timeline, int rank) {
     return work;
 }
 
-// Slots as the builder wrote them; kernels of none, and all kernels where there are no slots, by their phase.
+// A box is a slot, as the graph builder recorded it. Kernels outside any slot are grouped by phase.
 std::vector<GanttBox> boxes_of(const RankWork& work, const Timeline& timeline, const TaskGraph& graph, int stage,
                                const WrittenSlots& written) {
     std::map<TaskId, const WrittenSlot*> by_first;  // slots of a stage do not overlap
@@ -76,7 +75,7 @@ std::vector<GanttBox> boxes_of(const RankWork& work, const Timeline& timeline, c
         const bool waited = !slot && !boxes.empty() && timeline.start[t] - boxes.back().finish > long_wait * timeline.end;
         if (boxes.empty() || slot != of_last || boxes.back().kind != kind || waited)
             boxes.push_back({kind, timeline.start[t], {}, slot ? slot->slot.micro_batch : -1});
-        boxes.back().finish = timeline.finish[t];  // kernels of a rank follow each other
+        boxes.back().finish = timeline.finish[t];  // kernels of a rank run one after another
         of_last = slot;
     }
     return boxes;
@@ -90,7 +89,7 @@ void add_waits(const RankWork& work, Seconds step, std::vector<GanttBox>& boxes)
     add(GanttKind::idle, Times(Times::interval_type::right_open(0, step.si())) - work.computing - work.exchanging);
 }
 
-// Ranks with what they are, in rising order.
+// The ranks to show, in rising order, each with its label.
 std::vector<std::pair<int, std::string>> shown_ranks(const TaskGraph& graph, const Timeline& timeline) {
     const int ranks = graph.rank_count(), slowest = slowest_rank(graph, timeline);
     std::map<int, std::string> shown;
@@ -110,7 +109,7 @@ std::vector<std::pair<int, std::string>> shown_ranks(const TaskGraph& graph, con
     return {shown.begin(), shown.end()};
 }
 
-// Of the rank that is fullest at any time, to the end of the step.
+// The memory of the rank that is fullest at any time, until the end of the step.
 void add_memory(const Experiment& e, const Routing& routing, const TaskGraph& graph, const Timeline& timeline,
                 Gantt& gantt) {
     const std::vector<MemoryPoint> points = memory_points(e, routing, graph, to_trace(graph, timeline));

@@ -1,4 +1,4 @@
-// What a static picture of a step shows.
+// The data of a Gantt chart of one step.
 #pragma once
 
 #include "model/answers/gantt.h"
@@ -8,10 +8,9 @@
 
 namespace stepcast {
 
-// Of the graph of a draw's routing and its timeline. All ranks of the graph where they are few, else the first, the one of
-// median busy time and the slowest.
+// For one draw's routing, its graph and timeline. Shows all ranks if they are few; else the first, the median and the slowest.
 Gantt gantt_of(const Experiment& experiment, const Routing& routing, const TaskGraph& graph, const Timeline& timeline);
-// Of the step that was printed: the median draw's.
+// For the step that the forecast prints, which is that of the median draw.
 Gantt gantt_of(const Experiment& experiment, const Prediction& prediction);
 
 }  // namespace stepcast

@@ -11,18 +11,18 @@
 namespace stepcast {
 namespace {
 
-// Nobody fitted it here: rates lie close together on all devices, times differ by factors (sim/explain/elasticity.h).
+// For a constant that no fit determined. Rates are alike on all devices, but times differ by factors (sim/explain/elasticity.h).
 double assumed_error(const CostBasis& constant) {
     const bool time = constant.key.starts_with("host.") || constant.key.ends_with("latency");
     return time ? assumed_time_error : assumed_share_error;
 }
 
-// Bytes of eager passes are a framework's, and what moves them is the machine's.
+// The bytes of eager passes (`eager_traffic`, fitted for a framework) scale the time that the memory efficiency prices.
 bool prices(const std::string& fitted, const std::string& key) {
     return key == (fitted == "eager_traffic" ? "kernel.memory_efficiency" : fitted);
 }
 
-// Of the constants that a fit determined: its covariance, with the share of the step that each prices.
+// Variance from the fitted constants: the covariance of the fit, weighted by the share of the step that each constant prices.
 double variance_of_fit(const Fitted& fitted, const std::vector<CostBasis>& basis) {
     const auto& parameters = fitted.parameters;
     std::vector<double> errors(parameters.size(), 0.0);
@@ -47,7 +47,7 @@ bool determined_by(const std::optional<Fitted>& fitted, const std::string& key) 
            });
 }
 
-// Of constants that no fit determined: of one kind they are wrong together, kinds by themselves.
+// Variance from the constants that no fit determined. Errors of one kind are fully correlated, those of two kinds independent.
 double variance_of_priors(const Framework& framework, const std::vector<CostBasis>& basis) {
     std::map<std::string, double> by_kind;
     for (const CostBasis& b : basis)
@@ -59,7 +59,7 @@ double variance_of_priors(const Framework& framework, const std::vector<CostBasi
 
 double normal(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-// Chance that the logarithm of step over median is below x, of a normal of other widths to either side.
+// Probability that log(step / median) is below x. The normal distribution has another width on each side of 0.
 double chance(double x, double faster, double slower) {
     const double width = (x < 0 ? faster : slower) / p90_of_normal;
     if (width <= 0) return x < 0 ? 0 : x > 0 ? 1 : 0.5;

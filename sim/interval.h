@@ -1,5 +1,5 @@
-// p10 and p90 of a forecast: where the next measured step of this configuration will lie with four chances in five. One
-// interval for all verbs; docs/intervals.md says what it is made of and how often it held.
+// p10 and p90 of a forecast: the next measured step of this configuration lies between them with a probability of 80 %. All verbs use
+// this interval. docs/intervals.md says what it is made of and how often it held.
 #pragma once
 
 #include <vector>
@@ -11,26 +11,26 @@
 
 namespace stepcast {
 
-// All but the readings and the draws.
+// The doubts without other readings and without the spread of the draws, which are added separately.
 Doubts doubts_of(const Experiment& experiment, const std::vector<CostBasis>& basis);
 
-// Where the draws reach around their median, into `doubts`.
+// Stores in `doubts` how far the p10 and p90 of the draws lie from their median.
 void reach_of_draws(const std::vector<double>& values, double median, Doubts& doubts);
 
-// The experiment's own readings, and that of a framework that nobody named: it may run pass by pass.
+// The experiment's own alternative readings, and for a transformer one for each framework that its own may be (framework.may_be).
 std::vector<Reading> readings_of(const Experiment& experiment);
 
-// About the median: doubts add up as squares, to either side; with several readings the quantiles of their equal mixture.
+// Doubts add up as squares, separately below and above the median. With several readings: quantiles of their equal mixture.
 Interval predictive_interval(Seconds median, Seconds mean, const Doubts& doubts);
 
-// How far two steps spend their time differently: of the shares by kind of work, the Euclidean distance.
+// How differently two steps spend their time: the Euclidean distance of their shares by kind of work.
 double distance(const std::vector<CostBasis>& a, const std::vector<CostBasis>& b);
 
-// To p10 and p90 of the error of one forecast over another's, a logarithm. On one machine in one framework what is wrong is
-// mostly common to both; otherwise each is off by itself.
+// The distance from the median to p10 and p90 of log(a / b), the ratio of two forecasts. With the same machine and framework most of
+// the error is common to both and cancels; otherwise the errors of the two are independent.
 double reach_of_pair(const Forecast& a, const Forecast& b, const PairScatter& pairs);
 
-// The interval over draws, wider by the reach of the pair. What contains zero cannot be told apart.
+// The interval over the draws, widened by the reach of the pair. If it contains zero, the two cannot be told apart.
 Behind widened(const Behind& by_draws, double reach);
 
 }  // namespace stepcast

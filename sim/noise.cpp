@@ -29,8 +29,8 @@ void add_host_load(const TaskGraph& graph, const Noise& noise, std::mt19937_64& 
 
 bool on_compute_lane(const TaskGraph& graph, TaskId t) { return graph.places(t).front().lane() == Lane::compute; }
 
-// Bursts strike a node, begin at random and last `burst_length`: as a Poisson process in time the step sees on average
-// (step + length) / every of them a node. Kernels that run inside one take 1 + slowdown times their time there.
+// A burst slows one node from a random moment for `burst_length`. Bursts are a Poisson process in time, so the step sees on average
+// (step + length) / every of them for each node. While a burst lasts, a kernel takes 1 + slowdown times as long.
 void add_bursts(const TaskGraph& graph, const Cluster& cluster, const Timeline& quiet, std::mt19937_64& random,
                 Costs& costs) {
     const Noise& noise = cluster.noise;
@@ -53,7 +53,7 @@ void add_bursts(const TaskGraph& graph, const Cluster& cluster, const Timeline& 
     }
 }
 
-// The first collective that begins after `moment`, else the first of all: the wait reaches the next step's.
+// The first collective that begins after `moment`. If there is none, the first of the step: the wait reaches the next step.
 std::optional<TaskId> next_collective(const TaskGraph& graph, const Timeline& quiet, Seconds moment) {
     std::optional<TaskId> next, first;
     for (TaskId t = 0; t < graph.size(); ++t) {
@@ -64,8 +64,8 @@ std::optional<TaskId> next_collective(const TaskGraph& graph, const Timeline& qu
     return next ? next : first;
 }
 
-// A collective that runs during computation hides no lateness: the late rank's own computation is late too, so there the
-// wait is put on the kernel before it.
+// The task that a late rank delays. A collective overlapped with the backward cannot hide the delay, because the late rank's own
+// kernels are late too. There the last kernel before the collective gets the delay.
 TaskId where_it_shows(const TaskGraph& graph, const Timeline& quiet, TaskId collective) {
     const bool overlapped =
         graph.phase(collective) == Phase::backward && graph.places(collective).front().lane() == Lane::data;
@@ -78,8 +78,8 @@ TaskId where_it_shows(const TaskGraph& graph, const Timeline& quiet, TaskId coll
     return before;
 }
 
-// Each rank is late with chance `straggler_rate`, by a log-normal time, from a random moment of the step on; the others
-// wait for the latest in the next collective. Source: docs/noise.md.
+// Each rank is late with probability `straggler_rate`, from a random moment of the step on and by a log-normal time. The other ranks
+// wait for the latest one in the next collective. Source: docs/noise.md.
 void add_stragglers(const TaskGraph& graph, const Cluster& cluster, const Timeline& quiet, std::mt19937_64& random,
                     Costs& costs) {
     const Noise& noise = cluster.noise;

@@ -4,11 +4,11 @@
 
 namespace stepcast {
 
-// Runs `work` on this many threads at once, the caller's own among them, until all of them return; 0: one for each core.
-// What `work` throws on any of them is thrown here after the last has ended, the first of several.
+// Runs `work` at the same time on `count` threads, one of which is the caller's; 0 means one thread for each core. Returns when all
+// have ended, and then throws the first exception that `work` threw on any of them.
 void on_threads(int count, const std::function<void()>& work);
-// The same with each number below `size`, once: a thread takes the next when it is done with one.
+// Calls `work` once with each number below `size`. A thread takes the next number when it is done with one.
 void each_on_threads(int count, std::size_t size, const std::function<void(std::size_t)>& work);
-int threads_or_cores(int count);  // as it is, or for 0 one for each core
+int threads_or_cores(int count);  // `count` itself, or for 0 the number of cores
 
 }  // namespace stepcast

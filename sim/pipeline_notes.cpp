@@ -22,7 +22,7 @@ Seconds step_with(Experiment e, Change change) {
 std::string in_ms(Seconds time) { return fmt::format("{:.0f} ms", time.si() * 1e3); }
 double percent(Seconds part, Seconds whole) { return part / whole * 100; }
 
-// What each rank computes, exchanges with those of its stage and spends in blocking messages.
+// The time that each rank computes, runs collectives within its stage, or is in blocking messages.
 std::vector<Seconds> working_times(const TaskGraph& graph, const Timeline& timeline) {
     return busy_times(graph, timeline, [&](TaskId t, const Place& place) {
         return place.lane() == Lane::compute || place.lane() == Lane::collective ||
@@ -53,7 +53,7 @@ std::string message_note(const Experiment& e, Seconds step) {
         percent(step - without, step), in_ms(without), in_ms(data_alone));
 }
 
-// Another message cost undoes either, so the step's time cannot tell them.
+// Another message cost can compensate a change of either, so a step time cannot determine schedule and link speed.
 std::string unknown_note(const Experiment& e, Seconds step) {
     const Schedule other = e.parallelism.schedule == Schedule::gpipe ? Schedule::one_f_one_b : Schedule::gpipe;
     const Seconds with_other = step_with(e, [&](Experiment& x) { x.parallelism.schedule = other; });
@@ -64,7 +64,7 @@ std::string unknown_note(const Experiment& e, Seconds step) {
         to_string(other), to_string(e.parallelism.schedule), in_ms(with_other), in_ms(faster), in_ms(step));
 }
 
-// What the step would be had its message cost not been fitted to steps.
+// The step if the message cost had not been fitted to steps.
 std::vector<std::string> prior_notes(const Experiment& e, Seconds step) {
     if (!e.cluster.fitted) return {};
     for (const FittedParameter& p : e.cluster.fitted->parameters) {

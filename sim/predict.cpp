@@ -43,20 +43,20 @@ Simulated simulate_quiet(const Experiment& e, int draw) {
 
 bool is_noisy(const Experiment& e) { return e.routing.draws > 1 && has_noise(e.cluster.noise); }
 
-// Costs and timeline as the noise of a draw has them.
+// Adds the noise of a draw to `costs`, and simulates the step again.
 void disturb(const TaskGraph& graph, const Experiment& e, int draw, Costs& costs, Timeline& timeline) {
     std::mt19937_64 random = random_of(e, draw);
     add_noise(graph, e.cluster, timeline, random, costs);
     run(graph, costs, e.cluster.interference, timeline);
 }
 
-// Draws of which only the noise differs.
+// Whether all draws have the same graph, so that only their noise differs.
 bool draws_share_graph(const Experiment& e) {
     const auto kind = e.workload.kind;
     return (kind == Workload::Kind::transformer || kind == Workload::Kind::coca) && routing_of(e).counts.empty();
 }
 
-// `quiet`: the last of them that had a graph of its own, without noise.
+// `quiet` returns the simulation without noise of the last draw that needed its own graph.
 std::vector<Draw> simulate_draws(const Experiment& e, Simulated& quiet) {
     std::vector<Draw> draws;
     const bool noisy = is_noisy(e), shared = e.routing.draws > 1 && draws_share_graph(e);
@@ -85,7 +85,7 @@ std::vector<double> values_of(const std::vector<Draw>& draws, Seconds StepTimes:
     return values;
 }
 
-// With the doubts of the whole step, but the draws' own reach.
+// Uses the doubts of the whole step, but the spread of the draws for this part.
 Interval interval_of(const std::vector<Draw>& draws, Seconds StepTimes::*part, Doubts doubts) {
     const std::vector<double> values = values_of(draws, part);
     const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -98,8 +98,8 @@ int fitted_steps(const std::optional<Fitted>& fitted) {
     return fitted && std::ranges::find(fitted->measured, "step") != fitted->measured.end() ? fitted->samples : 0;
 }
 
-// Each reading's step over the experiment's, both of one routing and without noise. A reading that is no legal experiment
-// is none. `printed`: the simulation of that draw.
+// For each other reading: its step time over the experiment's, both with the routing of this draw and without noise. Readings that make
+// no legal experiment are left out. `printed` is the simulation of that draw.
 std::vector<OtherReading> other_readings(const Experiment& e, int draw, const Simulated& printed) {
     std::vector<OtherReading> found;
     const std::vector<Reading> readings = readings_of(e);
@@ -119,7 +119,7 @@ std::vector<OtherReading> other_readings(const Experiment& e, int draw, const Si
 }
 
 std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& timeline) {
-    // Equal names are one string in a graph, so that its address tells them apart.
+    // A graph stores equal names once, so the address identifies a name.
     std::map<std::tuple<const char*, Phase, int>, Seconds> by_address;
     for (TaskId t = 0; t < graph.size(); ++t) {
         const Place place = graph.places(t).front();
@@ -142,7 +142,7 @@ std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
     return notes;
 }
 
-// Whose forecast it is, and what it was fitted on.
+// What the forecast is about, and how many steps its constants were fitted on.
 void describe(const Experiment& e, Forecast& f) {
     f.experiment = e.name;
     f.cluster = e.cluster.name;
@@ -172,7 +172,7 @@ double middle_of(std::vector<double> values) {
     return *middle;
 }
 
-// Balanced: two GEMMs a slot (dense: a token) forward, four backward, and the gate.
+// For balanced routing: forward two GEMMs a slot (dense: a token) and the gate, backward twice as much.
 Flops model_flops(const Experiment& e, double tokens) {
     const Workload& w = e.workload;
     if (w.kind == Workload::Kind::transformer) return model_flops(w, tokens / w.seq);

@@ -9,17 +9,16 @@
 
 namespace stepcast {
 
-// The value in the middle; of an even number the lower, so that it is one that occurred.
+// The median. Of an even number of values it is the lower middle one, so that it is a value that occurred.
 double middle_of(std::vector<double> values);
 
-// `draws` of the experiment's routing; with one draw p50 = mean is the step as simulated, noise or not. Of several the median is
-// the lower of the two in the middle, so that it is one step: phases, breakdown and trace are of that draw. p10 and p90 are
-// the predictive interval of sim/interval.h.
+// Simulates `draws` routings of the experiment. With one draw, p50 = mean is the simulated step. With several, p50 is the (lower)
+// median draw, and phases, breakdown and trace are of that draw. p10 and p90 are the predictive interval of sim/interval.h.
 Forecast predict(const Experiment& experiment);
-// The step of every draw, in order, and nothing else.
+// The step time of every draw, in order.
 std::vector<Seconds> steps_of_draws(const Experiment& experiment);
 
-// The same, with the step that it is about: `timeline` ends at `forecast.step.p50`.
+// A forecast with the simulated step that it describes: `timeline` ends at `forecast.step.p50`.
 struct Prediction {
     Forecast forecast;
     TaskGraph graph;
@@ -27,16 +26,16 @@ struct Prediction {
 };
 Prediction predict_step(const Experiment& experiment);
 
-// Tokens that all ranks together work through in a step.
+// Tokens that all ranks together process in a step.
 double tokens_per_step(const Experiment& experiment);
-// Useful arithmetic of a step of so many tokens; nothing computed twice.
+// FLOPs of a step of `tokens` tokens that the model needs; recomputation does not count.
 Flops model_flops(const Experiment& experiment, double tokens);
 
-// Memory per rank (peak over ranks) of the experiment with this routing.
+// Memory of the fullest rank with this routing.
 MemoryUse memory_use(const Experiment& experiment, const Routing& routing);
-// Different routings that the draws have.
+// How many different routings the draws have.
 int drawn_routings(const Experiment& experiment);
-// Of the fullest draw: a training meets them all.
+// Memory of the fullest draw, because a training meets all of them.
 MemoryUse fullest_memory(const Experiment& experiment);
 
 }  // namespace stepcast

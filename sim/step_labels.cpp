@@ -10,7 +10,7 @@
 namespace stepcast {
 namespace {
 
-// Only the transformer's builder writes slots.
+// Only the graph builder of transformers records slots.
 bool has_slots(const Experiment& e) {
     return e.workload.kind == Workload::Kind::transformer && !e.parallelism.eager_script;
 }

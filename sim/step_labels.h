@@ -1,4 +1,4 @@
-// Labels of a step's tasks and the memory of its ranks over time, from what the builder of the graph knew.
+// Micro-batch and layer of each task, and the memory of each rank over time, from what the graph builder recorded.
 #pragma once
 
 #include "model/experiment.h"
@@ -10,7 +10,7 @@ namespace stepcast {
 
 StepLabels step_labels(const Experiment& experiment, const Routing& routing, const TaskGraph& graph, Folding folding = Folding::automatic);
 
-// While and after each slot of the rank's stage; nothing where memory is not known over time.
+// The memory of each rank during and after each slot of its stage; empty where memory over time is not modelled.
 std::vector<MemoryPoint> memory_points(const Experiment& experiment, const Routing& routing, const TaskGraph& graph,
                                        const Trace& trace, Folding folding = Folding::automatic);
 

@@ -1,4 +1,4 @@
-// Defaults: deepspeed/runtime/{config,constants}.py, zero/config.py at edaa7221.
+// Defaults are those of deepspeed/runtime/{config,constants}.py and zero/config.py at edaa7221.
 #include "translate/readers.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace stepcast {
 namespace {
 
-// "auto": Hugging Face's Trainer fills it in, so this file does not say it.
+// Hugging Face's Trainer fills in "auto", so the file states no value.
 const NamedValue* stated(Document& d, std::string_view name, Translation& t) {
     const auto* v = d.find(name);
     if (!v) return v;
@@ -18,7 +18,7 @@ const NamedValue* stated(Document& d, std::string_view name, Translation& t) {
     return nullptr;
 }
 
-// train_batch_size = micro x accumulation x replicas: two of a file give the third, all three may contradict each other.
+// train_batch_size = micro x accumulation x replicas. Two of them in a file give the third; all three may contradict each other.
 void derive_micro_batch(const NamedValue& global, long pieces, long replicas, Translation& t) {
     const long all = count_in(global), parts = pieces * replicas;
     if (parts == 0)
@@ -41,7 +41,7 @@ void read_batch(Document& d, Translation& t, long replicas) {
     const auto* micro = stated(d, "train_micro_batch_size_per_gpu", t);
     const auto* global = stated(d, "train_batch_size", t);
     const auto* pieces = stated(d, "gradient_accumulation_steps", t);
-    // 0: the Trainer's.
+    // 0 means that the Trainer determines it.
     const long each = micro ? count_in(*micro) : 0, steps = pieces ? count_in(*pieces) : d.states("gradient_accumulation_steps") ? 0 : 1;
     const long step = each * std::max(steps, 1L);
     if (constexpr long most = 1'000'000'000; step > most / std::max(replicas, 1L)) wrong(*micro, "a step of at most 10^9 sequences");
@@ -69,9 +69,9 @@ void read_zero(Document& d, Translation& t) {
            [](const NamedValue& v) { return fmt::format("{} B", integer_in(v) * 2); }, stage > 0 ? "1000000000 B" : "");
     if (const auto* v = stated(d, "zero_optimization.mics_shard_size", t); v && integer_in(*v) > 0 && stage == 3) {
         if (integer_in(*v) > 1) t.set("parallelism.shard", integer_in(*v), v->at);
-        else t.set("parallelism.zero", 0, v->at);  // each rank holds a copy of its own
+        else t.set("parallelism.zero", 0, v->at);  // each rank holds its own copy
     }
-    // ZeRO++ (arXiv 2306.10209): all states stay over all ranks; the backward gathers from a copy of the weights in the node.
+    // ZeRO++ (arXiv 2306.10209) still shards all states over all ranks, but its backward gathers from a weight copy in the node.
     if (const auto* v = stated(d, "zero_optimization.zero_hpz_partition_size", t); v && integer_in(*v) > 1 && stage == 3)
         t.problems.push_back(fmt::format("zero_hpz_partition_size ({}): read as plain ZeRO-3; the second copy of the weights over {} ranks is "
                                          "not in the memory, nor its cheaper gathers in the backward", v->at, integer_in(*v)));

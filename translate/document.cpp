@@ -17,14 +17,14 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t most_values = 100'000;  // aliases of YAML repeat what they name
+constexpr std::size_t most_values = 100'000;  // limits YAML aliases, which can repeat content without end
 constexpr int deepest = 100;
 
 std::string value_of(const YAML::Node& scalar) { return std::string(trimmed(scalar.Scalar(), " \t\r\n")); }
 
 std::string place(const std::string& path, const YAML::Mark& mark) { return fmt::format("{}:{}", path, mark.line + 1); }
 
-// One value of a list. Aliases may repeat a list of lists again and again: the text ends where it is long enough.
+// Writes a list as one value. Aliases can repeat a list of lists without end, so the text stops at a maximal length.
 void append_list(const YAML::Node& list, int depth, std::string& text) {
     constexpr std::size_t longest = std::size_t{1} << 16;
     text += "[";
@@ -101,7 +101,7 @@ long integer_in(const NamedValue& value) {
     std::string digits;
     for (const char c : value.value)
         if (c != '_' && c != ',') digits += c;
-    const auto number = as_number<double>(digits);  // 5e8 is how many files write a count
+    const auto number = as_number<double>(digits);  // many files write a count as 5e8
     if (!number || *number != std::floor(*number) || std::abs(*number) > 1e15) wrong(value, "a whole number");
     return static_cast<long>(*number);
 }
@@ -185,7 +185,7 @@ Document read_toml_values(const std::string& text, const std::string& path) {
 
 namespace {
 
-// Flags that say something of a step, as argparse stores them: with megatron_numbers what a beginning is held against.
+// Flags that affect a step, under argparse's names. An abbreviated flag is compared with these and megatron_numbers.
 constexpr std::array others{"ffn_hidden_size", "num_query_groups", "seq_length", "normalization", "position_embedding_type",
                             "disable_bias_linear", "add_qkv_bias", "untie_embeddings_and_output_weights", "hidden_dropout",
                             "attention_dropout", "make_vocab_size_divisible_by", "multi_latent_attention", "moe_layer_freq",
@@ -201,14 +201,14 @@ std::vector<std::string_view> known_flags() {
     return known;
 }
 
-// "tensor_model_parallel" -> "tensor_model_parallel_size"; unchanged where none or several begin so.
+// "tensor_model_parallel" -> "tensor_model_parallel_size"; unchanged if no known flag or several begin with `name`.
 std::string completed(const std::string& name, const std::vector<std::string_view>& known) {
     const auto begins = [&](std::string_view flag) { return flag.starts_with(name); };
     if (name.size() < 6 || std::ranges::count_if(known, begins) != 1) return name;
     return std::string(*std::ranges::find_if(known, begins));
 }
 
-// "model.tensor_model_parallel_size=4", also with the + of Hydra before it: where its name ends; 0 = no such word.
+// For "model.tensor_model_parallel_size=4", also with Hydra's + in front: where the name ends; 0 if the text has no such form.
 std::size_t dotted_name(const std::string& text) {
     const auto equals = text.find('='), dot = text.find('.');
     if (equals == std::string::npos || dot == std::string::npos || dot > equals || text.starts_with('-')) return 0;
@@ -245,7 +245,7 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
             while (i + 1 < arguments.size() && !is_flag(arguments[i + 1].text) && !arguments[i + 1].text.ends_with(".py") &&
                    dotted_name(arguments[i + 1].text) == 0)
                 value += (value.empty() ? "" : " ") + arguments[++i].text;
-        // Booleans that are true by default are switched off by --no-X; those that Megatron names so itself stay.
+        // --no-X switches off a boolean that is true by default. Flags whose own name in Megatron begins with "no" stay.
         if (value.empty() && name.starts_with("no_") && std::ranges::find(known, name.substr(3)) != known.end())
             document.add(name.substr(3), "false", at);
         else
@@ -259,7 +259,7 @@ bool is_argument_dump(const std::string& text) {
     return begin != std::string::npos && text.find("num_layers ...", begin) != std::string::npos;
 }
 
-// "[default0]:  hidden_size ..................... 4096", with whatever a launcher puts before it.
+// Reads lines like "[default0]:  hidden_size ..................... 4096", with any prefix of a launcher.
 Document dumped_arguments(const std::string& text, const std::string& path) {
     Document document{path, {}};
     std::istringstream lines(text.substr(text.find("--- arguments ---")));

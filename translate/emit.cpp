@@ -8,7 +8,7 @@
 namespace stepcast {
 namespace {
 
-// What none of them can be told.
+// Refuses what no framework can express.
 void check_common(const Experiment& e, Emission& emitter) {
     const auto& p = e.parallelism;
     emitter.refuse_unless(e.workload.kind == Workload::Kind::transformer,
@@ -59,7 +59,7 @@ std::string emit_deepspeed(const Experiment& e, Emission& out) {
 
 // ---- torchtitan
 
-// Empty: it has no such schedule.
+// Empty if torchtitan has no such schedule.
 std::string_view schedule_name(const Parallelism& p) {
     if (p.schedule == Schedule::one_f_one_b && p.vp > 1) return "Interleaved1F1B";
     for (const auto& [name, schedule] : titan_schedules)
@@ -88,7 +88,7 @@ void check_torchtitan(const Experiment& e, Emission& out) {
                       fmt::format("{} chunks of {} layers", p.pp * p.vp, e.workload.layers));
 }
 
-// torchtitan has the first stage chunk and the last one hold a layer less.
+// torchtitan gives the first and last stage chunk one layer less.
 std::string pipeline_text(const Experiment& e) {
     const auto& p = e.parallelism;
     if (p.pp == 1) return "";
@@ -101,7 +101,7 @@ std::string pipeline_text(const Experiment& e) {
 
 std::string recompute_text(const Experiment& e, Emission& out) {
     const auto& p = e.parallelism;
-    // Its attention keeps no scores that selective recompute could leave out.
+    // torchtitan's attention keeps no scores, so selective recompute has nothing to leave out.
     if (p.recompute == Recompute::none || p.recompute == Recompute::selective) return "mode = \"none\"\n";
     if (p.recompute == Recompute::alternate) return "mode = \"selective\"\nselective_ac_option = \"op\"\n";
     const int stage = e.workload.layers / p.pp;

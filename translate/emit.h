@@ -1,4 +1,4 @@
-// An experiment's split as the flags or file of a training framework: what translate() reads back.
+// Writes an experiment's split as flags or a file of a training framework; translate() reads them back.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ constexpr auto names_of(EmitFormat) {
 struct Emission {
     std::string text;
     std::vector<std::string> without;  // "bucket = 25 MB: no counterpart"
-    std::vector<std::string> refused;  // why the framework cannot run the split
+    std::vector<std::string> refused;  // reasons why the framework cannot run the split
     void refuse_unless(bool runs, const std::string& why) {
         if (!runs) refused.push_back(why);
     }
@@ -28,10 +28,10 @@ struct Emission {
     }
 };
 
-// Throws ConfigError where the framework cannot run the split: nothing is written then.
+// Throws ConfigError, and writes nothing, if the framework cannot run the split.
 Emission emit(const Experiment& experiment, EmitFormat format);
 
-// Internal to translate/: of one framework; refusals are collected, what has no counterpart is named.
+// Internal to translate/. Emits for one framework; collects refusals and names what has no counterpart.
 std::string emit_megatron(const Experiment& experiment, EmitFormat format, Emission& out);
 
 }  // namespace stepcast

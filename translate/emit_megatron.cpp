@@ -1,4 +1,4 @@
-// Megatron-LM's flags, and the YAML of NeMo 1 and Megatron-Bridge, which use the same names in sections.
+// Writes Megatron-LM's flags, and the YAML of NeMo 1 and Megatron-Bridge, which use the same names in sections.
 #include "translate/emit.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ private:
     void add(const std::string& name, long value, const std::string& section = "model") {
         add(name, std::to_string(value), section);
     }
-    // Of megatron_numbers; what is 0 is left out.
+    // Writes keys of megatron_numbers; a key that is 0 is left out.
     void numbers(std::initializer_list<std::string_view> keys) {
         for (const auto key : keys) {
             const auto* row = std::ranges::find(megatron_numbers, key, &MegatronNumber::ours);
@@ -48,12 +48,12 @@ private:
             if (value != "0") add(std::string(lm() || row->of_others.empty() ? row->of_lm : row->of_others), value);
         }
     }
-    // A bare flag there, a truth value here.
+    // A bare flag in Megatron-LM, a truth value in YAML.
     void flag(const std::string& name, bool on, const std::string& section = "model") {
         if (lm() && !on) return;
         add(name, lm() ? "" : truth(on), section);
     }
-    // A bare flag of the opposite there.
+    // In Megatron-LM a bare flag with the opposite meaning.
     void flag_or_not(const std::string& opposite, const std::string& name, bool on) { lm() ? flag(opposite, !on) : flag(name, on); }
     void check() {
         const auto& p = e_.parallelism;
@@ -156,7 +156,7 @@ private:
             add(lm() ? "num_virtual_stages_per_pipeline_rank" : "virtual_pipeline_model_parallel_size", p.vp);
         }
         if (p.sequence_parallel) flag("sequence_parallel", true);
-        if (p.tp > 1) {  // said where it is off too: recipes turn it on
+        if (p.tp > 1) {  // also written if off, because recipes turn it on
             if (nemo())
                 flag("ub_tp_comm_overlap", p.overlap_tp);
             else
@@ -260,7 +260,7 @@ private:
             if (nemo() && line.section == "trainer") text += fmt::format("  {}: {}\n", line.name, line.value);
         for (const char* section : {"model", "train", "ddp", "comm_overlap", "mixed_precision", "optim"}) {
             std::string lines;
-            const bool inside = nemo() && std::string_view(section) == "optim";  // optim is a part of model there
+            const bool inside = nemo() && std::string_view(section) == "optim";  // NeMo nests optim inside model
             for (const Line& line : lines_)
                 if (line.section == section) lines += fmt::format("{}  {}: {}\n", inside ? "  " : "", line.name, line.value);
             if (!lines.empty()) text += fmt::format("{}{}:\n{}", inside ? "  " : "", section, lines);

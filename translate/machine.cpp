@@ -17,7 +17,7 @@
 namespace stepcast {
 namespace {
 
-// GPUs by the names and numbers that descriptions of machines give them: model/presets/devices.toml.
+// GPUs by the names and numbers in descriptions of machines: model/presets/devices.toml.
 struct KnownDevice {
     KEY(std::string, name, {}, "all of whose words a description has");
     KEY(std::vector<std::string>, pci, {}, "\"10de:2330\"");
@@ -29,9 +29,9 @@ struct KnownDevice {
 struct DeviceFile {
     KEY_NAMED(std::vector<KnownDevice>, devices, {}, "device", "");
 };
-using Device = std::optional<KnownDevice>;  // nothing: not known
+using Device = std::optional<KnownDevice>;  // empty: unknown
 
-// Lower case; a name's letters and digits stay together, but "RTX3090" is two words as "RTX 3090" is.
+// Words in lower case. Letters and digits of a name stay together, but "RTX3090" becomes two words, like "RTX 3090".
 std::set<std::string> name_words(const std::string& text) {
     std::set<std::string> words;
     std::string word;
@@ -70,13 +70,13 @@ Device device_of_pci(const std::string& id) {
     return std::nullopt;
 }
 
-// The only device of this capability with so many NVLinks, or of this capability; nothing where several fit. 0 = not told.
+// The only device of this capability with that many NVLinks, else the only one of this capability; empty if several fit. 0 = unknown.
 Device device_of_links(int sm, int nvlinks) {
     for (const bool by_links : {true, false}) {
         if (sm == 0 && (nvlinks == 0 || !by_links)) break;
         std::vector<KnownDevice> fitting = known_devices();
         std::erase_if(fitting, [&](const KnownDevice& d) { return (sm > 0 && d.sm != sm) || (by_links && d.nvlinks != nvlinks); });
-        // Forms of one device differ in clocks and memory: the first is the usual one.
+        // Variants of one device differ in clocks and memory; the first listed is the usual one.
         const auto family = [](const KnownDevice& d) { return d.name.substr(0, d.name.find(' ')); };
         if (!fitting.empty() && std::ranges::all_of(fitting, [&](const auto& d) { return family(d) == family(fitting.front()); }))
             return fitting.front();
@@ -84,7 +84,7 @@ Device device_of_links(int sm, int nvlinks) {
     return std::nullopt;
 }
 
-// By an option, a name, a number, or links and capability that only one device has.
+// Finds the device by an option, a name, a PCI number, or links and capability that only one device has.
 Device find_device(const Machine& m, const std::string& gpu, std::string& how) {
     const std::string told = !gpu.empty() ? gpu : m.gpu;
     if (!told.empty()) {
@@ -100,12 +100,12 @@ Device find_device(const Machine& m, const std::string& gpu, std::string& how) {
             how = " (its PCI number " + m.pci + ")";
             return device;
         }
-    if (m.paired && m.sm == 0) return std::nullopt;  // bridges of cards: several have as many links
+    if (m.paired && m.sm == 0) return std::nullopt;  // NVLink bridges of PCIe cards: several devices have the same number of links
     how = " (guessed from its links)";
     return device_of_links(m.sm, m.nvlinks);
 }
 
-// A cluster without a number of NICs has one a GPU.
+// A cluster that states no number of NICs has one per GPU.
 void assume_nics(const Machine& m, const Cluster& c, std::vector<std::string>& report) {
     if (m.nics > 0) return;
     report.push_back("assumed: a NIC of " + to_string(c.inter.bandwidth) + " for each GPU; " +
@@ -121,7 +121,7 @@ void lay_links(const Machine& m, const KnownDevice& device, const Cluster& known
         assume_nics(m, c, report);
         return;
     }
-    // Without a switch each GPU has links of its own to every other, and rings use them all.
+    // Without a switch each GPU has separate links to every other GPU, and rings use them all.
     const int apart = (m.gpus - 1) * m.nvlinks;
     const bool direct = m.nvlinks > 0 && apart <= device.nvlinks;
     const BytesPerSecond nvlink = (!m.paired && direct ? apart : m.nvlinks) * device.nvlink;

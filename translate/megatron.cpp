@@ -30,7 +30,7 @@ void take_split(MegatronSource& s) {
     s.t.take("parallelism.rank_order", s.d.on("use_tp_pp_dp_mapping"), [](const NamedValue&) { return "tp-cp-pp-dp"; });
 }
 
-// `at` stands behind an opening bracket, or at the beginning.
+// Expands repetitions. `at` is just after an opening bracket, or 0.
 std::string written_out(const NamedValue& value, std::size_t& at, int depth) {
     constexpr std::size_t longest = 20'000;
     if (depth > 8) wrong(value, "a layout of brackets in at most 8 levels");
@@ -69,8 +69,8 @@ std::string written_out(const NamedValue& layout) {
 
 namespace {
 
-// The forecast has multi-token prediction with the loss. A chunk of nothing else takes the last layer of those before it, so that it
-// has work as it would.
+// The forecast runs multi-token prediction together with the loss. A chunk with nothing else takes the last layer of earlier chunks,
+// so that it has a comparable amount of work.
 void place_prediction(MegatronSource& s, const NamedValue& value, std::size_t at, std::vector<long>& chunks) {
     std::string moved;
     for (std::size_t from = at; chunks[at] == 0 && from-- > 0;)
@@ -82,7 +82,7 @@ void place_prediction(MegatronSource& s, const NamedValue& value, std::size_t at
     s.t.problem(value, fmt::format("multi-token prediction (m) in chunk {} of {} is forecast in the last, with the loss{}", at + 1, chunks.size(), moved));
 }
 
-// "Et*3|(t*4|)*6t*3mL": chunks between bars, first to last; embedding, loss and multi-token prediction are no layers.
+// "Et*3|(t*4|)*6t*3mL": chunks between bars, first to last. Embedding, loss and multi-token prediction count as no layers.
 void take_layout(MegatronSource& s, const NamedValue& value) {
     std::vector<long> chunks{0};
     std::size_t prediction = 0;  // the first chunk with some, counted from 1
@@ -103,8 +103,8 @@ void take_layout(MegatronSource& s, const NamedValue& value) {
     s.t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), value.at);
 }
 
-// Layers of a pipeline whose first and last stage hold another number, or whose first and last chunk count embedding and loss as a
-// layer; chunks of a stage are alike.
+// Layers of a pipeline whose first and last stage state other numbers, or whose first and last chunk count embedding and loss as a
+// layer. The chunks of a stage are equal.
 void take_uneven_ends(MegatronSource& s, long layers, long pp) {
     const auto* embedding = s.d.on("account_for_embedding_in_pipeline_split");
     const auto* loss = s.d.on("account_for_loss_in_pipeline_split");
@@ -138,7 +138,7 @@ void take_pipeline(MegatronSource& s) {
     if (const auto* v = s.d.find_any({"virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank"})) {
         s.t.set("parallelism.vp", pp > 1 ? integer_in(*v) : 1, v->at);
     } else if (const auto* each = s.d.find("num_layers_per_virtual_pipeline_stage"); each && layers > 0) {
-        long all = layers;  // with embedding and loss where they count as one
+        long all = layers;  // plus embedding and loss if these count as layers
         for (const char* end : {"account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"}) all += s.d.on(end) ? 1 : 0;
         if (const long n = count_in(*each); all % (pp * n) != 0)
             s.t.problem(*each, fmt::format("{} layers do not divide over {} stages in chunks of {}", all, pp, n));
@@ -153,7 +153,7 @@ void take_pipeline(MegatronSource& s) {
             s.t.set("parallelism.overlap_p2p", truth(flag_in(*v) != negated && s.t.count("parallelism.vp", 1) > 1), v->at);
 }
 
-// Replicas, and what of the split cannot run on so many ranks.
+// Sets the replicas, and reports what of the split cannot run on that many ranks.
 void take_world(MegatronSource& s) {
     const long tp = s.t.count("parallelism.tp", 1), pp = s.t.count("parallelism.pp", 1),
                cp = s.t.count("parallelism.cp", 1), ep = s.t.count("parallelism.ep", 1);

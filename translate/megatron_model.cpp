@@ -34,7 +34,7 @@ void take_attention(MegatronSource& s) {
         s.t.ignored.push_back("num_query_groups (" + groups->at + "): without group_query_attention");
     else
         s.take("workload.kv_heads", groups, integer_text, s.lm() && s.d.on("group_query_attention") ? "1" : "");
-    s.t.take("workload.kv_heads", s.d.find("num_key_value_heads"), integer_text);  // Megatron-DeepSpeed
+    s.t.take("workload.kv_heads", s.d.find("num_key_value_heads"), integer_text);  // name in Megatron-DeepSpeed
     const auto* backend = s.d.find("attention_backend");  // "unfused", or "AttnBackend.unfused" in a dump
     const bool unfused = backend && (backend->value.ends_with("unfused") || backend->value.ends_with("local"));
     if (const auto* v = s.d.on("multi_latent_attention")) {
@@ -65,7 +65,7 @@ void take_norms_and_positions(MegatronSource& s) {
     }, "learned");
 }
 
-// The dump of a run's arguments and --yaml-cfg files name the flag's destination, the opposite of some flags.
+// Dumps of arguments and --yaml-cfg files name the flag's destination, which for some flags has the opposite meaning.
 void take_biases_and_ends(MegatronSource& s) {
     const auto flag = [&](const char* key, const char* theirs, const char* opposite) {
         const auto *no = s.d.find(opposite), *yes = s.d.find(theirs);
@@ -88,7 +88,7 @@ void take_biases_and_ends(MegatronSource& s) {
         s.t.open.push_back("vocab: from the tokenizer; say it with --set vocab=N");
 }
 
-// "127,0": tokens before and after that one sees; every n-th layer sees all where window_attn_skip_freq says n.
+// "127,0": numbers of tokens before and after that a token sees. window_attn_skip_freq = n lets every n-th layer see all tokens.
 void take_window(MegatronSource& s) {
     const auto* v = s.d.find("window_size");
     if (!v || lower_case(v->value) == "none") return;
@@ -101,11 +101,11 @@ void take_window(MegatronSource& s) {
         s.t.set("workload.window_share", fmt::format("{:.6g}", 1 - 1.0 / static_cast<double>(integer_in(*skip))), skip->at);
 }
 
-// What changes the work of some layers and is not in the forecast.
+// Reports options that change the work of some layers and are not in the forecast.
 void name_other_layers(MegatronSource& s) {
     if (const auto* v = s.d.find("spec"); v && v->value.find("mamba") != std::string::npos)
         s.t.problem(*v, "layers of Mamba; the forecast has attention in each");
-    // Of a model without decoder they are the layers.
+    // In a model without decoder the encoder layers are its layers.
     if (const auto* v = s.d.find("encoder_num_layers"); v && integer_in(*v) != s.t.count("workload.layers", 0))
         s.t.problem(*v, "the forecast has no encoder beside the layers");
     take_window(s);
@@ -113,7 +113,7 @@ void name_other_layers(MegatronSource& s) {
         s.t.set("workload.mtp_layers", integer_in(*v), v->at);
 }
 
-// Megatron pads the vocabulary until each tensor-parallel rank holds a multiple of rows; a run's dump says the sum.
+// Megatron pads the vocabulary so that each tensor-parallel rank holds a multiple of rows. A run's dump states the padded size.
 void pad_vocabulary(MegatronSource& s) {
     const auto* stated = s.d.find("vocab_size");
     if (!stated || !s.lm() || s.d.states("padded_vocab_size")) return;
@@ -122,7 +122,7 @@ void pad_vocabulary(MegatronSource& s) {
     s.t.set("workload.vocab", (s.t.count("workload.vocab", 0) + rows - 1) / rows * rows, stated->at);
 }
 
-// "([0]*3+[1]*45)" as 0 and 1 of each layer: sums and products of lists are a layout without signs.
+// "([0]*3+[1]*45)" -> 0 or 1 per layer. Sums and products of lists have the form of a layout without signs.
 std::string pattern_in(const NamedValue& value) {
     NamedValue layout = value;
     std::erase_if(layout.value, [](char c) { return std::string_view("+, \"'").find(c) != std::string_view::npos; });
@@ -165,7 +165,7 @@ void take_experts(MegatronSource& s) {
     if (const auto* v = s.d.find("moe_layer_freq")) {
         if (v->value.find('[') == std::string::npos) {
             s.t.set("workload.moe.interval", integer_in(*v), v->at);
-        } else {  // "([0]*3+[1]*58)", a list of Python: leading dense layers
+        } else {  // a Python list, "([0]*3+[1]*58)": leading dense layers
             const std::string layers = pattern_in(*v);
             const long all = s.t.count("workload.layers", 0);
             const auto dense = layers.find_first_not_of('0');

@@ -15,7 +15,7 @@ void take_zero(MegatronSource& s) {
     const auto* fsdp = s.d.find_any({"use_megatron_fsdp", "dist.use_megatron_fsdp", "ddp.use_megatron_fsdp", "use_custom_fsdp"});
     const auto* fsdp2 = s.d.find_any({"use_torch_fsdp2", "dist.use_torch_fsdp2"});
     const auto* stage = s.d.find("zero_stage");
-    if (stage) {  // Megatron-DeepSpeed
+    if (stage) {  // stated by Megatron-DeepSpeed only
         s.t.set("parallelism.zero", integer_in(*stage), stage->at);
     } else if (fsdp && flag_in(*fsdp)) {
         const auto how = s.d.text("data_parallel_sharding_strategy", "optim_grads_params");
@@ -48,7 +48,7 @@ void take_gradient_type(MegatronSource& s) {
     else if (named)
         s.t.set("parallelism.gradient_dtype", named->value, named->at);
     else if (const auto *half = s.d.find("fp16"), *brain = s.d.find("bf16"); s.lm() && half && flag_in(*half) && !(brain && flag_in(*brain)))
-        s.t.take_default("parallelism.gradient_dtype", "fp16");  // only --bf16 accumulates in fp32 by itself
+        s.t.take_default("parallelism.gradient_dtype", "fp16");  // only --bf16 implies accumulation in fp32
     else
         s.t.take_default("parallelism.gradient_dtype", "fp32");
 }
@@ -96,7 +96,7 @@ void take_data_parallel(MegatronSource& s) {
 
 namespace {
 
-// The switch of FP8. NeMo's fp8_hybrid and fp8_e4m3 choose a format beside theirs; Megatron-LM's of old were the switch.
+// The option that switches FP8 on. In NeMo fp8_hybrid and fp8_e4m3 only choose the format; in old Megatron-LM they were the switch.
 const NamedValue* fp8_switch(MegatronSource& s) {
     const auto* v = s.d.find_any({"fp8_format", "fp8"});
     for (const char* name : {"fp8_hybrid", "fp8_e4m3"}) {
@@ -132,7 +132,7 @@ void take_precision(MegatronSource& s) {
 
 namespace {
 
-// Selective recomputation is that of attention's scores; other modules are kept.
+// Selective recompute here means attention's scores; other modules count as kept.
 void take_recomputed_modules(MegatronSource& s) {
     const auto* modules = s.d.find("recompute_modules");
     if (!modules || s.t.find("parallelism.recompute")->value != "selective") return;
@@ -170,7 +170,7 @@ void take_recompute(MegatronSource& s) {
                                              "too little by the activations of {} layers, too much by the inputs between", each, each - 1));
         return;
     }
-    // Of a chunk, beyond whose layers it may count; our key is of a stage.
+    // Megatron counts the layers per chunk, and may exceed the chunk's layers; our key counts them per stage.
     const long all = s.t.layers() > 0 ? s.t.layers() : 1'000'000;
     s.t.set("parallelism.recompute_layers", std::min(all, std::min(all, count_in(*layers)) * s.t.count("parallelism.vp", 1)), layers->at);
 }

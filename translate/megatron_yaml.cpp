@@ -1,4 +1,4 @@
-// Megatron's names in YAML: Megatron-Bridge's configurations, one of a run or a table of several, and NeMo's.
+// Reads Megatron's names in YAML: configurations of Megatron-Bridge, for one run or as a table of several, and of NeMo.
 #include <algorithm>
 #include <map>
 
@@ -11,7 +11,7 @@
 namespace stepcast {
 namespace {
 
-// What a table of configurations holds: "h100,64,fp8".
+// The rows in a table of configurations, such as "h100,64,fp8".
 std::vector<std::string> variants_in(const Document& d) {
     std::vector<std::string> known;
     for (const auto& value : d.values) {
@@ -23,8 +23,8 @@ std::vector<std::string> variants_in(const Document& d) {
     return known;
 }
 
-// One row of perf_matrix (GPU, GPUs, precision) in place of the table, under longer names: its common values, then those of the
-// precision.
+// Replaces the table perf_matrix by one of its rows (GPU, number of GPUs, precision), with the long names of the keys. Values of the
+// row's precision override those common to the row.
 void take_rows(Document& d, const std::vector<std::string>& parts) {
     static const std::map<std::string, std::string> longer{
         {"mbs", "micro_batch_size"},          {"gbs", "global_batch_size"},
@@ -59,8 +59,8 @@ void choose_variant(Document& d, const std::string& variant, std::string& gpu, l
     d.add("mixed_precision.name", parts[2].starts_with("fp8") ? "bf16_with_fp8_mixed" : parts[2] + "_mixed", d.path);
 }
 
-// "_target_: ...Llama3ModelProvider8B": what the class sets where the file does not. Of other classes it is Megatron's own defaults,
-// and the report's list of defaults says so.
+// "_target_: ...Llama3ModelProvider8B": adds what the class sets if the file does not. For other classes Megatron's own defaults
+// apply, which the report lists.
 void add_class_of_model(Document& d) {
     const auto* target = d.find_any({"model._target_", "ConfigContainer.model._target_"});
     if (!target) return;
@@ -107,13 +107,13 @@ Translation translate_bridge(Document d, const std::string& variant) {
 
 namespace {
 
-// OmegaConf's ${..} in NeMo's YAML: relative and absolute names, multiply and divide. What cannot be told keeps its text.
+// OmegaConf's ${..} in NeMo's YAML: relative and absolute names, multiply and divide. What cannot be resolved stays as text.
 
 std::string told(const Document& d, const std::string& inside, const std::string& owner, int depth);
 
 std::string interpolated(const Document& d, const std::string& text, const std::string& owner, int depth = 0) {
     constexpr int deepest = 10;
-    constexpr std::size_t longest = 1000;  // of a name or number; names that name each other grow
+    constexpr std::size_t longest = 1000;  // of a name or number; recursive references grow
     const auto open = text.find("${");
     if (open == std::string::npos || depth > deepest) return text;
     int level = 0;
@@ -127,7 +127,7 @@ std::string interpolated(const Document& d, const std::string& text, const std::
     return by.empty() || by.size() > longest ? text : text.substr(0, open) + by + interpolated(d, text.substr(close + 1), owner, depth + 1);
 }
 
-// What stands between the brackets; "" where it cannot be told.
+// The value of the text between the brackets; "" if it cannot be resolved.
 std::string told(const Document& d, const std::string& inside, const std::string& owner, int depth) {
     if (const auto colon = inside.find(':'); colon != std::string::npos) {
         auto comma = colon;
@@ -138,7 +138,7 @@ std::string told(const Document& d, const std::string& inside, const std::string
             return std::atol(interpolated(d, std::string(trimmed(std::string_view(inside).substr(from, to - from), " ")), owner, depth + 1).c_str());
         };
         const long x = number(colon + 1, comma), y = number(comma + 1, inside.size());
-        constexpr long most = 1L << 31;  // a product of two is a number of 64 bits
+        constexpr long most = 1L << 31;  // so that a product fits 64 bits
         if (std::min(x, y) < -most || std::max(x, y) > most) return "";
         const auto what = inside.substr(0, colon);
         if (what == "multiply") return std::to_string(x * y);
@@ -146,7 +146,7 @@ std::string told(const Document& d, const std::string& inside, const std::string
         return y != 0 && what.starts_with("divide") ? std::to_string(x / y) : "";
     }
     auto name = inside;
-    if (auto table = owner; name.starts_with('.')) {  // one dot: next to the owner; each further one a table up
+    if (auto table = owner; name.starts_with('.')) {  // one dot: in the owner's table; each further dot goes one table up
         for (; name.starts_with('.'); name.erase(0, 1)) table.resize(table.find_last_of('.') == std::string::npos ? 0 : table.find_last_of('.'));
         name = (table.empty() ? "" : table + ".") + name;
     }
@@ -155,7 +155,7 @@ std::string told(const Document& d, const std::string& inside, const std::string
     return "";
 }
 
-// LoRA of NeMo's fine-tuning files. Other schemes train other weights.
+// LoRA in NeMo's fine-tuning files. Other schemes are refused, because they train other weights.
 void take_adapters(Document& d, Translation& t) {
     const auto* scheme = d.find("peft.peft_scheme");
     if (!scheme || scheme->value.empty() || scheme->value == "none" || scheme->value == "null") return;

@@ -1,4 +1,4 @@
-// NCCL's topology XML and what nvidia-smi -q -x says of the devices. Rates: NCCL's src/graph/topo.h and xml.cc at 5067397c.
+// Reads NCCL's topology XML, and devices from nvidia-smi -q -x. Rates: NCCL's src/graph/topo.h and xml.cc at 5067397c.
 #include <pugixml.hpp>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int deepest = 64;
 
-// pugixml expands no entities of a document type, so that text stays as large as its file.
+// pugixml does not expand entities of a document type, so the parsed text cannot outgrow its file.
 pugi::xml_document parse(const std::string& text, const std::string& path) {
     pugi::xml_document document;
     if (const auto result = document.load_buffer(text.data(), text.size()); !result) {
@@ -27,7 +27,7 @@ pugi::xml_document parse(const std::string& text, const std::string& path) {
 
 BytesPerSecond gigabytes(double value) { return BytesPerSecond(value * 1e9); }
 
-// "16.0 GT/s PCIe" of 16 lanes: 24 GB/s as NCCL counts.
+// "16.0 GT/s PCIe" with 16 lanes: 24 GB/s, as NCCL counts.
 double pcie_gigabytes(const pugi::xml_node& pci) {
     const std::string speed = pci.attribute("link_speed").as_string();
     int width = pci.attribute("link_width").as_int();

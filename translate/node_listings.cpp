@@ -1,4 +1,4 @@
-// What programs print of a node. First nvidia-smi topo -m: who is joined to whom, by what.
+// Reads what programs print about a node. First nvidia-smi topo -m: how the devices are connected.
 #include <algorithm>
 #include <cctype>
 #include <set>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int most_columns = 512;
 
-// Terminals colour and underline the header.
+// Removes the terminal codes that colour and underline the header.
 std::string without_escapes(const std::string& text) {
     std::string plain;
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -30,7 +30,7 @@ std::string without_escapes(const std::string& text) {
 
 bool is_gpu(const std::string& name) { return name.starts_with("GPU") && name.size() > 3 && std::isdigit(static_cast<unsigned char>(name[3])); }
 
-// One cell at the start of `text`, taken off it: cells may be glued together where columns were cut.
+// Takes one cell off the start of `text`. Cells may touch where columns were cut.
 std::string take_cell(std::string& text) {
     text.erase(0, text.find_first_not_of(" \t"));
     for (const char* word : {"X", "PIX", "PXB", "PHB", "NODE", "SYS", "SOC"})
@@ -113,8 +113,8 @@ void read_links(const Matrix& m, Machine& machine) {
                                             machine.nvlinks, machine.nvlinks));
 }
 
-// Those behind a switch with a GPU carry its traffic; where there is none, as in a virtual machine, those at the same host bridge,
-// on the same socket or on the other one do.
+// The NICs nearest to a GPU carry its traffic: those behind a common switch, else (as in a virtual machine) those at the same host
+// bridge, else those on the same socket, else those on the other socket.
 void read_nics(const Matrix& m, Machine& machine) {
     for (const auto& near : {std::set<std::string>{"PIX", "PXB"}, {"PHB"}, {"NODE"}, {"SYS", "SOC"}}) {
         machine.nics = machine.other_nics = 0;
@@ -155,7 +155,7 @@ namespace {
 
 bool has(const std::string& line, const char* word) { return line.find(word) != std::string::npos; }
 
-// "GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)": the name in brackets, and the number that -nn adds.
+// "GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)": returns the name in brackets, or with `number` the PCI number that -nn adds.
 std::string bracket(const std::string& line, bool number) {
     std::string found;
     for (std::size_t open = line.find('['); open != std::string::npos; open = line.find('[', open + 1)) {
@@ -164,7 +164,7 @@ std::string bracket(const std::string& line, bool number) {
         const auto inside = line.substr(open + 1, close - open - 1);
         const bool digits = inside.size() == 9 && inside[4] == ':' &&
                             std::ranges::all_of(inside, [](char c) { return c == ':' || std::isxdigit(static_cast<unsigned char>(c)); });
-        const bool kind = inside.size() == 4 && inside.starts_with("0");  // "[0302]", the class
+        const bool kind = inside.size() == 4 && inside.starts_with("0");  // "[0302]", the device class
         if (digits == number && !kind) found = inside;
     }
     return found;

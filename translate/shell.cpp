@@ -16,7 +16,7 @@
 namespace stepcast {
 namespace {
 
-// Pieces at blanks, as an unquoted variable is.
+// Splits at blanks, like an unquoted variable.
 ShellPieces cut(const ShellPieces& pieces) {
     ShellPieces all;
     for (const auto& piece : pieces)
@@ -31,7 +31,7 @@ std::string first_word(const Commands& commands, std::size_t at) {
     return at >= commands.size() || commands[at].words.empty() ? "" : commands[at].words[0].raw;
 }
 
-// What opens, goes on with or closes a block becomes a command of its own; what only stands before one is left out.
+// Makes a separate command of every word that opens, continues or closes a block, and drops words that only precede a command.
 Commands split_blocks(Commands commands) {
     static const std::map<std::string, std::ptrdiff_t> blocks{{"if", 1}, {"then", 1}, {"elif", 1}, {"else", 1}, {"fi", 1}, {"do", 1},
                                                               {"done", 1}, {"esac", 1}, {"{", 1}, {"}", 1},
@@ -56,7 +56,7 @@ Commands split_blocks(Commands commands) {
     return all;
 }
 
-// `NAME() {` or `function NAME {`.
+// True for `NAME() {` and `function NAME {`.
 bool is_definition(const Commands& commands, std::size_t at) {
     const auto& words = commands[at].words;
     const bool spelt = words.size() == 2 && words[0].raw == "function",
@@ -64,7 +64,7 @@ bool is_definition(const Commands& commands, std::size_t at) {
     return (spelt || plain) && first_word(commands, at + 1) == "{";
 }
 
-// Goes through a script as a shell does. What a shell would not run is gone through too, to find its end, but has no effect.
+// Walks through a script like a shell. Code that a shell would skip is also walked, to find its end, but has no effect.
 class Reader {
 public:
     Reader(std::string path, const std::map<std::string, std::string>& given) : path_(std::move(path)), variables_(given) {}
@@ -72,13 +72,13 @@ public:
     ShellLaunch launch;
 
     void read(const std::string& text, const std::string& path) {
-        constexpr std::size_t most = std::size_t{32} << 20;  // of scripts that read each other again and again
+        constexpr std::size_t most = std::size_t{32} << 20;  // bounds scripts that read each other repeatedly
         read_ += text.size();
         if (read_ > most) throw ConfigError(fmt::format("{}: more than {} bytes of scripts are read", path, most));
         const auto before = variables_.enter(path);
         const bool outermost = depth_++ == 0;
         run(split_blocks(shell_commands(text, path)), 0, {});
-        if (outermost && launch.arguments.empty())  // handed to another shell: export -f
+        if (outermost && launch.arguments.empty())  // functions handed to another shell by export -f
             for (const auto& [name, body] : std::map(functions_))
                 if (!called_.contains(name)) run(body, 0, {});
         --depth_;
@@ -87,10 +87,10 @@ public:
     }
 
 private:
-    // Of a command that can be told; of [ .. ] what stands between.
+    // The status of a command if it can be determined; evaluates the text inside [ .. ].
     std::optional<bool> status(const std::vector<ShellWord>& words) {
         const auto command = std::find_if(words.begin(), words.end() - 1, [](const ShellWord& word) { return word.raw != "!"; });
-        const bool holds = (command - words.begin()) % 2 == 0;  // each ! turns it round
+        const bool holds = (command - words.begin()) % 2 == 0;  // each ! negates
         const std::string& first = command->raw;
         if (first == "true" || first == ":") return holds;
         if (first == "false") return !holds;
@@ -119,7 +119,7 @@ private:
         launch.arguments = std::move(all);
     }
 
-    // As a shell splits what it hands over.
+    // Splits the arguments of a call like a shell.
     ShellPieces split(const std::vector<ShellWord>& words, std::size_t from) {
         ShellPieces all;
         for (std::size_t i = from; i < words.size(); ++i) {
@@ -129,7 +129,7 @@ private:
         return all;
     }
 
-    // From `at` to `then`: tests, joined as && and || join them.
+    // Evaluates the tests from `at` to `then`, joined by && and ||.
     std::optional<bool> condition(const Commands& commands, std::size_t& at) {
         std::optional<bool> holds;
         std::string joined_by;
@@ -156,7 +156,7 @@ private:
         return at;
     }
 
-    // `case WORD in`, then patterns with | between them and ) behind, each with its commands up to `;;`.
+    // `case WORD in`, then patterns separated by | and ended by ), each with its commands up to `;;`.
     std::size_t choose_case(const Commands& commands, std::size_t at) {
         const auto& head = commands[at].words;
         const std::string word = active_ && head.size() > 1 ? variables_.text_of(head[1]) : "";
@@ -174,7 +174,7 @@ private:
         return at;
     }
 
-    // `for NAME in WORDS; do`: once for each word. Of other loops nobody knows how often.
+    // `for NAME in WORDS; do` runs once per word. How often other loops run is unknown.
     std::size_t loop(const Commands& commands, std::size_t at) {
         const auto& words = commands[at].words;
         const bool over_words = words.size() > 2 && words[0].raw == "for" && words[2].raw == "in";
@@ -192,7 +192,7 @@ private:
         return end;
     }
 
-    // `NAME() {` or `function NAME {`: the body is kept for calls.
+    // `NAME() {` or `function NAME {`: stores the body for calls.
     std::size_t define(const Commands& commands, std::size_t at) {
         std::string name = commands[at].words.back().raw;
         if (name.ends_with('(')) name.pop_back();
@@ -227,7 +227,7 @@ private:
 
     static constexpr int deepest_file = 5, deepest_call = 20;
 
-    // What a command does to what is known: another file read, a launch kept. Its status, where it can be told.
+    // Applies a command's effect on the reader's state (reads another file, records a launch) and returns its status if known.
     std::optional<bool> effect(const std::vector<ShellWord>& words) {
         static const std::set<std::string> may_fail{"[", "[[", "test", "grep", "egrep", "which", "diff", "cmp", "nvidia-smi"};
         const std::string first = words[0].raw;
@@ -241,14 +241,14 @@ private:
             return std::nullopt;
         }
         if (first == ":")
-            for (const ShellWord& word : words) (void)variables_.expand(word);  // : ${TP:=4}
+            for (const ShellWord& word : words) (void)variables_.expand(word);  // handles : ${TP:=4}
         if (first == "shift" && variables_.knows("@")) shift(words);
         if (const auto told = status(words)) return told;
         keep_launch(words);
         return may_fail.contains(first) ? std::nullopt : std::optional(true);
     }
 
-    // A script for another program is one of its own (sbatch <<EOF); JSON is kept.
+    // A here-document that is a script (sbatch <<EOF) is read like another script; one with JSON is stored.
     void documents(const ShellCommand& command) {
         for (const ShellWord& document : command.documents)
             if (document.raw.starts_with("#!") && depth_ <= deepest_file)
@@ -267,7 +267,7 @@ private:
         skip_next_ = (command.then == "&&" && told != std::optional(true)) || (command.then == "||" && told != std::optional(false));
     }
 
-    // A command or a block: the last command of it. && and || before it may skip it.
+    // Runs a command or block and returns its last command. An && or || before it may skip it.
     std::size_t statement(const Commands& commands, std::size_t at) {
         static const std::set<std::string> passed{"", "then", "elif", "else", "fi", "do", "done", "esac", "}"};
         const std::string first = first_word(commands, at);
@@ -291,10 +291,10 @@ private:
         return at;
     }
 
-    // From `at` to the command that begins with one of `ends`, or behind the one that `;;` ends where that is among them.
+    // Runs from `at` to the command that begins with one of `ends`; if `;;` is among them, until after the command that it ends.
     std::size_t run(const Commands& commands, std::size_t at, const std::set<std::string>& ends) {
         constexpr int deepest = 64;
-        constexpr std::size_t most = 1'000'000;  // of loops in loops
+        constexpr std::size_t most = 1'000'000;  // bounds nested loops
         if (++nesting_ > deepest) throw ConfigError(fmt::format("{}: blocks and functions more than {} deep", path_, deepest));
         for (; at < commands.size() && !ends.contains(first_word(commands, at)); ++at) {
             if (++commands_ > most) throw ConfigError(fmt::format("{}: more than {} commands", path_, most));
@@ -308,7 +308,7 @@ private:
         return std::min(at, commands.size());
     }
 
-    // The same, in effect only where the shell would run it.
+    // The same, but has an effect only if the shell would run it.
     std::size_t run_where(bool taken, const Commands& commands, std::size_t at, const std::set<std::string>& ends) {
         const bool outer = std::exchange(active_, active_ && taken);
         at = run(commands, at, ends);
@@ -320,7 +320,7 @@ private:
     ShellVariables variables_;
     bool active_ = true, skip_next_ = false;
     std::size_t best_ = 0, read_ = 0, commands_ = 0;
-    int nesting_ = 0, depth_ = 0;  // of blocks; of files and functions
+    int nesting_ = 0, depth_ = 0;  // depth of blocks; depth of files and functions
     std::map<std::string, Commands> functions_;
     std::set<std::string> called_;
 };

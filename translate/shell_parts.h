@@ -1,4 +1,4 @@
-// What a reader of shell scripts is made of. Internal to translate/.
+// Parts of the reader of shell scripts. Internal to translate/.
 #pragma once
 
 #include <map>
@@ -13,50 +13,50 @@
 
 namespace stepcast {
 
-// Shell text as commands of words, before any expansion. Nothing is ever run.
+// Shell text as commands of words, before expansion. Nothing is executed.
 struct ShellWord {
-    std::string raw;  // quotes and variables as written; an array's value with its parentheses
+    std::string raw;  // quotes and variables as written; for an array's value with its parentheses
     int line = 0;
 };
 struct ShellCommand {
     std::vector<ShellWord> words;
     std::vector<ShellWord> documents;  // bodies of its here-documents
-    std::string then;  // what stands behind it: "\n", ";", "&&", "||", "|", "&", ";;", ")"
+    std::string then;  // separator that follows: "\n", ";", "&&", "||", "|", "&", ";;", ")"
 };
 
-// Throws ConfigError with the line where a quote or bracket is not closed.
+// Throws ConfigError with the line if a quote or bracket is not closed.
 std::vector<ShellCommand> shell_commands(const std::string& text, const std::string& path);
 
-// Variables of a launch script and the words that they make. Nothing is ever run.
-using ShellPieces = std::vector<ShellArgument>;  // elements of an array, or one
+// Variables of a launch script, and the expansion of words with them. Nothing is executed.
+using ShellPieces = std::vector<ShellArgument>;  // elements of an array, or a single text
 
 bool is_name(char c);
-// NAME=.. or NAME+=..: length of the name, 0 = no assignment.
+// For NAME=.. or NAME+=..: length of the name; 0 = no assignment.
 std::size_t assigned_name(const std::string& raw);
 std::string joined(const ShellPieces& pieces);
-bool fits_pattern(const std::string& text, const std::string& pattern);  // *, ? and [..] as the shell's
+bool fits_pattern(const std::string& text, const std::string& pattern);  // *, ? and [..] as in the shell
 
 class ShellVariables {
 public:
     explicit ShellVariables(const std::map<std::string, std::string>& given);
 
-    // Of what follows: messages and origins name it. Returns the file before.
+    // Sets the file that later messages and positions name. Returns the previous file.
     std::string enter(const std::string& file);
     [[nodiscard]] std::string place(int line) const;
 
     void assign(const ShellWord& word);
     void set(const std::string& name, ShellPieces value) { variables_[name] = std::move(value); }
-    // $1, $2, .., $@, $* and $#: replaced, those before are returned.
+    // Replaces $1, $2, .., $@, $* and $#, and returns the previous ones.
     using Positional = std::map<std::string, ShellPieces>;
     Positional replace_arguments(Positional by);
     static Positional arguments_of(const ShellPieces& words);
     [[nodiscard]] bool knows(const std::string& name) const { return variables_.contains(name); }
-    // Pieces of a word: text next to variables is glued, several elements of an array stay apart.
+    // Pieces of a word: text beside variables is joined to them; several elements of an array stay separate.
     ShellPieces expand(const ShellWord& word);
     std::string text_of(const ShellWord& word);
-    // $NAME and ${NAME} put in, all else left as it stands.
+    // Substitutes $NAME and ${NAME}, and leaves all other text unchanged.
     std::string filled(const ShellWord& document);
-    // Variables and substitutions that nothing sets: taken as empty.
+    // Variables and substitutions that nothing sets; they are taken as empty.
     [[nodiscard]] const std::vector<std::string>& unknown() const { return unknown_texts_; }
 
 private:
@@ -69,27 +69,26 @@ private:
     std::string changed(std::string text, const std::string& how, int line);
     long arithmetic(std::string_view& text, int line, int level);
     std::string sum(std::string_view raw, int line);
-    void count(std::size_t bytes, int line);  // ConfigError beyond what launch scripts take
+    void count(std::size_t bytes, int line);  // ConfigError beyond what launch scripts need
 
     std::string file_;
     std::map<std::string, ShellPieces> variables_;
     std::set<std::string> unknown_;
     std::vector<std::string> unknown_texts_;
-    int depth_ = 0;              // of defaults in defaults
-    std::size_t expanded_ = 0;  // bytes that words became so far
+    int depth_ = 0;              // nesting of defaults
+    std::size_t expanded_ = 0;  // bytes that expansion has produced so far
 };
 
-// What stands between the brackets of `[ .. ]` and `[[ .. ]]`, its variables filled in: one string, -z and -n, comparisons of
-// texts (patterns on the right) and of numbers, joined by && and ||, with ! before. Nothing where it asks for what a reader of
-// the script cannot know, such as a file.
+// Evaluates the text inside `[ .. ]` or `[[ .. ]]` after substitution: one string, -z and -n, comparisons of texts (patterns on the right)
+// and of numbers, joined by && and ||, negated by !. Empty if it depends on what a reader cannot know, such as a file.
 std::optional<bool> shell_test(std::span<const std::string> words);
-// a || b where `either`, else a && b, as far as those that are known decide it.
+// Computes a || b if `either`, else a && b. Empty if the known operands do not determine the result.
 std::optional<bool> decided(std::optional<bool> a, bool either, std::optional<bool> b);
 
-// What a batch script asks Slurm for, by long name: "#SBATCH --nodes=4", "#SBATCH -N 4" at the beginning of a line; tasks of a
-// node where they follow.
+// What a batch script requests from Slurm, by long name: "#SBATCH --nodes=4" or "#SBATCH -N 4" at the beginning of a line; also the
+// tasks per node if they follow from the others.
 std::map<std::string, std::string> slurm_directives(const std::string& text);
-// What Slurm tells the job of it: SLURM_NNODES and its like, where they are not there yet.
+// Adds the variables that Slurm sets for the job (SLURM_NNODES and others), unless they are set already.
 void add_slurm_variables(const std::map<std::string, std::string>& directives, std::map<std::string, std::string>& variables);
 
 }  // namespace stepcast

@@ -15,7 +15,6 @@ using Pieces = ShellPieces;
 
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-// NAME=.. or NAME+=..: length of the name, 0 = no assignment.
 std::size_t assigned_name(const std::string& raw) {
     std::size_t end = 0;
     while (end < raw.size() && is_name(raw[end])) ++end;
@@ -46,7 +45,7 @@ Pieces ShellVariables::value_of(const std::string& name, int line) {
     return {};
 }
 
-// The inside of ${..}.
+// Expands the inside of ${..}.
 Pieces ShellVariables::parameter(const std::string& inside, int line) {
     std::size_t end = 0;
     if (!inside.empty() && inside[0] == '#') {
@@ -85,7 +84,7 @@ void ShellVariables::count(std::size_t bytes, int line) {
         throw ConfigError(fmt::format("{}: the variables become more than {} bytes of text", place(line), most_text));
 }
 
-// A script that grows a variable out of itself, or hides defaults in defaults, is no launch script.
+// Refuses deep nesting and growth: scripts that expand a variable out of itself are no launch scripts.
 Pieces ShellVariables::expand(const ShellWord& word) {
     constexpr int deepest = 32;
     constexpr std::size_t of_a_piece = 8;
@@ -98,7 +97,7 @@ Pieces ShellVariables::expand(const ShellWord& word) {
 
 namespace {
 
-// Of the bracket that opens there, or the end.
+// Position of the bracket that closes the one at `open`, or the end.
 std::size_t closing(const std::string& raw, std::size_t open) {
     const char opens = raw[open], closes = opens == '{' ? '}' : ')';
     int depth = 0;
@@ -109,7 +108,7 @@ std::size_t closing(const std::string& raw, std::size_t open) {
     return raw.size();
 }
 
-// ${x#A} and ${x##A} without the least or longest beginning that fits, ${x%A} and ${x%%A} without such an end.
+// ${x#A} and ${x##A} remove the shortest or longest matching prefix, ${x%A} and ${x%%A} such a suffix.
 std::string without_fit(const std::string& text, const std::string& pattern, bool end, bool longest) {
     for (std::size_t i = 0; i <= text.size(); ++i) {
         const std::size_t cut = longest ? text.size() - i : i;
@@ -119,7 +118,7 @@ std::string without_fit(const std::string& text, const std::string& pattern, boo
     return text;
 }
 
-// Ends early where it is more than expand() takes.
+// Stops early when the result exceeds what expand() accepts.
 std::string replaced(const std::string& text, const std::string& what, const std::string& by, bool all) {
     std::string result;
     std::size_t from = 0;
@@ -135,11 +134,11 @@ std::string replaced(const std::string& text, const std::string& what, const std
 
 bool fits_pattern(const std::string& text, const std::string& pattern) { return fnmatch(pattern.c_str(), text.c_str(), 0) == 0; }
 
-// What stands behind the name in ${NAME..}, of a value that is one text.
+// Applies what follows the name in ${NAME..} to a value that is a single text.
 std::string ShellVariables::changed(std::string text, const std::string& how, int line) {
     const bool twice = how.size() > 1 && how[1] == how[0];
     const auto rest = text_of({how.substr(twice ? 2 : 1), line});
-    if (how[0] == '#' || how[0] == '%') count(text.size() * text.size() / 2, line);  // that are held against the pattern
+    if (how[0] == '#' || how[0] == '%') count(text.size() * text.size() / 2, line);  // all parts are compared with the pattern
     if (how[0] == '#' || how[0] == '%') return without_fit(text, rest, how[0] == '%', twice);
     if (how[0] == '/') {
         const auto slash = std::min(rest.find('/'), rest.size());
@@ -156,7 +155,7 @@ std::string ShellVariables::changed(std::string text, const std::string& how, in
     return text.substr(from, colon == std::string::npos ? colon : static_cast<std::size_t>(std::max(0L, std::atol(how.c_str() + colon + 1))));
 }
 
-// ${NAME[KEY]}: of a table by its key, of a list by its number.
+// ${NAME[KEY]}: an element of an associative array by key, or of a list by index.
 Pieces ShellVariables::element(const std::string& name, const std::string& key, int line) {
     if (const auto found = variables_.find(name + "[" + key + "]"); found != variables_.end()) return found->second;
     const auto all = value_of(name, line);
@@ -164,7 +163,7 @@ Pieces ShellVariables::element(const std::string& name, const std::string& key, 
     return index >= 0 && index < static_cast<long>(all.size()) ? Pieces{all[static_cast<std::size_t>(index)]} : Pieces{};
 }
 
-// What the `$` at raw[i] stands for; i moves to the last character of it. Commands that are not run stand for nothing.
+// Expands the `$` at raw[i] and moves i to its last character. Commands are not run and expand to nothing.
 Pieces ShellVariables::dollar(const std::string& raw, std::size_t& i, int line) {
     const std::size_t begin = i;
     if (raw.compare(begin, 3, "$((") == 0) {
@@ -180,14 +179,13 @@ Pieces ShellVariables::dollar(const std::string& raw, std::size_t& i, int line) 
         if (unknown_.insert(inside).second) unknown_texts_.push_back(fmt::format("$({}) ({})", inside.substr(0, 40), place(line)));
         return {};
     }
-    std::size_t end = begin + 2;  // of $1 and $@; names are longer
+    std::size_t end = begin + 2;  // for $1 and $@; names are longer
     if (is_name(raw[begin + 1]) && !std::isdigit(static_cast<unsigned char>(raw[begin + 1])))
         while (end < raw.size() && is_name(raw[end])) ++end;
     i = end - 1;
     return value_of(raw.substr(begin + 1, end - begin - 1), line);
 }
 
-// Pieces of a word: text next to variables is glued, several elements of an array stay apart.
 Pieces ShellVariables::pieces_of(const ShellWord& word) {
     const std::string& raw = word.raw;
     if (raw == "\"$@\"") return value_of("@", word.line);
@@ -265,7 +263,7 @@ std::string ShellVariables::text_of(const ShellWord& word) { return joined(expan
 
 namespace {
 
-// As a shell counts: beyond 64 bits from the other end. What is divided by 0 stays.
+// Computes like a shell, where 64-bit integers wrap around. A division by 0 returns the dividend.
 long reckoned(long a, std::string_view sign, long b) {
     const auto x = static_cast<unsigned long>(a), y = static_cast<unsigned long>(b);
     if (sign == "||") return a != 0 || b != 0;
@@ -284,12 +282,12 @@ long reckoned(long a, std::string_view sign, long b) {
     return sign == "/" ? a / b : a % b;
 }
 
-// Those that bind least first.
+// Lowest precedence first.
 const std::vector<std::vector<std::string_view>> signs{{"||"}, {"&&"}, {"==", "!="}, {"<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/", "%"}};
 
 }  // namespace
 
-// Of the text from its beginning, which is taken away: a choice at level -1, the signs, then names, numbers and brackets.
+// Evaluates the beginning of the text and removes it: a choice (? :) at level -1, then operators, then names, numbers, brackets.
 long ShellVariables::arithmetic(std::string_view& text, int line, int level) {
     const auto take = [&](std::string_view what) {
         text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size()));
@@ -331,9 +329,9 @@ long ShellVariables::arithmetic(std::string_view& text, int line, int level) {
     return value;
 }
 
-// Empty, and named among what is not known, where it is no sum that is read here.
+// Empty, and reported as unknown, if it is no arithmetic that this reader supports.
 std::string ShellVariables::sum(std::string_view raw, int line) {
-    constexpr std::size_t longest = 500;  // each sign is a call
+    constexpr std::size_t longest = 500;  // each operator is a recursive call
     const auto whole = text_of({std::string(raw), line});
     if (std::string_view text = whole; whole.size() <= longest) {
         const long value = arithmetic(text, line, -1);

@@ -65,7 +65,7 @@ private:
         }
         copy();
     }
-    // From an opening bracket to the one that closes it; comments inside are dropped.
+    // Reads from an opening bracket to the one that closes it, and drops comments inside.
     void brackets(char opens, char closes) {
         constexpr int deepest = 32;
         if (++quoted_ > deepest) throw ConfigError(fmt::format("{}:{}: brackets in quotes in brackets, more than {} deep", path_, line_, deepest));
@@ -105,7 +105,7 @@ private:
         }
         documents_.push_back(end);
     }
-    // Bodies of here-documents follow the line that names them.
+    // The bodies of here-documents follow the line that names them.
     void take_bodies() {
         for (const std::string& end : documents_) {
             ShellWord body{"", line_};
@@ -132,8 +132,8 @@ private:
     std::string word_;
     std::size_t at_ = 0;
     int line_ = 1, word_line_ = 1;
-    int quoted_ = 0;  // brackets in quotes in brackets
-    bool open_ = false, in_test_ = false;  // a word; between [[ and ]], where && and brackets join tests, not commands
+    int quoted_ = 0;  // nesting of brackets in quotes in brackets
+    bool open_ = false, in_test_ = false;  // inside a word; between [[ and ]], where && and brackets join tests, not commands
 };
 
 void Splitter::step() {

@@ -1,4 +1,4 @@
-// Defaults: torchtitan/config/job_config.py, torchtitan/models/*/infra/parallelize.py, v0.2.2.
+// Defaults are those of torchtitan/config/job_config.py and torchtitan/models/*/infra/parallelize.py, v0.2.2.
 #include "translate/readers.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace stepcast {
 namespace {
 
-// model.name and model.flavor name a table of the tool's source; here is who holds the same sizes.
+// model.name and model.flavor select a table in torchtitan's source; these are our presets with the same sizes.
 struct Flavor {
     std::string_view name, flavor, preset;
 };
@@ -22,7 +22,7 @@ constexpr std::array<Flavor, 6> flavors{{{"llama3", "8B", "llama3-8b"},
                                          {"qwen3", "32B", "qwen3-32b"},
                                          {"deepseek_v3", "16B", "deepseek-v2-lite"}}};
 
-// Names of v0.1: degrees under [training] and [experimental], a switch for float8.
+// Renames the keys of v0.1, which had degrees under [training] and [experimental] and a switch for float8.
 void rename_old_keys(Document& d) {
     for (NamedValue& value : d.values) {
         const auto key = value.name.substr(value.name.find('.') + 1);
@@ -66,7 +66,7 @@ void read_pipeline(Document& d, Translation& t, long pp) {
         const auto* each = d.find("parallelism.pipeline_parallel_layers_per_stage");
         const long layers = t.layers();
         if (each && layers > 0) {
-            const long less = 2;  // embedding and head count as a layer each
+            const long less = 2;  // embedding and head count as one layer each
             const long chunks = (layers + less + count_in(*each) - 1) / count_in(*each);
             t.set("parallelism.vp", chunks / pp, each->at);
         } else if (each) {
@@ -77,7 +77,7 @@ void read_pipeline(Document& d, Translation& t, long pp) {
     }
 }
 
-// `dp`: 0 = not told. A pipeline's micro-batches are parts of the local batch; without one the local batch is a micro-batch.
+// `dp`: 0 = unknown. With a pipeline, micro-batches are parts of the local batch; otherwise the local batch is one micro-batch.
 void read_batch(Document& d, Translation& t, long pp, long dp) {
     const auto* local = d.find_any({"training.local_batch_size", "training.batch_size"});
     const auto* micro = d.find("parallelism.pipeline_parallel_microbatch_size");
@@ -95,7 +95,7 @@ void read_batch(Document& d, Translation& t, long pp, long dp) {
         t.open.push_back(fmt::format("global batch: {} x data-parallel replicas; say it with --set global_batch=N", batch));
 }
 
-// `shards`: ranks of a replica, below 0 where they are not told.
+// `shards`: ranks per replica, below 0 if unknown.
 void read_replicas_of_shards(Translation& t, long replicate, long shards, const std::string& at) {
     const long zero = t.count("parallelism.zero", 0);
     if (zero == 2)
@@ -120,14 +120,14 @@ void read_split(Document& d, Translation& t, long filling) {
     const auto* shard = d.find("parallelism.data_parallel_shard_degree");
     const long stated = shard && integer_in(*shard) != -1 ? count_in(*shard) : 0, degrees = replicate * stated;
     const bool told = stated > 0 && (filling == 0 || filling == degrees);
-    long shards = told || stated == 1 ? stated : -1;  // -1: the ranks that are left
+    long shards = told || stated == 1 ? stated : -1;  // -1: all remaining ranks
     if (shards < 0 && replicate > 1 && filling % replicate == 0 && filling > 0) shards = filling / replicate;
     const std::string at = shard ? shard->at : "default of torchtitan";
     if (told) t.set("parallelism.dp", degrees, at);
     if (stated > 0 && !told)
         t.problems.push_back(fmt::format("{} data-parallel replicas by its degrees ({}), but {} on as many GPUs as asked; the forecast has those, and "
                                          "the batch of as many", degrees, at, filling));
-    t.set("parallelism.zero", shards == 1 && cp == 1 ? 0L : 3L, at);  // context parallel ranks share the shards
+    t.set("parallelism.zero", shards == 1 && cp == 1 ? 0L : 3L, at);  // context-parallel ranks share the shards
     const auto* reshard = d.find("parallelism.fsdp_reshard_after_forward");
     if (t.count("parallelism.zero", 0) == 3 && (reshard ? reshard->value == "never" || (reshard->value == "default" && pp > 1) : pp > 1))
         t.set("parallelism.zero", 2, reshard ? reshard->at : "default of torchtitan");
@@ -149,8 +149,8 @@ void read_split(Document& d, Translation& t, long filling) {
         t.open.push_back(fmt::format("{} GPUs by its degrees", split * t.count("parallelism.dp", 1)));
 }
 
-// What narrows the products: "float8", "quantize.linear.float8", "quantize.linear.mx", each with a table of its own, which does
-// nothing without its converter.
+// Converters that narrow the products: "float8", "quantize.linear.float8" and "quantize.linear.mx". Each has its own table, which has
+// no effect unless the converter is listed.
 void read_converters(Document& d, Translation& t) {
     const auto* stated = d.find("model.converters");
     const auto* scales = d.find_any({"quantize.linear.float8.recipe_name", "float8.recipe_name"});
@@ -175,7 +175,7 @@ void read_training(Document& d, Translation& t) {
     read_converters(d, t);
     const auto dtype = [](const NamedValue& v) { return std::string(v.value == "float32" ? "fp32" : "bf16"); };
     const auto* weights = d.find("training.mixed_precision_param");
-    if (!t.find("workload.dtype")) t.take("workload.dtype", weights, dtype, "bf16");  // what a converter says is of the products
+    if (!t.find("workload.dtype")) t.take("workload.dtype", weights, dtype, "bf16");  // a converter's type applies to the products only
     t.take("parallelism.gradient_dtype", d.find("training.mixed_precision_reduce"),
            [](const NamedValue& v) { return std::string(v.value == "bfloat16" ? "bf16" : "fp32"); }, "fp32");
     const auto* mode = d.find("activation_checkpoint.mode");

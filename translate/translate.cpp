@@ -17,13 +17,13 @@ bool has(const std::string& text, std::string_view word) { return text.find(word
 
 // ---- what a file of another tool is, by what it holds
 
-constexpr std::size_t largest = 16 << 20;  // a description; larger files are logs or traces
+constexpr std::size_t largest = 16 << 20;  // larger files are logs or traces
 
 std::string read_described(const std::string& path) {
     return plain_utf8(read_text(path, "a script, a configuration or a description of a machine", largest));
 }
 
-// A description of a machine, if any.
+// The format of a machine description, or none.
 ForeignFormat recognise_machine(const std::string& text, bool markup) {
     if (markup) {
         if (has(text, "<nvidia_smi_log")) return ForeignFormat::nvidia_smi;
@@ -39,12 +39,12 @@ ForeignFormat recognise_machine(const std::string& text, bool markup) {
     return ForeignFormat::none;
 }
 
-// What --yaml-cfg of Megatron-LM reads: the flags' destinations in tables.
+// The format of Megatron-LM's --yaml-cfg: the flags' destinations in tables.
 bool is_yaml_configuration(const std::string& text) {
     return has(text, "language_model:") && has(text, "model_parallel:") && has(text, "num_layers:");
 }
 
-// A configuration or a launch script, if any.
+// The format of a configuration or launch script, or none.
 ForeignFormat recognise_training(const std::string& text, const std::string& path) {
     if (has(text, "MODEL_ARGS:") && has(text, "--")) return ForeignFormat::megatron;
     if (is_argument_dump(text) || is_yaml_configuration(text)) return ForeignFormat::megatron;
@@ -63,7 +63,7 @@ ForeignFormat recognise_training(const std::string& text, const std::string& pat
 
 // ---- what it says
 
-// DeepSpeed's JSON that a script writes for its own launch.
+// DeepSpeed configurations (JSON) that a script writes for its own launch.
 std::vector<Document> deepspeed_documents(Document& d, const ShellLaunch& launch) {
     std::vector<Document> found;
     if (d.states("deepspeed") || d.states("deepspeed_config"))
@@ -71,7 +71,7 @@ std::vector<Document> deepspeed_documents(Document& d, const ShellLaunch& launch
     return found;
 }
 
-// Its precision, stage and batch that no flag states.
+// Adds their precision, stage and batch where no flag states them.
 void add_deepspeed(Document& d, const ShellLaunch& launch) {
     for (const Document& json : deepspeed_documents(d, launch))
         for (const auto& [theirs, flag] : {std::pair{"bf16.enabled", "bf16"}, {"fp16.enabled", "fp16"},
@@ -81,7 +81,7 @@ void add_deepspeed(Document& d, const ShellLaunch& launch) {
                 if (value.name == theirs && !value.value.empty() && !d.states(flag)) d.add(flag, value.value, json.path);
 }
 
-// A value that is refused may be a variable that the script leaves to its caller.
+// An error may come from a variable that the script leaves to its caller, so the message names such variables.
 template <typename Translate>
 Translation naming_unknown(const ShellLaunch& launch, Translate translate) {
     try {
@@ -92,7 +92,7 @@ Translation naming_unknown(const ShellLaunch& launch, Translate translate) {
     }
 }
 
-// Megatron-LM has a program for each kind of model, with much the same flags. `model` is the caller's, who knows better.
+// Megatron-LM has one program per kind of model, with mostly the same flags. A `model` given by the caller takes precedence.
 void take_program(const ShellLaunch& launch, const std::string& model, Translation& t) {
     const auto program = std::ranges::find_if(launch.arguments, [](const ShellArgument& a) { return a.text.ends_with(".py"); });
     if (program == launch.arguments.end() || !model.empty()) return;
@@ -123,11 +123,11 @@ Translation translate_script(const std::string& text, const std::string& path, c
     const auto digits = [](const NamedValue* v) {
         return v && !v->value.empty() && v->value.find_first_not_of("0123456789") == std::string::npos;
     };
-    // torchrun's default is one node. Slurm's tasks a node are on as many nodes as the one who submits says.
+    // torchrun runs on one node by default. Slurm's tasks per node apply to as many nodes as the submitter requests.
     const bool of_slurm = each && each->name.find("ntasks_per_node") != std::string::npos;
     const bool told = digits(each) && (digits(count) || (!count && !of_slurm));
     const long per_node = told ? count_in(*each) : 0, ranks = per_node * (told && count ? count_in(*count) : 1);
-    // Overrides of a recipe ("model.tensor_model_parallel_size=4") are Megatron-Bridge's.
+    // Overrides of a recipe ("model.tensor_model_parallel_size=4") belong to Megatron-Bridge.
     const bool dotted = std::ranges::any_of(d.values, [](const NamedValue& v) { return v.name.find('.') != std::string::npos; });
     if (dotted) drop_bridge_sections(d);
     Translation t = naming_unknown(launch, [&] { return translate_megatron(d, dotted ? MegatronDialect::bridge : MegatronDialect::lm, ranks); });
@@ -142,7 +142,7 @@ Translation translate_script(const std::string& text, const std::string& path, c
     return t;
 }
 
-// MODEL_ARGS: {"--flag": value}.
+// The flags are under MODEL_ARGS: {"--flag": value}.
 Translation translate_megatron_yaml(Document d) {
     for (auto& value : d.values) {
         const auto at = value.name.find("--");
@@ -152,7 +152,7 @@ Translation translate_megatron_yaml(Document d) {
     return translate_megatron(d, MegatronDialect::lm, 0);
 }
 
-// A dump of a run's arguments, which states every default and the world.
+// The dump of a run's arguments, which states every default and the world size.
 Translation translate_dump(Document d) {
     const auto* world = d.find("world_size");
     Translation t = translate_megatron(d, MegatronDialect::lm, world ? integer_in(*world) : 0, true);
@@ -160,13 +160,13 @@ Translation translate_dump(Document d) {
     return t;
 }
 
-// --yaml-cfg of Megatron-LM: the flags' destinations in tables.
+// Megatron-LM's --yaml-cfg, with the flags' destinations in tables.
 Translation translate_yaml_arguments(Document d) {
     drop_sections(d, {"language_model.", "model_parallel.", "training."});
     return translate_megatron(d, MegatronDialect::lm, 0, true);
 }
 
-// What the file leaves to a recipe or to code.
+// Sets the model that the file leaves to a recipe or to code.
 void add_model(Translation& t, const std::string& model) {
     if (model.empty()) return;
     t.set("workload.preset", model, "--model");
@@ -231,7 +231,7 @@ Translation translate(const std::string& path, const TranslateOptions& options) 
             return {.path = path,
                     .format = "config.json",
                     .settings = {{"workload.preset", std::filesystem::absolute(path).string(), path}},
-                    .ignored = read_hub_config(path).notes,  // and refuses now what the forecast would refuse
+                    .ignored = read_hub_config(path).notes,  // reading it here reports now what the forecast would refuse
                     .open = {"split and machine: say them with --set, --cluster and --gpus"}};
         default:
             throw ConfigError(path + ": is no launch script or configuration that is known; expected Megatron-LM "

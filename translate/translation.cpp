@@ -37,7 +37,7 @@ std::string quoted(const std::string& text) {
     return result + "\"";
 }
 
-// Checked by the key itself, so that a wrong value is told where it stands and not in what was made of it.
+// The key itself checks the value, so that an error names the place where the value was stated.
 std::string toml_value(const Setting& setting) {
     const auto kind = kinds().find(setting.key);
     if (kind == kinds().end()) throw std::logic_error("translate: " + setting.key + " is no key");
@@ -149,16 +149,16 @@ std::vector<std::string> report(const Translation& t) {
     return lines;
 }
 
-// What changes a step's work or memory and has no key: one table for the files of all tools, so that none of them hides it among
-// the flags that say nothing of a step.
+// Settings that change a step's work or memory but have no key, in one table for all tools. This keeps a tool's reader from listing
+// them among settings without effect.
 
 namespace {
 
 constexpr std::string_view moments = "the forecast keeps the optimizer's states in fp32";
 
 struct Unmodelled {
-    std::string_view instead;             // what the forecast has in its place
-    std::vector<std::string_view> names;  // with whatever sections before them
+    std::string_view instead;             // what the forecast assumes instead
+    std::vector<std::string_view> names;  // with any sections in front
 };
 const Unmodelled unmodelled[] = {
     {"memory of the host is not modelled; the forecast keeps all on the device",
@@ -177,7 +177,7 @@ bool is_named(std::string_view whole, std::string_view name) {
     return whole.ends_with(name) && (whole.size() == name.size() || whole[whole.size() - name.size() - 1] == '.');
 }
 
-// Off, or as it is without the flag.
+// Off, or equal to the behaviour without the flag.
 bool changes_nothing(const std::string& value) {
     static constexpr std::array plain{"", "false", "no", "off", "none", "null", "fp32", "float32", "torch.float32"};
     const auto number = as_number<double>(value);

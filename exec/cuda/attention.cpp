@@ -9,7 +9,7 @@ namespace {
 
 // The products of one attention. P: seq_q x seq_k.
 struct Shapes {
-    Product scores;              // S = Q K^T; backward dP = dO V^T
+    Product scores;              // S = Q K^T
     Product out;                 // O = P V
     Product d_v, d_p, d_q, d_k;  // dV = P^T dO, dP = dO V^T, dQ = dS K, dK = dS^T Q
     Scores matrix;

@@ -17,7 +17,7 @@ namespace {
 
 void check(cudaError_t code, std::source_location where) {
     if (code == cudaSuccess) return;
-    cudaGetLastError();  // what does not stick would be seen again by the next call
+    cudaGetLastError();  // clears an error that is not permanent, so that the next call does not report it
     refuse(where, fmt::format("CUDA error {}, {}: {}", static_cast<int>(code), cudaGetErrorName(code),
                               cudaGetErrorString(code)));
 }

@@ -9,8 +9,8 @@
 
 namespace stepcast {
 
-// A single-rank task may wait for another rank only where both are here and steps are issued: an event is known to one
-// process, and to one capture. Where both ranks meet in the task anyway, its collective is the wait.
+// A task of a single rank may wait for another rank only if both are in this process and steps are issued task by task, because an event
+// is known to one process, and to one capture. A task on several ranks waits by its collective anyway.
 void check_edges(const TaskGraph& graph, bool processes, bool replay) {
     if (!processes && !replay) return;
     for (TaskId task = 0; task < graph.size(); ++task) {

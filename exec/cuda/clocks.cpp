@@ -10,7 +10,7 @@ namespace stepcast {
 
 namespace {
 
-// Of nvml.h, which not every toolkit has.
+// Declarations from nvml.h, which not every toolkit has.
 using Status = int;
 constexpr Status success = 0;
 constexpr unsigned int sm_clock = 1;
@@ -18,7 +18,7 @@ struct Reason {
     unsigned long long bits;
     const char* what;
 };
-// Software's power cap; software's and hardware's thermal slowdown; hardware's slowdown and power brake.
+// The software power cap; software and hardware thermal slowdown; hardware slowdown and power brake.
 constexpr Reason known_reasons[] = {{0x4, "the power limit"}, {0x20 | 0x40, "heat"}, {0x8 | 0x80, "the hardware"}};
 using Init = Status();
 using FindByBus = Status(const char* bus, void** device);

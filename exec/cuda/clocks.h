@@ -1,5 +1,5 @@
-// What the driver's management library (NVML) says of a GPU while it works: clock and what holds it down. Found when the
-// program runs; without it there is nothing to say.
+// What the driver's management library (NVML) reports of a GPU while it works: its clock, and what holds the clock down. The library is
+// looked for at run time; without it there are no doubts.
 #pragma once
 
 #include <array>
@@ -15,9 +15,9 @@ class Clocks {
 public:
     explicit Clocks(const std::string& pci_bus);
 
-    // Asks the driver, at most every fifth of a second; to be called while the GPU works.
+    // Asks the driver, at most every fifth of a second. To be called while the GPU works.
     void look();
-    // "GPU 0000:17:00.0: power held the clock down in 7 of 20 looks (median 1395 of 1980 MHz)".
+    // "throttled: the power limit held the clock of GPU 0000:17:00.0 down in 7 of 20 looks (median 1395 of 1980 MHz)".
     [[nodiscard]] std::vector<std::string> doubts() const;
 
 private:

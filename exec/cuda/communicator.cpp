@@ -32,7 +32,6 @@ ncclConfig_t polled() {
                       (last != nullptr && *last != '\0' ? std::string(" (") + last + ")" : std::string()));
 }
 
-// Until the communicator has done what it was asked.
 void wait_for(ncclComm_t comm, ncclResult_t result, const Watch& watch) {
     for (int looks = 0; result == ncclInProgress || result == ncclSuccess; ++looks) {
         ncclResult_t state = ncclSuccess;
@@ -73,7 +72,7 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
     return *this;
 }
 
-// Everything has been synchronised when a run ends well; after a failure abort() came first.
+// After a run that ends well everything has been synchronised; after a failure abort() came first.
 Communicator::~Communicator() {
     if (comm_ == nullptr) return;
     ncclResult_t state = ncclCommFinalize(comm_);
@@ -107,7 +106,7 @@ Communicator Communicator::split(const std::vector<int>& members, int rank, cons
 
 namespace {
 
-// What one op asks of NCCL. Counts are fp32 elements, but bytes where ranks exchange messages.
+// The share of one rank in one op. Counts are fp32 elements, or bytes if ranks exchange messages.
 struct Share {
     ncclComm_t comm;
     std::size_t index, count;
@@ -133,7 +132,7 @@ struct Share {
     void operator()(const Reduce& op) const {
         settle(ncclReduce(at.in[0], at.out[0], float_count(op.bytes), ncclFloat32, ncclSum, op.root, comm, stream));
     }
-    // Inside a group a call only queues; ncclInProgress is an answer of the group's end.
+    // Inside a group a call only queues; the end of the group may answer ncclInProgress.
     void queue(ncclResult_t result) const {
         if (result == ncclSuccess || result == ncclInProgress) return;
         ncclGroupEnd();
@@ -164,7 +163,7 @@ struct Share {
                 settle(ncclRecv(at.out[0] + part.begin, part.size(), ncclInt8, 0, comm, stream));
         }
     }
-    // NCCL has no barrier: a sum of one number needs everybody.
+    // NCCL has no barrier. A sum of one number needs every rank.
     void operator()(const Barrier&) const {
         settle(ncclAllReduce(at.in[0], at.out[0], 1, ncclFloat32, ncclSum, comm, stream));
     }

@@ -1,6 +1,5 @@
-// One group of ranks as NCCL sees it. Every communicator is non-blocking inside and polled, so that a missing rank ends in
-// a DeviceError, not in a hang. Nobody asks it for NCCL's own estimates: on a non-blocking communicator
-// ncclGroupSimulateEnd() launches the collective for real (NCCL 2.28.9).
+// One group of ranks in NCCL. Every communicator is non-blocking and polled, so that a missing rank ends in a DeviceError, not in a hang.
+// Do not ask NCCL for its own estimates: ncclGroupSimulateEnd() on a non-blocking communicator launches the collective (NCCL 2.28.9).
 #pragma once
 
 #include <nccl.h>
@@ -20,19 +19,17 @@ public:
     Communicator& operator=(Communicator&& other) noexcept;
     ~Communicator();
 
-    // One for `members` of this one's ranks, in their order; all ranks call it together, and `rank` gets an empty one when it is
-    // none of them.
+    // A communicator of `members`, ranks of this one, in their order; empty if `rank` is no member. All ranks call it together.
     Communicator split(const std::vector<int>& members, int rank, const Watch& watch);
     [[nodiscard]] bool empty() const { return comm_ == nullptr; }
-    [[nodiscard]] std::size_t index() const { return index_; }  // of this rank in it
+    [[nodiscard]] std::size_t index() const { return index_; }  // of this rank in the communicator
     [[nodiscard]] std::size_t size() const { return size_; }
 
-    // This rank's share of `op`, as between threads (exec/rank_group.h), on operands of the sizes that need_of() says;
-    // returns once it is queued.
+    // Queues this rank's share of `op`, as communicate() runs it between threads (exec/rank_group.h). `at` has the sizes of need_of().
     void run(const Op& op, const CudaOperands& at, cudaStream_t stream, const Watch& watch);
 
-    void check_health() const;  // throws when a peer or the network failed
-    void abort() noexcept;      // ends what runs; the communicator is empty afterwards
+    void check_health() const;  // throws if a peer or the network has failed
+    void abort() noexcept;      // ends what runs; afterwards the communicator is empty
 
 private:
     ncclComm_t comm_ = nullptr;

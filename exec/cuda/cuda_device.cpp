@@ -31,17 +31,17 @@ std::string host_name() {
     return text;
 }
 
-// Processes find rank 0 by the address that the launcher states; where it states none, by MPI.
+// Processes find rank 0 by the address that the launcher states, or else by MPI.
 std::unique_ptr<Rendezvous> find_others(Launch launch, Seconds timeout) {
     if (launch.address.empty()) launch.address = broadcast_by_mpi(host_name());
     return std::make_unique<Rendezvous>(launch, timeout);
 }
 
-// What belongs to one graph.
+// The state of one graph.
 struct Run {
     CudaRun shared;
     RankThreads threads;
-    Seconds offset;               // added to this process's clock to read rank 0's
+    Seconds offset;               // add to this process's clock to get rank 0's
     std::vector<CudaPlan> plans;  // of the ranks here
 };
 
@@ -63,7 +63,7 @@ public:
                             "one rank a GPU "
                             "(change parallelism with --set, or start one process a rank over several machines)",
                             rank_count_, gpus, gpus == 1 ? "" : "s"));
-        // NCCL's kernels of different communicators must start in one order on all ranks: that in which they are called.
+        // NCCL kernels of different communicators must start in the same order on all ranks, which is the order of the calls.
         setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
         if (processes()) {
             ranks_.push_back(std::make_unique<CudaRank>(launch_.rank, launch_.local_rank % gpus));
@@ -74,7 +74,7 @@ public:
         for (int rank = 0; rank < rank_count_; ++rank) ranks_.push_back(std::make_unique<CudaRank>(rank, rank));
     }
 
-    // NCCL ends a communicator when all its ranks have ended theirs: side by side, one after another would wait for itself.
+    // NCCL ends a communicator when all its ranks have ended theirs, so they end in parallel; the first of several would wait forever.
     ~CudaDevice() override {
         std::vector<std::jthread> threads;
         for (std::unique_ptr<CudaRank>& rank : ranks_) threads.emplace_back([&rank] { rank.reset(); });
@@ -142,8 +142,8 @@ public:
         const TaskGraph& graph = run_->shared.graph;
         const std::vector<int> before = participants(graph.places(predecessor));
         if (has(before, rank)) return timeline.wait(task, predecessor, watch(rank));
-        if (processes() || replay_) return;             // check_edges(): the task's collective is the wait
-        run_->threads.wait(rank, predecessor, before);  // queued by them, so that there is an event to wait for
+        if (processes() || replay_) return;             // the task's collective makes it wait: see check_edges()
+        run_->threads.wait(rank, predecessor, before);  // until they have queued it, so that there is an event to wait for
         if (graph.on_host(predecessor)) return;
         for (const int other : before) timeline.wait(task, at(other).timeline().finished(predecessor), watch(rank));
     }
@@ -213,7 +213,7 @@ public:
         return as_number<double>(rendezvous_->broadcast(fmt::format("{}", value))).value_or(value);
     }
 
-    // Each rank that gives up ends its own communicators, and with them the kernels that wait for the failed one.
+    // Each rank that gives up ends its own communicators, and thereby the kernels that wait for the failed rank.
     void abort(int failed) noexcept override {
         int none = -1;
         failed_.compare_exchange_strong(none, failed);
@@ -231,7 +231,7 @@ private:
     [[nodiscard]] bool processes() const { return launch_.processes > 1; }
     [[nodiscard]] CudaRank& at(int rank) const { return *ranks_[processes() ? 0 : static_cast<std::size_t>(rank)]; }
 
-    // NCCL tells GPUs apart by host and bus; NCCL_HOSTID gives processes of one host different names, for tests.
+    // NCCL identifies GPUs by host and bus. For tests, NCCL_HOSTID gives processes of one host different names.
     void require_own_gpus() {
         const char* name = std::getenv("NCCL_HOSTID");
         const std::string bus = pci_bus_of(at(launch_.rank).gpu());
@@ -251,7 +251,7 @@ private:
         shares_gpus_ = !first_double(host_name() + " " + bus).empty();
     }
 
-    // NCCL's name of the communicator of all ranks, once.
+    // Creates and shares NCCL's id for the communicator of all ranks, once.
     void agree_on_id() {
         if (rank_count_ < 2 || id_) return;
         ncclUniqueId id{};
@@ -265,12 +265,12 @@ private:
 
     void plan(const TaskGraph& graph) {
         for (const std::unique_ptr<CudaRank>& rank : ranks_) rank->clear();
-        CudaPlan most;  // fused kernels read and write the buffers of others
+        CudaPlan most;  // fused kernels read and write the buffers of other ranks
         for (const int rank : local_ranks()) {
             check(cudaSetDevice(at(rank).gpu()));
             std::size_t available = 0, whole = 0;
             check(cudaMemGetInfo(&available, &whole));
-            constexpr std::size_t libraries = std::size_t{1} << 30;  // what cuBLAS and NCCL take for themselves
+            constexpr std::size_t libraries = std::size_t{1} << 30;  // room that cuBLAS and NCCL need
             available -= std::min(available, libraries);
             run_->plans.push_back(plan_cuda_memory(graph, rank, at(rank).facts().cache,
                                                    Bytes(static_cast<double>(available)),
@@ -285,7 +285,7 @@ private:
         }
     }
 
-    // Throws when another rank failed, or a communicator did.
+    // Throws if another rank or a communicator has failed.
     void look_after(int rank) {
         if (const int failed = failed_.load(std::memory_order_relaxed); failed >= 0 && failed != rank)
             throw DeviceError(fmt::format("given up because rank {} failed", failed));
@@ -293,7 +293,7 @@ private:
         if (rendezvous_) rendezvous_->check_others();
     }
 
-    // Judges one wait of the host, which is to end within the run's timeout.
+    // Watches one wait of the host, which must end within the run's timeout.
     Watch watch(int rank) {
         return [this, rank, begin = steady_now(), look = steady_now()]() mutable {
             constexpr Seconds pause(1e-3);

@@ -43,7 +43,7 @@ long stored_rows(const GroupedGemm& op, long rows) {
 
 namespace {
 
-// Most operands are those that the host has, `floats`, in the size of their elements.
+// Most operands are those of the host, `floats`, multiplied by the size of their elements.
 struct Needs {
     std::size_t count;
     const Footprint& floats;
@@ -56,7 +56,7 @@ struct Needs {
         for (long& rows : stored.rows) rows = stored_rows(op, rows);
         return {element_of(op.dtype), scaled(footprint(stored, 0, 1), bytes(op.dtype), result_bytes(op.dtype))};
     }
-    // Other ranks fetch from the begin of the inputs, so that those hold what is moved; what arrives lies behind the result.
+    // Other ranks fetch from the start of the inputs, so the inputs hold what is moved. What arrives lies behind the result.
     Need operator()(const FusedGemm& op) const {
         const double moved = static_cast<double>(op.remote_blocks) * op.remote_bytes_per_block.si();
         Footprint all = scaled(floats, bytes(op.dtype), result_bytes(op.dtype));
@@ -64,7 +64,7 @@ struct Needs {
         all.outputs = {std::max(all.outputs[0], moved), moved};
         return {element_of(op.dtype), all};
     }
-    // Scores of all heads, which a backward is given too, and values of a width of their own.
+    // Includes the scores of all heads, which a backward also reads, and values whose width may differ.
     Need operator()(const Attention& op) const {
         const Element element = score_element(op.dtype);
         const double heads = area(op.batch, op.heads) * static_cast<double>(size_of(element));
@@ -75,7 +75,7 @@ struct Needs {
         if (op.backward) return {element, {{q, k, v, scores, o}, {scores, q, k, v}}};
         return {element, {{q, k, v}, {scores, o}}};
     }
-    // NCCL wants both buffers of every rank, and equal shares.
+    // NCCL needs both buffers on every rank, and equal shares.
     Need operator()(const OneOf<Broadcast, Reduce> auto& op) const {
         const double all = 4 * static_cast<double>(float_count(op.bytes));
         return {{}, {{all}, {all}}};
@@ -102,11 +102,11 @@ struct Needs {
     static double result_bytes(Dtype dtype) { return static_cast<double>(size_of(result_of(dtype))); }
 };
 
-constexpr double most_operands = 16;  // of one op, each rounded up to the alignment
+constexpr double most_operands = 16;  // the most operands of one op; each is rounded up to the alignment
 
 struct Largest {
     std::array<double, element_count> inputs{};
-    std::array<std::size_t, element_count> ops{};  // that use the element
+    std::array<std::size_t, element_count> ops{};  // how many ops use the element
     double untyped = 0, output = 0, window = 0, widest = 0;
     TaskId widest_task = 0;
     std::array<bool, lane_count> products{};

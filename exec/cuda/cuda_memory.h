@@ -1,6 +1,5 @@
-// The buffers of one rank on its GPU, sized before anything runs, and taken in rotation, as on the host
-// (exec/host_memory.h): inputs hold random values and are only read, outputs are only written, and together they exceed
-// the L2 cache, so that an op finds its operands in memory whatever ran before.
+// The buffers of one rank on its GPU, sized before anything runs and taken in rotation, as in exec/host_memory.h. Inputs hold random
+// values and are only read, outputs are only written. Together they exceed the L2 cache, so that an op finds its operands in memory.
 #pragma once
 
 #include <array>
@@ -19,15 +18,15 @@ namespace stepcast {
 inline constexpr std::size_t element_count = 4;
 std::size_t size_of(Element element);
 Element element_of(Dtype dtype);     // as stored: tf32 is fp32
-Element result_of(Dtype dtype);      // of a product: fp8 gives bf16
-Element score_element(Dtype dtype);  // of attention: fp8 runs as bf16
+Element result_of(Dtype dtype);      // of a product; fp8 gives bf16
+Element score_element(Dtype dtype);  // of attention; fp8 runs as bf16
 
-inline constexpr std::size_t alignment = 256;  // bytes, of every buffer: what cuBLASLt's fastest kernels want
+inline constexpr std::size_t alignment = 256;  // bytes; cuBLASLt's fastest kernels want it for every buffer
 
-// Rows of one group as they lie in memory: fp8 kernels sum over whole sixteens.
+// Rows of one group as stored in memory: fp8 kernels sum over whole sixteens.
 long stored_rows(const GroupedGemm& op, long rows);
 
-// What participant `index` of `count` reads and writes in a task, in bytes; `element` where the op states one.
+// Bytes that participant `index` of `count` reads and writes in a task. `element` is set if the op states one.
 struct Need {
     std::optional<Element> element;
     Footprint bytes;
@@ -35,18 +34,18 @@ struct Need {
 };
 Need need_of(const Op& op, std::size_t index, std::size_t count);
 
-// Bytes of one rank. `common` is the element of ops that state none.
+// Bytes of the buffers of one rank. `common` is the element for ops that state none.
 struct CudaPlan {
     std::array<std::size_t, element_count> inputs{};
     std::size_t output = 0;
-    std::size_t window = 0;      // where fused kernels of one other rank scatter to
-    std::size_t workspaces = 0;  // lanes with matrix products, each with cuBLAS's workspace
+    std::size_t window = 0;      // what fused kernels of one other rank scatter to
+    std::size_t workspaces = 0;  // one cuBLAS workspace for each lane with matrix products
     Element common = Element::fp32;
     friend bool operator==(const CudaPlan&, const CudaPlan&) = default;
 };
 inline constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
 
-// Throws ConfigError when the buffers of `rank` exceed `available` of the `whole` memory of its GPU.
+// Throws ConfigError if the buffers of `rank` exceed `available`; `whole` is all memory of its GPU.
 CudaPlan plan_cuda_memory(const TaskGraph& graph, int rank, Bytes cache, Bytes available, Bytes whole);
 
 // Device memory of the GPU that was current when it was made.
@@ -66,8 +65,7 @@ class CudaRegion {
 public:
     CudaRegion() = default;
     explicit CudaRegion(std::size_t bytes) : block_(bytes) {}
-    // Places for one op's operands of `bytes` each: one after another, never overlapping, from where the last op's ended, or
-    // from the start again when the end is near.
+    // Places for one op's operands of `bytes` each, one after another: behind those of the last op, or from the start if the end is near.
     void take(std::span<const double> bytes, std::span<char*> places);
     [[nodiscard]] char* data() const { return block_.data(); }
     [[nodiscard]] std::size_t size() const { return block_.size(); }
@@ -77,7 +75,7 @@ private:
     std::size_t next_ = 0;
 };
 
-// Where an op's operands lie, as Need lists them.
+// The places of an op's operands, in the order of Need.
 struct CudaOperands {
     std::array<char*, 5> in{};
     std::array<char*, 4> out{};

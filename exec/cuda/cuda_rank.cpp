@@ -18,7 +18,7 @@ CudaGpu describe_gpu(int gpu) {
     int clock = 0, width = 0;  // kHz and bits
     check(cudaDeviceGetAttribute(&clock, cudaDevAttrMemoryClockRate, gpu));
     check(cudaDeviceGetAttribute(&width, cudaDevAttrGlobalMemoryBusWidth, gpu));
-    constexpr double transfers = 2;  // a clock: double data rate
+    constexpr double transfers = 2;  // transfers in a clock: double data rate
     return {properties.name,
             properties.multiProcessorCount,
             10 * properties.major + properties.minor,
@@ -97,7 +97,7 @@ char* CudaRank::workspace(TaskId task) const {
     return memory_->workspaces.data() + workspace_of_[timeline_->lane_index(task)];
 }
 
-// Communicators that an earlier run of this device made are kept; what is missing is missing on every rank.
+// Keeps communicators that an earlier run of this device made. A missing one is missing on every rank.
 void CudaRank::connect(const ncclUniqueId& id, const Watch& watch) {
     const int ranks = run_->graph.rank_count();
     if (ranks < 2) return;
@@ -106,7 +106,7 @@ void CudaRank::connect(const ncclUniqueId& id, const Watch& watch) {
         if (communicators_.contains(key)) continue;
         communicators_.emplace(key, world_.split(key.ranks, rank_, watch));
     }
-    if (!moves_rows(run_->graph)) return;  // memory that others reach makes CUDA's calls wait for them
+    if (!moves_rows(run_->graph)) return;  // peer access makes CUDA calls wait for the peers
     for (CudaRank* peer : run_->peers) {
         int can = 0;
         if (peer == nullptr || peer == this) continue;
@@ -120,7 +120,7 @@ void CudaRank::connect(const ncclUniqueId& id, const Watch& watch) {
     }
 }
 
-// Ops that need no other rank, on operands from the buffers.
+// Runs ops that need no other rank, on operands from the buffers.
 struct CudaRank::Compute {
     CudaRank& rank;
     const CudaOperands at;
@@ -130,7 +130,7 @@ struct CudaRank::Compute {
     void operator()(const Gemm& op) const {
         rank.products_->run(product_of(op), at.in[0], at.in[1], at.out[0], workspace, stream);
     }
-    void operator()(const GroupedGemm&) const {}  // on places of its own, launch()
+    void operator()(const GroupedGemm&) const {}  // has its own places: launch() runs it
     void operator()(const FusedGemm& op) const { rank.run_fused(op, at, workspace, stream); }
     void operator()(const Attention& op) const { attend(*rank.products_, op, at, workspace, stream); }
     void operator()(const MemoryPass& op) const {
@@ -140,7 +140,7 @@ struct CudaRank::Compute {
                                                                        : stream_memory;
         check(pass({at.in[0], read, at.out[0], written, rank.memory_->sink.data()}, stream));
     }
-    // A training framework's host work is none of ours: there is nothing to wait for.
+    // The host work of a training framework does not exist here, so there is nothing to wait for.
     void operator()(const HostWork&) const {}
     void operator()(const ExchangeOp auto&) const {}
 };
@@ -153,13 +153,12 @@ void CudaRank::launch(TaskId task, const Op& op, const Watch& watch) {
         communicator.run(op, memory_->take(need), stream, watch);
     } else if (const auto* groups = std::get_if<GroupedGemm>(&op)) {
         grouped_->run(*groups, workspace(task), stream);
-    } else if (!is_collective(op)) {  // one of a single rank has nothing to do
+    } else if (!is_collective(op)) {  // a collective of a single rank has nothing to do
         std::visit(Compute{*this, memory_->take(need_of(op, 0, 1)), workspace(task), stream}, op);
     }
 }
 
-// One copy for each peer and one product: gather before it, from the peers' inputs; scatter after it, into this
-// rank's part of the peers' windows.
+// One product, with one copy for each peer: a gather copies first, from peers' inputs, a scatter last, to its part of the peers' windows.
 void CudaRank::run_fused(const FusedGemm& op, const CudaOperands& at, void* workspace, cudaStream_t stream) {
     const long ranks = run_->graph.rank_count();
     const auto block = static_cast<std::size_t>(op.remote_bytes_per_block.si());

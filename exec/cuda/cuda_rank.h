@@ -1,4 +1,4 @@
-// One rank on its GPU: its buffers, its lanes, its communicators, and what each op launches.
+// One rank on its GPU: its buffers, lanes and communicators, and what it launches for each op.
 #pragma once
 
 #include <map>
@@ -10,8 +10,7 @@
 
 namespace stepcast {
 
-// A communicator of its own for each group of ranks on each lane: lanes run concurrently, and two operations of one
-// communicator never do.
+// Each group of ranks has a communicator for each lane: lanes run concurrently, but two operations of one communicator do not.
 struct CommunicatorKey {
     std::vector<int> ranks;  // in the order of the task's places
     Lane lane = Lane::collective;
@@ -22,16 +21,16 @@ class CudaRank;
 CudaGpu describe_gpu(int gpu);
 std::string pci_bus_of(int gpu);  // "0000:17:00.0"
 
-// One graph as all ranks of this process run it.
+// One graph, as all ranks of this process run it.
 struct CudaRun {
-    CudaRun(const TaskGraph& run, bool replays, std::uint64_t first_seed);  // without its peers
+    CudaRun(const TaskGraph& run, bool replays, std::uint64_t first_seed);  // the caller sets `peers`
 
     static constexpr std::uint32_t no_communicator = static_cast<std::uint32_t>(-1);
     const TaskGraph& graph;
     bool replay;
     std::uint64_t seed;
-    std::vector<CudaRank*> peers;                // by rank; null where it is in another process
-    std::vector<CommunicatorKey> communicators;  // of all ranks, in the order of their first use
+    std::vector<CudaRank*> peers;                // by rank; null for a rank in another process
+    std::vector<CommunicatorKey> communicators;  // on all ranks, in the order of first use
     std::vector<std::uint32_t> communicator_of;  // by task; index into it, or no_communicator
 };
 
@@ -46,7 +45,7 @@ public:
     [[nodiscard]] const CudaGpu& facts() const { return facts_; }
     void clear();  // gives buffers, streams and events back; communicators stay
 
-    // In the rank's thread: allocates, fills, connects and lets the library choose its algorithms.
+    // Runs in the rank's thread: allocates, fills and connects, and lets the library choose its algorithms.
     void attach(const CudaRun& run, const CudaPlan& plan, const ncclUniqueId& id, const Watch& watch);
 
     [[nodiscard]] StreamTimeline& timeline() { return *timeline_; }
@@ -70,7 +69,7 @@ private:
     Communicator world_;
     std::map<CommunicatorKey, Communicator> communicators_;
     const CudaRun* run_ = nullptr;
-    std::size_t window_ = 0;  // bytes, of each rank that scatters to another
+    std::size_t window_ = 0;  // bytes of the window that each rank has on another
     std::unique_ptr<CudaMemory> memory_;
     std::unique_ptr<StreamTimeline> timeline_;
     std::unique_ptr<Products> products_;

@@ -39,7 +39,7 @@ constexpr float one = 1, zero = 0;
 
 Product product_of(const Gemm& op) {
     Product product{op.m, op.n, op.k, op.batch, op.dtype, false, true, op.accumulate};
-    if (op.accumulate && op.dtype != Dtype::fp8) {  // fp8 kernels take the summed dimension inside only
+    if (op.accumulate && op.dtype != Dtype::fp8) {  // fp8 kernels need the summed dimension inside
         product.a_transposed = true;
         product.b_transposed = false;
     }
@@ -63,8 +63,8 @@ Owned<cublasLtMatrixLayout_t> Products::layout(cudaDataType_t type, long rows, l
     return made;
 }
 
-// A row-major matrix is the column-major one of its transpose, so cuBLAS computes C^T[n,m] = B^T A^T: its first operand
-// is our B (n x k, column-major, when B lies as [k,n]; k x n to be transposed when it lies as [n,k]), its second our A.
+// A row-major matrix is the column-major matrix of its transpose, so cuBLAS computes C^T[n,m] = B^T A^T. Its first operand is our B (n x
+// k in column-major if B is stored as [k,n]; k x n, to be transposed, if stored as [n,k]). Its second operand is our A.
 Products::Planned& Products::planned(const Product& p) {
     if (const auto found = plans_.find(p); found != plans_.end()) return found->second;
     Planned plan;

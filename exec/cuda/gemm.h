@@ -59,9 +59,10 @@ void prepare_attention(Products& products, const Attention& op);
 // softmax that the forward left and the gradient of O; out: room for scores, and the gradients of Q, K and V.
 void attend(Products& products, const Attention& op, const CudaOperands& at, void* workspace, cudaStream_t stream);
 
-// The grouped GEMMs of a graph. Their operands lie at a few fixed places that are taken in turn, since the library
-// reads the addresses from GPU memory. In fp8, which it has not, a product for each group, one after another; there the
-// operands of a weight gradient lie with the rows inside, padded (stored_rows()).
+// The grouped GEMMs of a graph: one call of cuBLAS over all groups, or a product of cuBLASLt for each group, whichever is
+// faster when both are timed; always a product for each group where the graph says so (op.kernels) and in fp8, for which cuBLAS
+// has no grouped call. The operands lie at a few fixed places that are taken in turn, because the grouped call reads the
+// addresses from GPU memory. In fp8 the operands of a weight gradient lie with the rows inside, padded (stored_rows()).
 class GroupedProducts {
 public:
     explicit GroupedProducts(Products& products);
@@ -77,9 +78,12 @@ private:
         std::vector<float> alpha, beta;
         std::vector<cublasOperation_t> plain, transposed;
         std::vector<CudaOperands> places;
-        std::vector<CudaBlock> pointers;  // of each place: to B, A and C of every group; none in fp8
+        std::vector<CudaBlock> pointers;  // of each place: to B, A and C of every group; for the call over all groups
         std::size_t next = 0;
+        bool each = false;  // a product for each group
     };
+    bool each_is_faster(const GroupedGemm& op, Planned& plan, cudaStream_t stream);
+    void run_together(const GroupedGemm& op, Planned& plan, std::size_t place, void* workspace, cudaStream_t stream);
     void run_each(const GroupedGemm& op, const CudaOperands& place, void* workspace, cudaStream_t stream);
 
     Products& products_;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "exec/cuda/check.h"
@@ -28,11 +29,30 @@ int small(long value) {
     return static_cast<int>(value);
 }
 
-// One group in fp8. Packed groups begin at any multiple of sixteen bytes.
+// One group. A group begins where the one before ends, so its addresses are multiples of sixteen bytes or of an element alone.
+// fp8 kernels take the summed dimension inside only (stored_rows()).
 Product product_of_group(const GroupedGemm& op, long rows) {
-    constexpr unsigned int packed = 16;
-    if (op.weight_gradient) return {op.k, op.n, stored_rows(op, rows), 1, op.dtype, false, true, false, packed};
+    const auto element = static_cast<long>(size_of(element_of(op.dtype)));
+    const bool even = op.k * element % 16 == 0 && op.n * element % 16 == 0;
+    const auto packed = static_cast<unsigned int>(even ? 16 : element);
+    const bool narrow = op.dtype == Dtype::fp8;
+    if (op.weight_gradient) return {op.k, op.n, stored_rows(op, rows), 1, op.dtype, !narrow, narrow, false, packed};
     return {rows, op.n, op.k, 1, op.dtype, false, true, false, packed};
+}
+
+Seconds time_of(const std::function<void()>& run, cudaStream_t stream) {
+    constexpr int repetitions = 3;
+    Owned<cudaEvent_t> begin, end;
+    check(cudaEventCreate(Out(begin)));
+    check(cudaEventCreate(Out(end)));
+    run();
+    check(cudaEventRecord(begin.get(), stream));
+    for (int i = 0; i < repetitions; ++i) run();
+    check(cudaEventRecord(end.get(), stream));
+    check(cudaEventSynchronize(end.get()));
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()));
+    return Seconds(1e-3 * static_cast<double>(milliseconds));
 }
 
 // Where the operands of each group with rows begin: all of B, then of A, then of C.
@@ -64,14 +84,12 @@ GroupedProducts::GroupedProducts(Products& products) : products_(products) { che
 
 void GroupedProducts::prepare(const GroupedGemm& op, CudaMemory& memory, Bytes cache, cudaStream_t stream) {
     if (plans_.contains(&op)) return;
-    const bool each = op.dtype == Dtype::fp8;
     Planned plan;
+    plan.each = op.kernels > 0 || op.dtype == Dtype::fp8;
     for (const long rows : op.rows) {
         if (rows == 0) continue;
-        if (each)
-            products_.prepare(product_of_group(op, rows));
-        else
-            plan.rows.push_back(small(rows));
+        products_.prepare(product_of_group(op, rows));
+        if (!plan.each) plan.rows.push_back(small(rows));
     }
     const std::size_t groups = plan.rows.size();
     if (groups > 0) {
@@ -89,47 +107,58 @@ void GroupedProducts::prepare(const GroupedGemm& op, CudaMemory& memory, Bytes c
     const auto places = static_cast<int>(std::clamp(std::ceil(1.5 * cache.si() / bytes), 1.0, most));
     for (int i = 0; i < places; ++i) {
         plan.places.push_back(memory.take(need));
-        if (!each) plan.pointers.push_back(pointers_of(op, plan.places.back(), stream));
+        if (!plan.each) plan.pointers.push_back(pointers_of(op, plan.places.back(), stream));
     }
-    plans_.emplace(&op, std::move(plan));
+    Planned& made = plans_.emplace(&op, std::move(plan)).first->second;
+    if (!made.each && groups > 0) made.each = each_is_faster(op, made, stream);
+}
+
+// cuBLAS's one call over all groups reaches a third of the peak on Hopper, a product for each group the rate of its shape once
+// it has some hundred rows.
+bool GroupedProducts::each_is_faster(const GroupedGemm& op, Planned& plan, cudaStream_t stream) {
+    const CudaBlock workspace(workspace_bytes);
+    const CudaOperands& place = plan.places.front();
+    const Seconds each = time_of([&] { run_each(op, place, workspace.data(), stream); }, stream);
+    return each < time_of([&] { run_together(op, plan, 0, workspace.data(), stream); }, stream);
+}
+
+void GroupedProducts::run(const GroupedGemm& op, void* workspace, cudaStream_t stream) {
+    Planned& plan = plans_.at(&op);
+    const std::size_t place = plan.next;
+    plan.next = (plan.next + 1) % plan.places.size();
+    if (plan.each) return run_each(op, plan.places[place], workspace, stream);
+    if (!plan.rows.empty()) run_together(op, plan, place, workspace, stream);
 }
 
 // As in gemm.cpp cuBLAS sees transposes. Forward: C^T[n,r] = W[n,k] A^T[k,r], the weights lying as [n,k]. Weight
 // gradient: C^T[n,k] = B^T[n,r] A[r,k].
-void GroupedProducts::run(const GroupedGemm& op, void* workspace, cudaStream_t stream) {
-    Planned& plan = plans_.at(&op);
-    const std::size_t place = plan.next, groups = plan.rows.size();
-    plan.next = (plan.next + 1) % plan.places.size();
-    if (op.dtype == Dtype::fp8) return run_each(op, plan.places[place], workspace, stream);
-    if (groups == 0) return;
+void GroupedProducts::run_together(const GroupedGemm& op, Planned& plan, std::size_t place, void* workspace, cudaStream_t stream) {
+    const auto groups = static_cast<int>(plan.rows.size());
     check(cublasSetStream(handle_.get(), stream));  // takes the workspace away, so that comes second
     check(cublasSetWorkspace(handle_.get(), workspace, workspace_bytes));
-    const std::size_t at_once = op.kernels > 0 ? 1 : groups;  // a kernel for each, or one over all
     auto* pointers = reinterpret_cast<void**>(plan.pointers[place].data());
     const cudaDataType_t type = grouped_type(op.dtype);
     const bool gradient = op.weight_gradient;
-    for (std::size_t g = 0; g < groups; g += at_once) {
-        const int *rows = &plan.rows[g], *n = &plan.n[g], *k = &plan.k[g];
-        const cublasOperation_t *plain = &plan.plain[g], *transposed = &plan.transposed[g];
-        check(cublasGemmGroupedBatchedEx(handle_.get(), gradient ? plain : transposed, gradient ? transposed : plain, n,
-                                         gradient ? k : rows, gradient ? rows : k, &plan.alpha[g], pointers + g, type,
-                                         gradient ? n : k, pointers + groups + g, type, k, &plan.beta[g],
-                                         pointers + 2 * groups + g, type, n, static_cast<int>(at_once), &plan.ones[g],
-                                         op.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F));
-    }
+    const int *rows = plan.rows.data(), *n = plan.n.data(), *k = plan.k.data();
+    const cublasOperation_t *plain = plan.plain.data(), *transposed = plan.transposed.data();
+    check(cublasGemmGroupedBatchedEx(handle_.get(), gradient ? plain : transposed, gradient ? transposed : plain, n,
+                                     gradient ? k : rows, gradient ? rows : k, plan.alpha.data(), pointers, type,
+                                     gradient ? n : k, pointers + groups, type, k, plan.beta.data(), pointers + 2 * groups, type,
+                                     n, groups, plan.ones.data(),
+                                     op.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F));
 }
 
 void GroupedProducts::run_each(const GroupedGemm& op, const CudaOperands& place, void* workspace, cudaStream_t stream) {
     const auto area = [](long x, long y) { return static_cast<std::size_t>(x) * static_cast<std::size_t>(y); };
-    const std::size_t result = size_of(result_of(op.dtype));
+    const std::size_t operand = size_of(element_of(op.dtype)), result = size_of(result_of(op.dtype));
     const char *a = place.in[0], *b = place.in[1];
     char* c = place.out[0];
     for (const long rows : op.rows) {
         if (rows == 0) continue;
         products_.run(product_of_group(op, rows), a, b, c, workspace, stream);
         const long stored = stored_rows(op, rows);
-        a += area(stored, op.k);
-        b += op.weight_gradient ? area(stored, op.n) : area(op.k, op.n);
+        a += area(stored, op.k) * operand;
+        b += (op.weight_gradient ? area(stored, op.n) : area(op.k, op.n)) * operand;
         c += (op.weight_gradient ? area(op.k, op.n) : area(rows, op.n)) * result;
     }
 }

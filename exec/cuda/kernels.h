@@ -1,5 +1,5 @@
-// The kernels that no library has. Plain C++17: the only header that nvcc compiles. Each launches on `stream` and returns
-// CUDA's status of the launch; sizes are bytes unless named otherwise, buffers are aligned to 16 bytes.
+// The kernels that no library has, declared in plain C++17, because nvcc compiles this header and no other. Each function launches on
+// `stream` and returns CUDA's status of the launch. Sizes are bytes unless named otherwise; buffers are aligned to 16 bytes.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,7 +14,6 @@ enum class Element : std::uint8_t { fp32, fp16, bf16, fp8 };  // fp8 is E4M3
 // Random values, uniform in [-1, 1), the same for the same seed.
 cudaError_t fill_random(void* target, Element element, std::size_t count, std::uint64_t seed, cudaStream_t stream);
 
-// What a memory pass reads and writes.
 struct Traffic {
     const void* source;
     std::size_t read;
@@ -22,13 +21,12 @@ struct Traffic {
     std::size_t written;
     void* sink;  // 4 bytes
 };
-// Reads all of `source`, writes all of `target`: target = source ^ 1, word by word, where both reach; what is left of the
-// source is folded into `sink`, what is left of the target is set.
+// Reads all of `source` and writes all of `target`: target = source ^ 1, word by word, up to the shorter of both. The rest of the source
+// is folded into `sink`, the rest of the target is set.
 cudaError_t stream_memory(const Traffic& traffic, cudaStream_t stream);
-// The common part being transposed: the source holds matrices of 1024 x 1024 4-byte elements one after another, a last part that is
-// no whole matrix is streamed.
+// The same, but transposes the common part: 1024 x 1024 matrices of 4-byte elements, one after another. The rest is streamed.
 cudaError_t transpose_memory(const Traffic& traffic, cudaStream_t stream);
-// One thread block for each piece of `source` and `target`, as an optimizer over a list of tensors launches it.
+// One thread block for each piece of `source` and `target`, as an optimizer launches over a list of tensors.
 cudaError_t optimizer_memory(const Traffic& traffic, cudaStream_t stream);
 
 // Scores of `matrices` heads, rows x columns each, row-major. Not fp8.
@@ -39,7 +37,7 @@ struct Scores {
 };
 // scores = scores * scale, -infinity where masked.
 cudaError_t mask_scores(void* scores, const Scores& shape, float scale, cudaStream_t stream);
-// Each row to exp(x - max) / sum; a row that sees nothing becomes 0.
+// Sets each row to exp(x - max) / sum. A row that sees nothing becomes 0.
 cudaError_t softmax_rows(void* scores, const Scores& shape, cudaStream_t stream);
 // gradient = p * (gradient - sum over the row of gradient * p).
 cudaError_t softmax_backward(const void* p, void* gradient, const Scores& shape, cudaStream_t stream);

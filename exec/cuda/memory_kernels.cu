@@ -62,7 +62,7 @@ Items items_of(const Traffic& t) {
             static_cast<std::uint32_t*>(t.sink)};
 }
 
-// Items [begin, end), every `step`-th; four loads are in flight before the first is used.
+// Handles items [begin, end), every `step`-th. Four loads are in flight before the first is used.
 __device__ std::uint32_t pass(const Items& all, std::size_t begin, std::size_t end, std::size_t step) {
     const auto [source, read, target, written, sink] = all;
     const std::size_t both = min(min(read, written), end);
@@ -82,7 +82,7 @@ __device__ std::uint32_t pass(const Items& all, std::size_t begin, std::size_t e
     return fold;
 }
 
-// Keeps the reads alive: random data hardly ever fold to this value.
+// Keeps the reads alive, because random data hardly ever fold to this value.
 __device__ void keep(std::uint32_t fold, std::uint32_t* sink) {
     if (fold == 0x5bd1e995u) *sink = fold;
 }

@@ -1,4 +1,4 @@
-// Handles of CUDA's libraries, each given back as its library wants it.
+// Handles of CUDA's libraries, each freed by its library's function.
 #pragma once
 
 #include <cublasLt.h>
@@ -24,7 +24,7 @@ struct Destroy {
 template <typename Pointer>
 using Owned = std::unique_ptr<std::remove_pointer_t<Pointer>, Destroy>;
 
-// For a call that makes a handle through a pointer, as std::out_ptr of C++23: check(cudaStreamCreate(Out(stream))).
+// Out(owner) passes a handle to a call that makes one through a pointer, as std::out_ptr of C++23: check(cudaStreamCreate(Out(stream))).
 template <typename Handle>
 class Out {
 public:

@@ -1,4 +1,4 @@
-// What libexec_cuda.so exports: one function, which says what is missing or opens the device.
+// The only export of libexec_cuda.so: a function that opens the device, or says what is missing.
 #include <cstdlib>
 
 #include "exec/cuda/check.h"
@@ -9,7 +9,7 @@ namespace stepcast {
 
 namespace {
 
-// cudaGetDeviceCount leaves the count alone when it fails; the driver's version is 0 where there is none.
+// cudaGetDeviceCount does not change the count if it fails. The driver's version is 0 if there is no driver.
 int count_gpus() {
     int count = 0, driver = 0;
     const cudaError_t code = cudaGetDeviceCount(&count);

@@ -20,25 +20,24 @@ __device__ T from_float(float x) {
     return static_cast<T>(x);
 }
 
-// The columns that a row of a matrix of scores sees.
+// The number of columns that a row of a matrix of scores sees.
 __device__ std::int64_t seen(const Scores& shape, std::int64_t row) {
     if (!shape.causal) return shape.columns;
     const std::int64_t count = row % shape.rows + shape.columns - shape.rows + 1;
     return count < 0 ? 0 : (count > shape.columns ? shape.columns : count);
 }
 
-// Sixteen bytes of a row, read and written at once.
+// Sixteen bytes of a row, which are read and written at once.
 template <typename T>
 struct alignas(16) Pack {
     static constexpr int size = 16 / sizeof(T);
     T values[size];
 };
 
-// Rows go through a thread block in packs, held in registers between their uses: one read, one write. A row takes at most
-// `packs` of them a thread.
+// A thread block reads a row in packs, keeps them in registers, and writes them: one read, one write. A thread takes at most `packs`.
 constexpr int packs = 4;
 
-// Calls `use(p, i)` for every pack i of a row that this thread takes; p counts its own.
+// Calls `use(p, i)` for every pack i of a row that this thread takes; p counts the thread's own packs.
 template <typename Use>
 __device__ void over_packs(std::int64_t width, Use use) {
 #pragma unroll
@@ -89,7 +88,7 @@ __device__ float over_block(float value, Combine combine) {
     return value;
 }
 
-// A row of any width: read once for each use; the later reads come from the caches.
+// For a row of any width. It is read once for each use, the later times from the caches.
 template <typename T>
 __global__ void softmax_kernel(T* scores, Scores shape) {
     const std::int64_t all = shape.matrices * shape.rows;
@@ -175,7 +174,7 @@ __global__ void softmax_backward_packed_kernel(const T* p, T* gradient, Scores s
     }
 }
 
-// Threads of a block that takes rows in packs; 0 when the rows do not go into packs or not into its registers.
+// The number of threads of a block that takes rows in packs; 0 if a row is not whole packs or does not fit into the block's registers.
 template <typename T>
 int packed_threads(const Scores& shape) {
     const std::int64_t width = shape.columns / Pack<T>::size;

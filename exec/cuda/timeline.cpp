@@ -51,8 +51,8 @@ StreamTimeline::StreamTimeline(const TaskGraph& graph, int rank, bool replay)
     if (!streams_[origin_lane_]) open(0);  // a rank without device tasks still needs a stream for its clock
 }
 
-// The GPU is idle, so the event happens between the two looks at the clock; the second try finds everything loaded.
-// Where the looks lie far apart, something came between (another process on this GPU), and it is tried again.
+// The GPU is idle, so the event happens between the two reads of the clock. The second attempt finds everything loaded. If the reads are
+// far apart, something came between (another process on this GPU), and it tries again.
 Seconds StreamTimeline::begin_step() {
     constexpr int fewest = 2, most = 20;
     constexpr Seconds close(1e-4);
@@ -98,7 +98,7 @@ void StreamTimeline::end_capture() {
 void StreamTimeline::give_up() noexcept {
     if (!captures()) return;
     Owned<cudaGraph_t> graph;
-    cudaStreamEndCapture(any_stream(), Out(graph));  // refused when lanes are not joined, but over
+    cudaStreamEndCapture(any_stream(), Out(graph));  // fails if lanes are not joined, but ends the capture
     cudaGetLastError();
     mode_ = Mode::issuing;
 }
@@ -108,13 +108,13 @@ void StreamTimeline::order_after(std::size_t lane, cudaEvent_t event) {
     last_[lane] = none;
 }
 
-// Inside a capture an event that is to be read later must be marked as external; otherwise it is only an edge.
+// Inside a capture an event that is read later must be marked as external; otherwise it is only an edge.
 void StreamTimeline::mark(cudaEvent_t event, cudaStream_t stream) {
     check(cudaEventRecordWithFlags(event, stream, captures() ? cudaEventRecordExternal : cudaEventRecordDefault));
 }
 
 void StreamTimeline::wait(TaskId task, TaskId predecessor, const Watch& watch) {
-    if (on_host(predecessor)) {  // is over already; but the lane's last end may lie before its end
+    if (on_host(predecessor)) {  // has finished already, but perhaps after the lane's last end
         if (!on_host(task)) last_[lane_index(task)] = none;
         return;
     }
@@ -173,8 +173,8 @@ void StreamTimeline::finish(TaskId task) {
 
 namespace {
 
-// True when `code` says that the GPU still works. The runtime notes that answer as its last error, which the next
-// kernel's launch would otherwise find and report as its own.
+// Whether `code` says that the GPU still works. The runtime stores that answer as its last error, so it is cleared here; otherwise the
+// next kernel's launch would report it as its own.
 bool is_pending(cudaError_t code) {
     if (code != cudaErrorNotReady) return false;
     cudaGetLastError();
@@ -222,7 +222,7 @@ Seconds StreamTimeline::read(cudaEvent_t event) const {
     return origin_time_ + Seconds(1e-3 * static_cast<double>(milliseconds));
 }
 
-// A replayed step leaves the host lane as it was at its capture, before the GPU began: shown at the step's begin.
+// A replayed step has no host lane: its tasks ran at the capture. They are shown at the start of the step.
 Seconds StreamTimeline::elapsed(TaskId task, Edge edge) const {
     if (on_host(task)) {
         if (mode_ == Mode::replaying) return origin_time_;

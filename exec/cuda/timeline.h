@@ -1,6 +1,5 @@
-// The lanes of one rank as CUDA streams, edges as events, and when each task began and ended. A task begins when the
-// one before it on its lane ends, unless it had to wait for something else; only then has it an event of its own, since
-// every event costs the GPU about a microsecond.
+// The lanes of one rank as CUDA streams, edges as events, and when each task began and ended. A task begins when the task before it on
+// its lane ends, unless it had to wait for something else. Only then it has a start event, because each event takes a GPU about 1 us.
 #pragma once
 
 #include <array>
@@ -13,30 +12,30 @@
 
 namespace stepcast {
 
-// Looks after the run while the host waits: throws when another rank has failed or the wait took too long.
+// Called while the host waits. Throws if another rank has failed or the wait took too long.
 using Watch = std::function<void()>;
 
 class StreamTimeline {
 public:
-    // On the GPU that is current. `replay`: the second step is captured into a CUDA graph, which then runs each step.
+    // On the current GPU. `replay`: the second step is captured into a CUDA graph, which runs every step after that.
     StreamTimeline(const TaskGraph& graph, int rank, bool replay);
 
-    // Returns the host's time of a moment when the GPU is idle and the step begins.
+    // Returns the host's time of a moment at which the GPU is idle and the step begins.
     Seconds begin_step();
-    // False while a graph is replayed: tasks are then not to be launched one by one.
+    // False while a graph is replayed: tasks are then not launched one by one.
     [[nodiscard]] bool issues() const { return mode_ != Mode::replaying; }
     [[nodiscard]] bool captures() const { return mode_ == Mode::capturing; }
 
-    // After a task of this rank, or after `event` of another one.
+    // Orders a task after another task of this rank, or after `event` of another rank.
     void wait(TaskId task, TaskId predecessor, const Watch& watch);
     void wait(TaskId task, cudaEvent_t event, const Watch& watch);
     void start(TaskId task);
     void finish(TaskId task);
-    // After the last task: ends a capture, starts a captured step, and returns when the GPU is done.
+    // To be called after the last task: ends a capture, starts a captured step, and returns when the GPU is done.
     void synchronize(const Watch& watch);
-    // Ends what a failure left open: calls that an open capture forbids may follow.
+    // Ends a capture that a failure left open, so that calls which an open capture forbids may follow.
     void give_up() noexcept;
-    // The task has finished on the host's view, for graphs that block the host at every launch.
+    // Returns when the task has finished, for graphs that block the host at every launch.
     void await(TaskId task, const Watch& watch);
 
     [[nodiscard]] cudaStream_t stream(TaskId task) const { return streams_[lane_index(task)].get(); }
@@ -45,7 +44,7 @@ public:
     [[nodiscard]] cudaEvent_t finished(TaskId task) const { return finish_[task].get(); }
     [[nodiscard]] Seconds elapsed(TaskId task, Edge edge) const;
     [[nodiscard]] Seconds clock_error() const { return clock_error_; }  // of begin_step()
-    // The first task that the GPU has not finished, as far as all are queued; graph.size() when there is none.
+    // The first task that the GPU has not finished, if all are queued; graph.size() if there is none.
     [[nodiscard]] TaskId first_unfinished();
 
 private:
@@ -67,15 +66,15 @@ private:
     bool replay_;
     Mode mode_ = Mode::issuing;
     std::uint64_t steps_ = 0;
-    std::array<Owned<cudaStream_t>, lane_count> streams_;  // null where the rank has no task
+    std::array<Owned<cudaStream_t>, lane_count> streams_;  // null if the rank has no task on the lane
     std::size_t origin_lane_ = 0;
     std::vector<std::int8_t> lanes_;                         // by task: its first lane on this rank; -1: not here
-    std::map<TaskId, std::vector<std::size_t>> more_lanes_;  // of tasks that hold several
-    std::vector<Owned<cudaEvent_t>> start_, finish_;         // by task; start_ only where it has one of its own
+    std::map<TaskId, std::vector<std::size_t>> more_lanes_;  // for tasks on several lanes
+    std::vector<Owned<cudaEvent_t>> start_, finish_;         // by task; start_ only for tasks with a start event of their own
     std::vector<Owned<cudaEvent_t>> captured_;               // by task: finish_ as an edge inside a capture
-    std::vector<TaskId> began_with_;                         // by task: whose end was its start; none: start_
+    std::vector<TaskId> began_with_;                         // by task: the task whose end is its start; none: see start_
     std::array<TaskId, lane_count> last_{};                  // by lane: the task whose end is its last entry
-    std::vector<Seconds> host_start_, host_finish_;          // by task, of the host lane
+    std::vector<Seconds> host_start_, host_finish_;          // by task, for the host lane
     Owned<cudaEvent_t> origin_, join_;
     Seconds origin_time_, clock_error_;
     Owned<cudaGraphExec_t> step_;

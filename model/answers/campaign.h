@@ -1,5 +1,5 @@
-// A whole training: what so many tokens or steps take in time, money and energy, failures included. What was asked, and
-// plain values that sim/campaign.h fills and reports print.
+// A whole training: what a number of tokens or steps takes in time, money and energy, failures included. Plain values: what was
+// asked, and the answer that sim/campaign.h fills and reports print.
 #pragma once
 
 #include <array>
@@ -11,7 +11,6 @@
 
 namespace stepcast {
 
-// What a device costs and draws.
 struct Offer {
     KEY_NAMED(std::string, gpu, {}, "name", "cluster.gpu.name or one of its aliases");
     KEY(double, price_per_gpu_hour, 0, "list price; 0 = not known");
@@ -24,7 +23,7 @@ struct Offer {
     friend bool operator==(const Offer&, const Offer&) = default;
 };
 
-// What interrupts a training.
+// Failures and checkpoints, which interrupt a training.
 struct Failures {
     KEY(Seconds, mtbf_per_gpu, {}, "mean time between failures of one rank that stop all; 0 = none fails");
     KEY(Seconds, checkpoint_time, {}, "training stands while one is written");
@@ -42,32 +41,32 @@ struct Market {
 // A market file (docs/buying.md); "" is model/presets/market.toml. Throws ConfigError with file:line:column.
 Market read_market(const std::string& path = "");
 
-// "15T", "100k". Throws ConfigError that says what was found and expected.
+// Reads "15T" or "100k". Throws ConfigError that says what was found and what was expected.
 double parse_count(const std::string& text);
 
-// What is asked: so many steps, or tokens.
+// What was asked: a number of steps or of tokens.
 struct Training {
     double tokens = 0, steps = 0;
     Market market;
 };
 
 struct Goodput {
-    Seconds failure_every;     // mean, of all ranks together; 0 = none fails
-    Seconds checkpoint_every;  // the optimal interval of useful work between two checkpoints; 0 = none is written
-    double share = 1;          // useful of all time
+    Seconds failure_every;     // mean time between failures, over all ranks; 0 = none fails
+    Seconds checkpoint_every;  // optimal useful work between two checkpoints; 0 = no checkpoints
+    double share = 1;          // useful share of all time
     friend bool operator==(const Goodput&, const Goodput&) = default;
 };
 
-// Three values each: with the p10, p50 and p90 of the step.
+// The arrays hold the values for the p10, p50 and p90 of the step.
 struct Campaign {
     double tokens = 0, steps = 0;
     int ranks = 0;
     Goodput goodput;
     std::array<Seconds, 3> time{};
     std::array<double, 3> money{};   // 0 = price not known
-    std::array<Joules, 3> energy{};  // at most; 0 = power not known
+    std::array<Joules, 3> energy{};  // upper bound; 0 = power not known
     std::string currency;
-    Offer offer;  // what they were reckoned with
+    Offer offer;  // the prices and powers used
     friend bool operator==(const Campaign&, const Campaign&) = default;
 };
 

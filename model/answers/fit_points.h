@@ -1,4 +1,4 @@
-// Measured points next to a law that was fitted to them.
+// Measured points beside the law that was fitted to them.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace stepcast {
 
-// A law at the places where it was measured: predictions interpolate the points.
+// A law evaluated where it was measured; predictions interpolate between these points.
 struct FittedCurve {
     std::string name;
     std::vector<std::pair<double, double>> measured, fitted;
 };
 
-// One case of a fit next to its predictions; held_out is 0 when nothing was left out.
+// One case of a fit beside its predictions. `held_out` is the prediction of a fit without the case; 0 if nothing was left out.
 struct CaseResult {
     std::string name, kind;
     Seconds measured, fitted, held_out;

@@ -26,7 +26,7 @@ std::string calibrated_text(const Forecast& forecast) {
                                ? fmt::format("calibrated on {} steps as a whole", forecast.cluster_steps)
                                : "calibrated";
     if (priors < worth_saying) return on;
-    std::vector<std::pair<std::string, double>> kinds;  // by share
+    std::vector<std::pair<std::string, double>> kinds;  // largest share first
     for (const CostBasis& b : forecast.basis) {
         if (b.measured) continue;
         const auto at = std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.first == b.kind; });

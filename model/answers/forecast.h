@@ -1,4 +1,4 @@
-// What a prediction says: plain values that simulate() callers fill and reports print.
+// A prediction, as plain values that callers of simulate() fill and reports print.
 #pragma once
 
 #include <string>
@@ -13,23 +13,23 @@ struct Interval {
     friend bool operator==(const Interval&, const Interval&) = default;
 };
 
-// Where the step of the slowest rank (of a pipeline the busiest) went; the six add up to the step. sim/breakdown.h says how.
+// Where the step time of the slowest rank goes (in a pipeline: the busiest). The six parts add up to the step: sim/breakdown.h.
 struct Breakdown {
     Seconds compute, memory, exposed_communication, bubble, imbalance, host;
     friend bool operator==(const Breakdown&, const Breakdown&) = default;
 };
 Seconds total(const Breakdown& breakdown);
 
-// `peak` is the sum of the five that follow.
+// `peak` is the sum of weights, gradients, optimizer, activations and buffers.
 struct MemoryUse {
     Bytes peak, weights, gradients, optimizer, activations, buffers;
     bool fits = true;
     Bytes capacity;   // of one rank's device; 0 = not known
-    Bytes overheads;  // what the device must have on top of the peak: its context, what the allocator loses
+    Bytes overheads;  // needed beside the peak: the device's context, the allocator's losses
     friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
 };
 
-// Summed duration of all tasks of one name on one rank in one phase.
+// Summed duration of the tasks with one name on one rank in one phase.
 struct KernelTime {
     std::string name;
     Phase phase = Phase::forward;
@@ -38,7 +38,7 @@ struct KernelTime {
     friend bool operator==(const KernelTime&, const KernelTime&) = default;
 };
 
-// What of a step one constant of the cluster prices.
+// The part of a step that one constant of the cluster prices.
 struct CostBasis {
     std::string kind, key;  // model/machine/calibration.h; below "cluster."
     bool measured = false;  // determined on this device, not a prior
@@ -46,17 +46,17 @@ struct CostBasis {
     friend bool operator==(const CostBasis&, const CostBasis&) = default;
 };
 
-// A way to read what an experiment leaves open, and the step so read over the step as forecast.
+// Another reading of what an experiment leaves open. `step` is the step of this reading relative to the forecast's.
 struct OtherReading {
     std::string what;
     double step = 1;
     friend bool operator==(const OtherReading&, const OtherReading&) = default;
 };
 
-// What the interval of a step is made of, in logarithms (docs/intervals.md).
+// The causes of a step's interval, each as a logarithm (docs/intervals.md).
 struct Doubts {
-    double constants = 0;                       // one standard deviation: what fits and priors leave open in constants
-    double faster = 0, slower = 0;              // to p10 and p90 of steps that no fit has read: framework and device
+    double constants = 0;                       // standard deviation that fits and priors leave in the constants
+    double faster = 0, slower = 0;              // to p10 and p90, for steps that no fit has read: errors of framework and device
     double draws_faster = 0, draws_slower = 0;  // to p10 and p90 of the draws
     std::vector<OtherReading> readings;
     friend bool operator==(const Doubts&, const Doubts&) = default;
@@ -64,31 +64,31 @@ struct Doubts {
 
 struct Forecast {
     std::string experiment, cluster, framework;
-    bool calibrated = false;       // the cluster has a fit; what of this step rests on it says `basis`
-    int cluster_steps = 0;         // whole steps that constants of the cluster were fitted to, where its file says so ..
-    int framework_steps = 0;       // .. and of the framework ..
-    bool framework_as_begun = false;  // .. whose costs stayed those that it began with
+    bool calibrated = false;       // the cluster has a fit; `basis` says how much of this step rests on it
+    int cluster_steps = 0;         // whole steps that the cluster's constants were fitted to, where its file states it
+    int framework_steps = 0;       // the same for the framework's constants
+    bool framework_as_begun = false;  // the framework's fit left its initial costs unchanged
     std::vector<CostBasis> basis;  // largest share first
-    Interval step, forward, backward, gradient_sync, optimizer;  // p50: the median draw's; p10 and p90: the next run's
-    Doubts doubts;                                               // what p10 and p90 are made of
+    Interval step, forward, backward, gradient_sync, optimizer;  // p50: of the median draw; p10 and p90: of the next run
+    Doubts doubts;                                               // the causes of p10 and p90
     StepTimes phases;                                            // of the median draw
     Breakdown breakdown;                                         // of the median draw
     MemoryUse memory;
     double tokens_per_second = 0;
     double model_flops_utilization = 0;
-    FlopsPerSecond model_flops_per_gpu;  // the same as a rate
-    Joules energy;  // of a step, all GPUs' boards without the rest of their nodes; 0 = the cluster states no power
+    FlopsPerSecond model_flops_per_gpu;  // the model FLOPs utilization as a rate
+    Joules energy;  // per step, of all GPU boards without the rest of their nodes; 0 = the cluster states no power
     int gpus = 0;
     std::size_t tasks = 0;
     int ranks_simulated = 0;
     int draws = 1;
-    bool noise = false;               // of tasks, hosts and ranks: drawn with them
-    int median_draw = 0;              // whose step is the median, and what is said of one draw below and above
+    bool noise = false;               // the draws include noise of tasks, hosts and ranks
+    int median_draw = 0;              // the draw with the median step; everything said "of the median draw" is of this one
     std::vector<KernelTime> kernels;  // of the median draw, compute lane only
     std::vector<std::string> notes;   // "extrapolated: ..", assumptions, parameters that kept their prior
     friend bool operator==(const Forecast&, const Forecast&) = default;
 };
-double prior_share(const Forecast& forecast);  // of the step, on constants that nothing measured on this device
+double prior_share(const Forecast& forecast);  // share of the step priced by constants that nothing measured on this device
 // "calibrated", "calibrated for 38 % of the step, the rest on priors: host 62 %", "UNCALIBRATED: ..".
 std::string calibrated_text(const Forecast& forecast);
 

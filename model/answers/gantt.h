@@ -1,5 +1,4 @@
-// A step as a picture shows it: what some ranks do when, and the memory of one of them. Plain values that sim/gantt.h fills
-// and reports draw.
+// A step as a picture that sim/gantt.h fills and reports draw: what some ranks do at which time, and the memory of one of them.
 #pragma once
 
 #include <string>
@@ -10,26 +9,26 @@
 
 namespace stepcast {
 
-// exchange: a rank's devices exchange and do nothing else; idle: they do nothing.
+// exchange: the devices of a rank communicate and compute nothing; idle: they do neither.
 enum class GanttKind { forward, backward, input_backward, weight_backward, optimizer, other, exchange, idle };
 
 struct GanttBox {
     GanttKind kind = GanttKind::other;
     Seconds start, finish;
-    int micro_batch = -1;  // from 0; -1: of none
+    int micro_batch = -1;  // from 0; -1: belongs to none
     friend bool operator==(const GanttBox&, const GanttBox&) = default;
 };
 struct GanttRow {
     std::string label;             // "rank 0, first"
-    std::vector<GanttBox> boxes;   // idle time and collectives lie over slots that they interrupt
+    std::vector<GanttBox> boxes;   // idle time and collectives are drawn over the slots that they interrupt
     friend bool operator==(const GanttRow&, const GanttRow&) = default;
 };
 struct Gantt {
-    std::string title;  // experiment, or what sets it apart from others next to it
+    std::string title;  // the experiment, or what distinguishes it from pictures beside it
     Seconds step;
     std::vector<GanttRow> rows;
-    std::string memory_label;                       // "memory of rank 0"; "" = not known over time
-    std::vector<std::pair<Seconds, Bytes>> memory;  // from then on, until the next
+    std::string memory_label;                       // "memory of rank 0"; "" = no memory over time is known
+    std::vector<std::pair<Seconds, Bytes>> memory;  // each value holds until the next time
     Bytes capacity;                                 // of the device; 0 = not known
     friend bool operator==(const Gantt&, const Gantt&) = default;
 };

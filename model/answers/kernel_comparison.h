@@ -1,4 +1,4 @@
-// Single kernels and collectives of published tables against what the laws say of them: plain values that reports print.
+// Single kernels and collectives of published tables beside what the laws predict for them: plain values that reports print.
 #pragma once
 
 #include <string>
@@ -14,20 +14,20 @@ struct KernelComparison {
     std::string cluster;       // that predicted it
     std::string dtype;         // "" where the row has none
     std::string name;          // the shape
-    std::string kernel;        // of attention and expert layers: as the table names it
-    std::string stand_in;      // the kernel whose constants priced it, where the cluster has none of its name
+    std::string kernel;        // attention and expert layers: the kernel's name in the table
+    std::string stand_in;      // the kernel whose constants priced it, where the cluster has none under its name
     Flops work;                // 0 of collectives and passes
     Bytes bytes;               // operands read and written; payload of a collective
     FlopsPerSecond peak;       // of the device in this dtype
     BytesPerSecond bandwidth;  // of its memory
     int ranks = 0;             // of collectives
-    double bus_factor = 0;  // bytes over the slowest link for each of the payload, as nccl-tests counts bus bandwidth
+    double bus_factor = 0;  // bytes over the slowest link per byte of payload, as nccl-tests counts bus bandwidth
     Seconds measured, predicted, p10, p90;  // p10 = p90 where the kind has no held-out error
     Evidence evidence = Evidence::unseen;
     friend bool operator==(const KernelComparison&, const KernelComparison&) = default;
 };
 
-// Rows without a forecast: a reason and how many rows have it.
+// A reason why rows have no forecast, and how many rows have it.
 struct KernelRefusal {
     std::string device, reason;
     int rows = 0;

@@ -9,9 +9,9 @@
 namespace stepcast {
 namespace {
 
-// One sign in so many draws by chance: 2^-5 is below the 10 % that an interval of p10..p90 leaves on a side.
+// Five draws have one sign by chance with probability 2^-5, which is below the 10 % that p10..p90 leaves on each side.
 constexpr std::size_t fewest_draws = 5;
-constexpr double alike = 1e-9;  // no chance is in shares that are equal but for rounding
+constexpr double alike = 1e-9;  // shares that differ by rounding only do not vary by chance, so fewer draws suffice
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// A pass over a block, its forward or its backward. A style has one rule for each operator, which says what both run; what is
-// of the other pass is not written.
+// One pass over a block: its forward or its backward. Each style has one rule per operator that states the kernels of both passes;
+// the writer ignores the calls that belong to the other pass.
 #pragma once
 
 #include "model/block/linear.h"
@@ -18,11 +18,11 @@ struct PassWriter {
     void backward(std::string_view name, Op op, float kernels = 1) const {
         if (back != nullptr) back->inputs.compute(name, std::move(op), kernels);
     }
-    // Where this pass writes what either may run.
+    // The planner of this pass, for work that both passes run.
     [[nodiscard]] Planner& planner() const { return ahead != nullptr ? *ahead : back->inputs; }
 };
 
-// Of a transformer's block; rules of operators begin with it.
+// A pass over a block of a transformer; the rules of operators derive from it.
 struct BlockPass : PassWriter {
     const LayerContext& c;
     const RankShape& s = c.shape;
@@ -31,7 +31,7 @@ struct BlockPass : PassWriter {
 
     [[nodiscard]] bool drops() const { return w.dropout > 0; }
     [[nodiscard]] bool drops_scores() const { return drops() && w.score_dropout; }
-    // Of so many elements as they lie in memory, and their dropout mask.
+    // Bytes of a tensor with that many elements in storage type, and of its dropout mask.
     [[nodiscard]] Bytes tensor(double elements) const { return elements * s.element(); }
     [[nodiscard]] Bytes mask_of(double elements) const { return drops() ? elements * Bytes(1) : Bytes(0); }
     [[nodiscard]] double outer() const { return static_cast<double>(s.outer_tokens * s.hidden); }

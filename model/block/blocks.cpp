@@ -9,7 +9,7 @@ namespace {
 
 double number(long count) { return static_cast<double>(count); }
 
-// The residual stream and the norm that reads it; the stream itself goes on to the residual.
+// Forks the residual stream: one reader is the norm, the other is the residual sum at the end of the block.
 void add_norm(Block& b, const Workload& w, const RankShape& s, std::string_view name, Dtype product) {
     const double outer = number(s.outer_tokens * s.hidden);
     b.insert(b.end(), {Fork{"residual_backward", outer}, Normalize{name, s.outer_tokens, w.hidden, product}, Cast{outer}});
@@ -29,8 +29,8 @@ void add_projections(Block& b, const Workload& w, const RankShape& s) {
     b.insert(b.end(), {linear("query", queries, Split::column), linear("key", keys, Split::none), linear("value", keys, Split::none)});
 }
 
-// Queries, keys and values from low-rank latents, and one rotary key for all heads (DeepSeek-V2, arXiv 2405.04434, section
-// 2.1). The projections have no biases; those to the latents are not split.
+// Queries, keys and values come from low-rank latents, with one rotary key for all heads (DeepSeek-V2, arXiv 2405.04434, section
+// 2.1). The projections have no biases. The projections to the latents are not split over tensor-parallel ranks.
 void add_latent_projections(Block& b, const Workload& w, const RankShape& s) {
     const Mla& m = w.mla;
     const Width heads = heads_of(w, s);
@@ -50,8 +50,8 @@ Linear attention_output(const Workload& w, const RankShape& s) {
             .adapter_rank = w.adapter_rank};
 }
 
-// Transformer-XL (arXiv 1901.02860, section 3.3): memory and input are projected together, positions once for all sequences;
-// no biases.
+// Transformer-XL (arXiv 1901.02860, section 3.3) has no biases. It projects memory and input together, and positions once for all
+// sequences.
 Block relative_attention(const Workload& w, const RankShape& s) {
     const long keys = s.seq + w.memory;
     const Width queries = heads_of(w, s) * s.qk_dim, kv = kv_heads_of(w, s) * s.qk_dim;
@@ -68,7 +68,7 @@ Block relative_attention(const Workload& w, const RankShape& s) {
             Normalize{"attention_norm", s.outer_tokens, w.hidden, s.matrix}};
 }
 
-// Two inner vectors of a gated block in one product, and one kernel for gate and activation.
+// A gated block whose gate and up projections are one product, followed by one kernel for gate and activation.
 bool gates_at_once(const Workload& w) { return w.gated && w.fused_projections; }
 
 }  // namespace
@@ -91,8 +91,8 @@ Block attention_block(const Workload& w, const RankShape& s) {
     return b;
 }
 
-// One projection to gate and input (heads x width each), B and C (groups x state each) and a step for each head; a short
-// convolution over input, B and C; the scan; a norm with the gate; the projection out.
+// In order: one projection to gate and input (heads x width each), B and C (groups x state each) and one step size per head; a short
+// convolution over input, B and C; the scan; a norm with the gate; the output projection.
 Block mamba_block(const Workload& w, const RankShape& s) {
     const Mamba& m = w.mamba;
     const Scan scan{{m.heads, s.mamba_heads}, {m.groups, s.mamba_groups}, m.head_dim, m.state};
@@ -157,7 +157,7 @@ Block feed_forward_block(const Workload& w, const RankShape& s) {
     return b;
 }
 
-// Shared experts are a dense block that every token goes through.
+// Shared experts form a dense block that every token passes through.
 Block expert_block(const Workload& w, const RankShape& s) {
     const int inputs = w.gated ? 2 : 1;
     const Width ffn{expert_ffn(w), s.expert_ffn}, shared{shared_ffn(w), s.shared_ffn};
@@ -206,7 +206,7 @@ Block before_experts(const Workload& w, const RankShape& s) {
 
 Block after_experts(const Workload& w) { return {Residual{w.linear_bias}}; }
 
-// The projection is not split.
+// The projection is not split over tensor-parallel ranks.
 Block prediction_block(const Workload& w, const RankShape& s) {
     return {Embed{}, Normalize{"mtp_embedding_norm", s.outer_tokens, w.hidden, s.matrix},
             Normalize{"mtp_norm", s.outer_tokens, w.hidden, s.matrix},
@@ -215,7 +215,7 @@ Block prediction_block(const Workload& w, const RankShape& s) {
 
 Block embedding_block() { return {Embed{}}; }
 
-// Transformer-XL has no norm at the end, and a bias of the logits.
+// Transformer-XL has no final norm, and its logits have a bias.
 Block head_block(const Workload& w, const RankShape& s) {
     const double outer = number(s.outer_tokens * s.hidden);
     if (w.head == Head::span)
@@ -227,7 +227,7 @@ Block head_block(const Workload& w, const RankShape& s) {
     if (relative)
         b.push_back(Cast{outer});
     else
-        add_norm(b, w, s, "final_norm", s.storage);  // the sum behind it is one too many: recorded host runs hold it
+        add_norm(b, w, s, "final_norm", s.storage);  // its Fork is one too many, but the recorded host runs contain it
     b.push_back(Linear{.name = "logits", .tokens = s.head_tokens, .out = {w.vocab, s.vocab}, .in = w.hidden,
                        .dtype = s.storage, .split = Split::column, .bias = relative});
     b.push_back(Loss{});

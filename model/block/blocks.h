@@ -1,4 +1,4 @@
-// The blocks of a transformer's layers, and the ends of the model.
+// The blocks of a transformer's layers, and the embedding and head of the model.
 #pragma once
 
 #include <span>
@@ -10,34 +10,33 @@
 
 namespace stepcast {
 
-// Which kernel runs attention in one.
+// The FlashAttention generation whose kernel runs this kind of attention.
 FlashGeneration flash_generation(AttentionKind kind);
 
-// Norm, projections, attention, output projection, residual; of relative positions the norm comes last.
+// In order: norm, projections, attention, output projection, residual. With relative positions the norm comes last.
 Block attention_block(const Workload& workload, const RankShape& shape);
-// A Mamba-2 block.
 Block mamba_block(const Workload& workload, const RankShape& shape);
-// What a layer has before its feed-forward: attention; of a hybrid (Nemotron-H, arXiv 2504.03624) a Mamba block, and that
-// share of an attention block which falls to each layer where those are few, spread evenly.
+// What a layer has before its feed-forward: an attention block, or in a hybrid (Nemotron-H, arXiv 2504.03624) a Mamba block and the
+// share of an attention block per layer, because the few attention blocks are spread evenly.
 struct SharedBlock {
     double share = 1;
     Block block;
 };
 std::vector<SharedBlock> mixing_blocks(const Workload& workload, const RankShape& shape);
-// The same as one block to run: of the share, as many heads.
+// The same as one block to execute: instead of the share, it has that share of the heads.
 Block mixing_block(const Workload& workload, const RankShape& shape);
 
 Block feed_forward_block(const Workload& workload, const RankShape& shape);
 Block expert_block(const Workload& workload, const RankShape& shape);
-// What a MoE system leaves of that: the norm before, the residual after.
+// The rest of an expert block when a MoE system runs the experts: the norm before, the residual after.
 Block before_experts(const Workload& workload, const RankShape& shape);
 Block after_experts(const Workload& workload);
 
-// By operator, whether an alternate recompute runs it again: every second product in the order of the forward, unless tensor
-// parallelism sums its result, and the passes; not attention, nor what goes to experts.
+// For each operator, whether an alternate recompute runs it again. It reruns memory passes and every second product in forward order,
+// unless tensor parallelism sums that product's result. It never reruns attention or the work of experts.
 std::vector<bool> alternate_runs(std::span<const Operator> operators, int tp);
 
-// Before the layer of a module that predicts a further token.
+// The block in front of the layer in a module that predicts a further token.
 Block prediction_block(const Workload& workload, const RankShape& shape);
 
 Block embedding_block();

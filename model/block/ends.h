@@ -1,11 +1,11 @@
-// The ends of the model, the same in every style. First stage: embedding rows are gathered (of this rank's part of the
-// vocabulary, summed over the tensor-parallel ranks), positions added, dropout. Last stage: softmax and loss; over a split
-// vocabulary maximum, sum and target are all-reduced, one fp32 a token each.
-// Passes over the N = tokens x vocabulary logits of two bytes. fused_loss: forward reads them for the maximum, reads them
-// again for the sum (an fp32 exponential is written), backward reads and writes: 10 and 6 bytes. Otherwise as a
-// framework does it step by step in fp32: cast (2 + 4 bytes), maximum (4), subtract (8), exponential (8), sum (4);
-// backward: subtract and scale (8), cast (4 + 2). The dense gradient of the embedding is set to zero, written and added
-// to the accumulated one.
+// The ends of the model, equal in every style. First stage: gathers embedding rows (of this rank's part of the vocabulary, summed
+// over the tensor-parallel ranks), adds positions, applies dropout. Last stage: softmax and loss. With a split vocabulary, the
+// maximum, the sum and the target are all-reduced, one fp32 each per token. The dense gradient of the embedding is set to zero,
+// written, and added to the accumulated one. The logits have N = tokens x vocabulary elements; bytes per element, if they have two
+// bytes:
+//   fused_loss: forward 10 (three reads, among them for maximum and sum, and an fp32 exponential written), backward 6.
+//   Otherwise the framework runs fp32 steps. Forward: cast (2 + 4), maximum (4), subtract (8), exponential (8), sum (4). Backward:
+//   subtract and scale (8), cast (4 + 2).
 #pragma once
 
 #include "model/block/block_pass.h"
@@ -13,8 +13,8 @@
 namespace stepcast {
 
 struct Ends : BlockPass {
-    // Passes over logits or a whole table move hundreds of megabytes each, as the optimizer's do: no start or end of a kernel that
-    // counts. Measured: a last stage of nanotron that holds the logits alone (4096 x 131072) takes 18 ms a micro-batch, 11 of them products.
+    // Passes over logits or a whole table move hundreds of megabytes, like the optimizer's: a kernel's start and end do not count.
+    // Measured: nanotron's last stage with only the logits (4096 x 131072) takes 18 ms per micro-batch, 11 ms of it products.
     static constexpr auto long_pass = MemoryPass::Access::optimizer;
 
     void operator()(const Embed&) const {
@@ -46,8 +46,8 @@ struct Ends : BlockPass {
     }
 
 private:
-    // Logits of slices of the table (adaptive softmax over one table: ranges of rarer and rarer symbols). Automatic differentiation makes
-    // of each slice's gradient one of the whole: set to zero, the slice's rows copied; and adds them up with the embedding's own.
+    // Logits of slices of the table (adaptive softmax over one table: ranges of ever rarer symbols). Per slice, automatic differentiation
+    // sets a gradient of the whole table to zero, copies the slice's rows into it and adds it to the embedding's gradient.
     void table_slices_backward(Bytes table) const {
         const double slices = w.table_slices;
         if (slices == 1) return;
@@ -55,8 +55,8 @@ private:
         backward("table_slices", MemoryPass{2 * slices * table, slices * table, long_pass}, static_cast<float>(slices));
     }
 
-    // A loss added up over slices of the logits: automatic differentiation makes of each slice's gradient one of the whole,
-    // zero elsewhere, and sums them.
+    // A loss that is summed over slices of the logits. Automatic differentiation expands each slice's gradient to the whole tensor,
+    // with zeros elsewhere, and sums these.
     void loss_slices_backward(Bytes whole) const {
         const double slices = w.loss_pieces;
         if (slices == 1) return;

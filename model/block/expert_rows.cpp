@@ -1,8 +1,8 @@
-// With a capacity every expert takes capacity_factor times the balanced number of slots from every rank, padded or dropped before
-// they are sent, whatever the routing.
-// dispatch_once (DeepEP's kernels): a token that k of E experts want crosses to each of N places once. Of L experts in one
-// place a token wants at least one with P(L) = 1 - prod_{i<k} (1 - L / (E - i)); so a place receives P(E/N) N / k of the
-// slots' bytes.
+// With a capacity, every expert takes capacity_factor times the balanced number of slots from every rank, whatever the routing: slots
+// are padded or dropped before they are sent.
+// dispatch_once (DeepEP's kernels): a token that chose k of E experts is sent at most once to each of N places (nodes or ranks). With
+// L experts in a place, the token needs at least one of them with P(L) = 1 - prod_{i<k} (1 - L / (E - i)). A place therefore receives
+// P(E/N) N / k of the slots' bytes.
 #include "model/block/expert_rows.h"
 
 #include <algorithm>
@@ -21,8 +21,8 @@ std::vector<long> balanced_rows(const Moe& moe, long slots, long local_experts, 
                              static_cast<long>(std::ceil(kept_share(moe) * per_expert)));
 }
 
-// Where routing is limited to some groups of experts and the place holds experts of one: the group is among them, and then
-// those experts among its groups'.
+// Probability that a token needs a place with `local` experts. If routing is limited to some groups and the place's experts are in
+// one group, the token must choose that group and then one of those experts among its groups' experts.
 double chance_of(const Moe& moe, double local) {
     const bool limited = moe.top_groups < moe.groups && local <= static_cast<double>(moe.experts) / moe.groups;
     const double share = limited ? static_cast<double>(moe.top_groups) / moe.groups : 1;

@@ -1,4 +1,4 @@
-// Who computes which slots in a layer with experts, on one rank.
+// The slots that each rank sends and computes in a layer with experts.
 #pragma once
 
 #include <vector>
@@ -8,16 +8,15 @@
 namespace stepcast {
 
 struct ExpertRows {
-    long slots = 0;        // that this rank sends: tokens x top_k, or what their experts' capacity makes of them
-    bool balanced = true;  // no drawn or recorded routing counts
-    Group tensor;          // ranks whose slots an expert sees
-    std::vector<std::vector<long>> rows;  // of each local expert, by expert-parallel rank; one entry when balanced
-    [[nodiscard]] long most() const;      // of one rank
+    long slots = 0;        // that this rank sends: tokens x top_k, changed by the experts' capacity
+    bool balanced = true;  // no drawn or recorded routing applies
+    Group tensor;          // the tensor-parallel ranks whose slots an expert receives
+    std::vector<std::vector<long>> rows;  // slots of each local expert, by expert-parallel rank; one entry if balanced
+    [[nodiscard]] long most() const;      // the largest total of one rank
 };
 ExpertRows expert_rows(const LayerContext& context);
 
-// dispatch_once: tokens that a rank receives when each comes once, over the slots that they stand for; of one node, that
-// share of the slots' bytes which comes from others.
+// dispatch_once: bytes that `places` receive when each token is sent once per place, relative to the bytes of its slots.
 double once_over_slots(const Moe& moe, long places);
 
 }  // namespace stepcast

@@ -1,5 +1,5 @@
-// Kernels as training libraries fuse them. Element-wise passes are counted tensor by tensor (Korthikanti et al., arXiv
-// 2205.05198, section 4 lists them); A = outer tokens x hidden elements; a mask of dropout is one byte an element.
+// Kernels as training libraries fuse them. Element-wise passes are counted tensor by tensor (listed by Korthikanti et al., arXiv
+// 2205.05198, section 4). A = outer tokens x hidden elements. A dropout mask has one byte per element.
 #pragma once
 
 #include "model/block/block_pass.h"
@@ -16,22 +16,22 @@ struct Fused : BlockPass {
         ahead != nullptr ? linear.forward() : linear.backward();
     }
 
-    // Each further gradient is read with the sum so far, which is written.
+    // Each further gradient is read together with the sum so far, and the new sum is written.
     void operator()(const Fork& op) const {
         const double further = op.readers - 1;
         const Bytes x = tensor(op.elements);
         backward(op.sum, MemoryPass{2.0 * further * x, further * x}, static_cast<float>(further));
     }
 
-    // Reads x, writes y; backward: reads x and dy, writes dx.
+    // Forward reads x and writes y; backward reads x and dy and writes dx.
     void operator()(const Normalize& op) const {
         const Bytes x = tensor(static_cast<double>(op.rows * op.width));
         forward(op.name, MemoryPass{x, x}, static_cast<float>(op.kernels));
         backward(backward_name(op.name), MemoryPass{2.0 * x, x}, 2);
     }
 
-    // Backward: reads what it read and the gradient, writes the gradients of what it read; the bias sums those. Fused products of
-    // experts hold it.
+    // Backward reads the inputs and the gradient, and writes the gradients of the inputs; the bias gradient sums those. Fused expert
+    // products include this pass.
     void operator()(const Activate& op) const {
         const bool slots = op.rows == Activate::Rows::expert_slots;
         if (slots && p.expert_products == ExpertProducts::fused) return;
@@ -42,8 +42,8 @@ struct Fused : BlockPass {
         if (op.bias) backward("bias_gradient", MemoryPass{inputs, Bytes(0)});
     }
 
-    // Bias and residual added, with dropout between: reads both, writes the sum and the mask. The gradient passes the dropout
-    // (reads gradient and mask, writes) and is summed over tokens for the bias.
+    // Adds bias and residual, with dropout between: reads both, writes the sum and the mask. In the backward, the dropout pass reads
+    // gradient and mask and writes the result, which is summed over tokens for the bias gradient.
     void operator()(const Residual& op) const {
         const Bytes a = tensor(outer()), mask = mask_of(outer());
         forward("residual", MemoryPass{2.0 * a, a + mask});
@@ -51,11 +51,11 @@ struct Fused : BlockPass {
         if (op.bias) backward("bias_gradient", MemoryPass{a, Bytes(0)});
     }
 
-    // Known operation by operation only; check_experiment() lets none through. There is nothing to cast.
+    // Cast has nothing to do here. The others exist only operation by operation; check_experiment() refuses them in this style.
     void operator()(const OneOf<Cast, WithMemory, AttendRelative, SpanLoss> auto&) const {}
 };
 
-// The same in every style.
+// Passes that are equal in every style.
 struct SharedPasses : BlockPass {
     void operator()(const Elementwise& op) const {
         forward(op.name, MemoryPass{tensor(op.read), tensor(op.written)});
@@ -71,8 +71,8 @@ struct SharedPasses : BlockPass {
     }
 
 private:
-    // By chunks of Q tokens, as batched products: C B^T and that times x inside a chunk, states from B and x, their part in y
-    // from C. Backward: two products for each.
+    // Runs in chunks of Q tokens as batched products: C B^T, its product with x inside a chunk, the states from B and x, and their
+    // contribution to y from C. The backward has two products for each.
     void scan_products(const Scan& scan) const {
         constexpr long chunk = 128;  // Q
         const long chunks = (s.tokens + chunk - 1) / chunk, heads = chunks * scan.heads.rank;

@@ -1,8 +1,8 @@
-//   plain: scores = Q K^T; scale, mask and softmax (reads only what a causal mask leaves, writes all); dropout reads and
-//   writes one and writes its mask; then scores V. Backward mirrors it: two products for each of the two, dropout, softmax.
-//   Else one kernel, which computes the scores again in the backward. Only that one leaves out what a window hides.
-// Context parallel: causal work is spread evenly (each rank holds an early and a late part of the sequence), so a rank's
-// queries see half of the keys; keys and values of the others come round a ring during the attention, or before it.
+// plain: scores = Q K^T; one pass for scale, mask and softmax (reads only what a causal mask leaves, writes all); dropout reads and writes
+//   the scores and writes its mask; then scores V. The backward mirrors this, with two products for each product.
+// Other kinds: one kernel, which computes the scores again in the backward. Only this kernel skips what a window hides.
+// Context parallel: each rank holds an early and a late part of the sequence, so that causal work is even and its queries see half of
+// the keys. Keys and values of the other ranks arrive around a ring during the attention, or before it.
 #pragma once
 
 #include "model/block/block_pass.h"
@@ -11,9 +11,9 @@
 namespace stepcast {
 
 struct FusedAttention : BlockPass {
-    // Rotary: queries and keys are read and written, values copied; backward: their gradients are turned back. Plain attention
-    // without rotary positions lays the heads out anew. All gradients are put side by side; the bias sums them.
-    // Latent: queries are turned, keys put together from their own part and the shared rotary key, values copied.
+    // Rotary: queries and keys are read and written, values copied; the backward rotates their gradients back. Plain attention
+    // without rotary positions copies the heads into another layout. The backward joins all gradients in one tensor, which the bias
+    // gradient sums. Latent: queries are rotated, keys joined from their own part and the shared rotary key, values copied.
     void operator()(const HeadLayout& op) const {
         const Bytes query = s.inner(op.heads * s.qk_dim), value = s.inner(op.heads * s.value_dim);
         if (w.attention == AttentionKind::mla) {
@@ -31,8 +31,7 @@ struct FusedAttention : BlockPass {
         if (op.bias) backward("bias_gradient", MemoryPass{all, Bytes(0)});
     }
 
-    // Keys and values of the whole sequence come to every context-parallel rank; in the backward they come again and their
-    // gradients go back.
+    // Every context-parallel rank receives the keys and values of all; in the backward again, and it sends their gradients back.
     void operator()(const Attend& op) const {
         const bool ring = p.context_exchange == ContextExchange::ring;
         const Bytes all = tensor(static_cast<double>(s.batch * s.seq) * static_cast<double>(op.kv_heads * (s.qk_dim + s.value_dim)));
@@ -56,22 +55,22 @@ private:
         if (op.causal && s.seq_q < s.seq) {
             op.causal = false;
             op.seq_k = s.seq / 2;
-            // The first queries of a sequence see less than their window: the mean of all, as without a window half of the keys.
+            // The first queries of a sequence see less than a window, so take the mean (without a window: half of the keys).
             op.window -= (op.window * (op.window - 1) + s.seq) / (2L * s.seq);
         }
         forward("attention", op);
         backward("attention_backward", op, 2);
     }
 
-    // A product of the batch over the heads. Rows of queries, keys and values begin at multiples of a head's width; where those are
-    // no multiples of 8 elements the libraries that plain attention calls leave the tensor cores: the product runs at the rate of fp32.
-    // (BLOOM's search for a split: heads of 150 and of 108 take 30 to 40 s more of a step than those of 112, 12 TFLOP/s.)
+    // A product batched over the heads. Rows of queries, keys and values start at multiples of the head width. If that is no multiple
+    // of 8 elements, the libraries behind plain attention do not use tensor cores and the product runs at the fp32 rate. (In BLOOM's
+    // search for a split, heads of 150 and 108 make a step 30 to 40 s longer than heads of 112; 12 TFLOP/s.)
     [[nodiscard]] Gemm product(const Attend& op, long m, long n, long k) const {
         const bool aligned = s.qk_dim % 8 == 0 && s.value_dim % 8 == 0;
         return {m, n, k, s.batch * op.heads, aligned ? s.storage : Dtype::fp32};
     }
 
-    // The fused causal softmax reads only the scores that are seen and writes all. Selective recompute runs them again.
+    // The fused causal softmax reads only the visible scores but writes all. Selective recompute runs these kernels again.
     void scores(const Attend& op) const {
         const Bytes all = tensor(static_cast<double>(s.batch * op.heads * s.seq_q) * static_cast<double>(s.seq));
         const Bytes with_mask = all + all / s.element().si();

@@ -1,10 +1,10 @@
-// Router, permutation of the slots by expert, all-to-all to the expert's rank, experts as grouped products, all-to-all back,
-// weighted sum; the same in every style. Each rank sends `tokens x top_k` slots, times the capacity factor if there is one; with
-// balanced routing it receives as many. An expert that is split over the tensor-parallel ranks needs the slots of all of them:
-// gathered after the all-to-all, reduce-scattered before it.
-// dispatch_once: a token crosses to each node, and there to each rank, once; the rank that it comes to copies it for its
-// experts, and sums their results before they go back (expert_rows.cpp has the shares). Fused products hold the activation
-// (fused.h) and all casts but that of what arrives; the all-to-all's kernels then sort.
+// Router, permutation of the slots by expert, all-to-all to the experts' ranks, experts as grouped products, all-to-all back,
+// weighted sum: the same in every style. Each rank sends `tokens x top_k` slots (times the capacity factor, if any); with balanced
+// routing it receives as many. An expert that is split over tensor-parallel ranks needs the slots of all of them: they are
+// all-gathered after the all-to-all, and reduce-scattered before the all-to-all back.
+// dispatch_once: a token is sent once to each node and there once to each rank. The receiving rank copies it for its experts and sums
+// their results before it sends them back (shares: expert_rows.cpp). Fused products include the activation (fused.h) and all casts
+// except that of what arrives; the kernels of the all-to-all then sort the slots.
 #pragma once
 
 #include <set>
@@ -19,7 +19,7 @@ namespace stepcast {
 struct FusedExperts : BlockPass {
     const ExpertRows& x;
 
-    // Softmax or sigmoid reads and writes the scores, in fp32, top-k reads them again.
+    // Softmax or sigmoid reads and writes the fp32 scores; top-k reads them again.
     void operator()(const Route&) const {
         const Bytes choices = static_cast<double>(s.routed_tokens * w.moe.experts) * Bytes(4);
         forward("router_choice", MemoryPass{2.0 * choices, choices}, 6);
@@ -48,7 +48,7 @@ struct FusedExperts : BlockPass {
         to_experts();
     }
 
-    // Weight gradients: [hidden, inner] of both matrices.
+    // The weight gradients of both matrices have shape [hidden, inner].
     void operator()(const GroupedLinear& op) const {
         const bool up = op.split == Split::column;
         if (ahead != nullptr) return product(op.name, op.out.rank, op.in.rank, up);
@@ -64,10 +64,10 @@ private:
     [[nodiscard]] bool is_fused() const { return p.expert_products == ExpertProducts::fused; }
     [[nodiscard]] Bytes rows() const { return tensor(static_cast<double>(x.most() * s.hidden)); }
     [[nodiscard]] Bytes slots() const { return tensor(static_cast<double>(x.slots * s.hidden)); }
-    // Kernels that send a token once read and write tokens where they are.
+    // Kernels that send each token once read and write the tokens in place, so no permutation is needed.
     [[nodiscard]] bool permutes() const { return !p.dispatch_once || p.ep == 1; }
 
-    // `arrived`: what it reads came from other ranks.
+    // `arrived`: the input came from other ranks, so even fused products need its cast.
     void product(std::string_view name, long n, long k, bool arrived) const {
         if (arrived || !is_fused()) plan_cast(planner(), x.most(), k, s.matrix);
         grouped(planner(), name, n, k, false);
@@ -78,18 +78,18 @@ private:
             ops.push_back(GroupedGemm{of_rank, n, k, s.matrix, weight_gradient, kernels_of_each(weight_gradient)});
         planner.compute_by_expert_rank(name, std::move(ops), 2);
     }
-    // Expert by expert: the product; in narrow types the cast of its input (a weight gradient finds both operands cast); where
-    // scales go with blocks, a kernel for each operand that puts them in the product's order (Transformer Engine's GroupedLinear).
+    // Kernels per expert: the product; for narrow types the cast of its input (a weight gradient finds both operands already cast);
+    // with block scales (Blackwell) one kernel per operand that reorders the scales (Transformer Engine's GroupedLinear).
     [[nodiscard]] int kernels_of_each(bool weight_gradient) const {
         if (p.expert_products != ExpertProducts::each) return 0;
         if (!is_narrow(s.matrix)) return 1;
         return 1 + (weight_gradient ? 0 : 1) + (is_blackwell(c.experiment.cluster.gpu) ? 2 : 0);
     }
 
-    // The host reads how many slots every expert has before it can issue the all-to-all (dropless: sizes are data; with a capacity it
-    // knows them, and Megatron-Core's dispatcher reads nothing), and sets it up; the backward's all-to-all is set up again.
-    // A framework that runs its experts one after the other reads them on any split, and says what an expert costs it.
-    // Shared experts are two linear layers more, but for CUDA graphs, which hold the router and them.
+    // The host sets up the all-to-all, in the backward again. Before it, the host reads how many slots each expert has if routing is
+    // dropless (sizes depend on data); with a capacity Megatron-Core's dispatcher knows the sizes and reads nothing. A framework that
+    // runs experts one after another reads the sizes on any split, and states what an expert costs its host. Shared experts add two
+    // linear layers of host work, unless CUDA graphs hold the router and them.
     void counts() const {
         Planner& out = planner();
         if (w.moe.shared_experts > 0 && c.experiment.cluster.host.expert_layer > Seconds(0))
@@ -104,7 +104,7 @@ private:
         if (ahead != nullptr) out.host("exchange_counts", HostWork{HostWork::Kind::read, 1}, true);
     }
 
-    // Slots to where their experts are, with those of the tensor-parallel ranks that share them; and back.
+    // Brings the slots to their experts, together with those of the tensor-parallel ranks that share the experts.
     void to_experts() const {
         all_to_all(false);
         planner().collective("tp_all_gather", AllGather{rows()}, x.tensor);
@@ -116,7 +116,7 @@ private:
         all_to_all(true);
     }
 
-    // Rows arrive by source and are computed by expert; a token that came once is copied for each of them.
+    // Rows arrive by source but are computed by expert. A token that arrived once is copied for each of its experts.
     void sort(bool home) const {
         const bool once = p.dispatch_once;
         if (p.ep == 1 || is_fused() || (x.rows.front().size() == 1 && !once)) return;

@@ -10,7 +10,7 @@ inline Gemm product_of(const Linear& l, long m, long n, long k) {
     return {.m = m, .n = n, .k = k, .dtype = l.dtype, .unaligned = l.in.rank % 8 != 0 || l.out.rank % 8 != 0};
 }
 
-// Operands of narrow products: read in 16 bits, written twice, by rows and by columns. Nothing for wider ones.
+// Casts an operand of a narrow product: reads 16 bits, writes it twice, by rows and by columns. Wider types need no cast.
 inline void plan_cast(Planner& planner, long rows, long width, Dtype dtype) {
     if (!is_narrow(dtype)) return;
     const auto elements = static_cast<double>(rows * width);
@@ -27,8 +27,8 @@ inline void plan_input_gradient(Planner& planner, const Linear& l) {
     planner.compute(l.name, product_of(l, l.tokens, l.in.rank, l.out.rank));
 }
 
-// The GEMM, and without fused accumulation the pass that adds its result to those of the micro-batches before (zero 3
-// accumulates shards, which is little). Nothing where the weights are frozen.
+// The GEMM, and without fused accumulation a pass that adds its result to that of earlier micro-batches (zero 3 accumulates only
+// shards, which cost little). Frozen weights have neither.
 inline void plan_weight_gradient(Planner& planner, const Linear& l, const Experiment& e) {
     if (e.workload.adapter_rank > 0) return;
     const Parallelism& p = e.parallelism;
@@ -41,7 +41,7 @@ inline void plan_weight_gradient(Planner& planner, const Linear& l, const Experi
     planner.compute("accumulate_gradient", MemoryPass{weights * (made + kept), weights * kept, MemoryPass::Access::optimizer});
 }
 
-// With `overlapped`, what `work` writes runs during the collective.
+// Runs `work`; if `overlapped`, the collective runs at the same time.
 template <typename Work>
 void overlap(Planner& planner, bool overlapped, std::string_view name, const Op& op, const Group& group, Work work) {
     if (overlapped) planner.fork(name, op, group);

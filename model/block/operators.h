@@ -1,11 +1,11 @@
-// A block of a layer, written once: its operators in the order of the forward, over the tensors of one micro-batch on one
-// rank. All else follows from this list, each by one pass:
-//   kernels of forward and backward              kernels.h: as training libraries fuse them, or one operation by one
+// A block of a layer, written once as its operators in forward order, over the tensors of one micro-batch on one rank. Everything
+// else follows from this list, each by one pass:
+//   kernels of forward and backward              kernels.h: fused as in training libraries, or operation by operation
 //   what automatic differentiation keeps         sim/memory/layer_memory.h
 //   parameters and arithmetic                    model/transformer/counts.h
 //   recompute, cuts between stages               parts of the list (model/transformer/layer_plans.cpp)
-// The backward goes through the list from its end. Where the schedule splits them, gradients of inputs and of weights go
-// to plans of their own.
+// The backward goes through the list from its end. Where the schedule splits the backward, gradients of inputs and of weights go to
+// separate plans.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace stepcast {
 
-// A width: of the whole model, and what tensor parallelism leaves a rank of it.
+// A width in the whole model and its part on one tensor-parallel rank.
 struct Width {
     long whole = 0, rank = 0;
     Width() = default;
@@ -28,7 +28,7 @@ struct Width {
     friend Width operator*(Width a, long n) { return {a.whole * n, a.rank * n}; }
 };
 
-// How tensor parallelism splits a linear layer: not at all, by what it makes, or by what it reads.
+// How tensor parallelism splits a linear layer: not at all, by output columns, or by input rows.
 enum class Split : std::uint8_t { none, column, row };
 
 // y[tokens, out] = x[tokens, in] W[in, out].
@@ -39,51 +39,50 @@ struct Linear {
     Dtype dtype = Dtype::fp16;
     Split split = Split::none;
     bool bias = false;
-    bool after_norm = false;      // its input comes in the narrow type: from a norm (Transformer Engine), or cast for another
-    bool constant_input = false;  // that needs no gradient
-    int adapter_rank = 0;         // of the LoRA matrices next to it (arXiv 2106.09685); 0 = none
+    bool after_norm = false;      // input arrives in the narrow type: from a norm (Transformer Engine) or cast for another product
+    bool constant_input = false;  // the input needs no gradient
+    int adapter_rank = 0;         // of the LoRA matrices beside it (arXiv 2106.09685); 0 = none
 };
 
-// A tensor that several operators read, of `elements` on a rank: the backward adds their gradients up.
+// A tensor of `elements` per rank that several operators read. The backward adds their gradients.
 struct Fork {
-    std::string_view sum;  // the name of that
+    std::string_view sum;  // name of that sum
     double elements = 0;
     int readers = 2;
 };
 
-// Of `rows` rows, `kernels` side by side; products of this type read its result.
+// A norm over `rows` rows in `kernels` parallel kernels. Products of type `product` read its result.
 struct Normalize {
     std::string_view name;
     long rows = 0, width = 0;
     Dtype product = Dtype::fp16;
     int kernels = 1;
-    bool inner = false;  // within a block: its input is another operator's result
+    bool inner = false;  // inside a block: its input is the result of another operator
 };
 
-// From the type of norms and residuals to that of matrix products, where automatic casting makes them differ.
+// Casts from the type of norms and residuals to that of matrix products, if automatic casting makes them differ.
 struct Cast {
     double elements = 0;
 };
 
-// Between projections and attention: rotary positions, heads laid out. `bias`: of the projections.
+// The layout between projections and attention: rotary positions and order of the heads. `bias`: the projections have one.
 struct HeadLayout {
     long heads = 0, kv_heads = 0;
     bool bias = false;
 };
 
-// Scores, softmax, values of `heads` heads, or one kernel for all three.
+// Attention of `heads` heads: scores, softmax and values, or one kernel for all three.
 struct Attend {
     long heads = 0, kv_heads = 0;
     friend bool operator==(const Attend&, const Attend&) = default;
 };
 
-// What is before the sequence is put in front of it; and attention over both, with scores of relative positions as well as
-// those of contents (Transformer-XL).
+// Transformer-XL: WithMemory puts the memory before the sequence; AttendRelative attends to both, by positions and contents.
 struct WithMemory {};
 struct AttendRelative {};
 
-// Of `rows` vectors of a width: `inputs` are read for each that is written (two of a gated activation in one kernel).
-// `bias`: of the projection before it. `into_product`: a product reads its result next.
+// An activation of `rows` vectors. Per vector written, `inputs` are read (two for a gated activation in one kernel). `bias`: the
+// projection before it has one. `into_product`: a matrix product reads its result next.
 struct Activate {
     enum class Rows : std::uint8_t { tokens, expert_slots };
     Rows rows = Rows::tokens;
@@ -93,17 +92,17 @@ struct Activate {
     bool into_product = true;
 };
 
-// An element-wise pass that reads and writes so many elements. Its backward reads what it read and the gradient of what it
-// wrote, and writes the gradient of what it read.
+// An element-wise pass with so many elements read and written. Its backward reads its input and the gradient of its output, and
+// writes the gradient of its input.
 struct Elementwise {
     std::string_view name;
     double read = 0, written = 0;
-    double kept = 0;  // of what it reads; the rest can be made again from what others keep
+    double kept = 0;  // elements of its input kept for the backward; the rest is recomputed from what others keep
     bool into_product = false;
-    double weights = 0;  // of the rank
+    double weights = 0;  // on this rank
 };
 
-// The scan of a Mamba-2 block (arXiv 2405.21060, sections 6 and 7): this rank's heads and groups.
+// The scan of a Mamba-2 block (arXiv 2405.21060, sections 6 and 7) over this rank's heads and groups.
 struct Scan {
     Width heads, groups;
     long width = 0, state = 0;
@@ -111,25 +110,25 @@ struct Scan {
     [[nodiscard]] Width around() const { return inner() + groups * (2 * state); }  // x, B, C
 };
 
-// A block's result and what came into it, with dropout between. `bias`: of the block's last product.
+// Adds a block's input to its result, with dropout between. `bias`: the block's last product has one.
 struct Residual {
     bool bias = false;
 };
 
-// Mixture of experts: scores to a choice; slots to where their experts are; one product of all local experts; back, weighted
-// and summed; what shared experts made added.
+// Mixture of experts. Route: scores to choices; ToExperts: slots to their experts' ranks; GroupedLinear: one product of all local
+// experts; FromExperts: back, weighted and summed; AddShared: adds the result of shared experts.
 struct Route {};
 struct ToExperts {};
 struct GroupedLinear {
     std::string_view name, weight_gradient;
     Width out, in;
-    Split split = Split::column;  // where tensor parallelism splits an expert
+    Split split = Split::column;  // how tensor parallelism splits each expert
     bool bias = false;
 };
 struct FromExperts {};
 struct AddShared {};
 
-// The ends of the model: rows of the table, positions, dropout; the loss over the logits, or over two scores a token.
+// The ends of the model: embedding rows, positions and dropout; the loss over the logits, or over two scores per token (SpanLoss).
 struct Embed {};
 struct Loss {};
 struct SpanLoss {};

@@ -1,13 +1,13 @@
-// Tensor-parallel linear layers (Megatron-LM, arXiv 1909.08053; with sequence parallelism arXiv 2205.05198). One that is split
-// by columns is entered with the whole input and leaves its output split; by rows, it leaves partial sums.
+// Tensor-parallel linear layers (Megatron-LM, arXiv 1909.08053; with sequence parallelism arXiv 2205.05198). A layer split by columns
+// reads the whole input and produces split output; one split by rows produces partial sums. Collectives:
 //                       no sequence parallelism     sequence parallelism
 //   column forward      -                           all-gather x
 //   row forward         all-reduce y                reduce-scatter y
 //   row backward        -                           all-gather dy
 //   column backward     all-reduce dx               all-gather x (for the weight gradient), reduce-scatter dx
-// Each moves tokens x width elements. With overlap_tp the collective runs during the product that it feeds or follows; with
-// overlap_weight_gradient the backward's run during the other product of the same layer.
-// Adapters of rank r: y += (x A) B, with A [in, r] and B [r, out], in 16 bit; backward: both gradients, and x's.
+// Each collective moves tokens x width elements. With overlap_tp it runs during the product that it feeds or follows; with
+// overlap_weight_gradient the backward's collectives run during the other backward product of the same layer.
+// Adapters of rank r: y += (x A) B, with A [in, r] and B [r, out], in 16 bit. The backward makes their gradients and that of x.
 #pragma once
 
 #include "model/block/block_pass.h"
@@ -48,20 +48,20 @@ struct SplitLinear : BlockPass {
     }
 
 private:
-    // What collectives of a tensor of so many columns move, and which they are.
+    // Bytes and kind of the collectives over a tensor with that many columns.
     [[nodiscard]] Bytes whole(Width width) const { return s.inner(width.rank); }
     [[nodiscard]] Op sum(Width width) const {
         return p.sequence_parallel ? Op(ReduceScatter{whole(width)}) : Op(AllReduce{whole(width)});
     }
     [[nodiscard]] std::string_view sum_name() const { return p.sequence_parallel ? "tp_reduce_scatter" : "tp_all_reduce"; }
 
-    // Parts of the sequence of several samples do not lie one after another in [batch, sequence, hidden].
+    // With several samples, the sequence part of one rank is not contiguous in [batch, sequence, hidden], so it must be copied.
     void lay_out(Width width) const {
         if (p.gather_copies && p.sequence_parallel && p.tp > 1 && !p.overlap_tp)
             planner().compute("tp_copy", MemoryPass{whole(width), whole(width)});
     }
 
-    // The whole tensor, where sequence parallelism holds a part; during the product or before it.
+    // All-gathers a tensor that sequence parallelism splits, during the product (`overlapped`) or before it, and runs the product.
     void gather(Width width, bool overlapped) const {
         const AllGather all{whole(width)};
         if (p.sequence_parallel && !overlapped) planner().collective("tp_all_gather", all, group);
@@ -74,8 +74,8 @@ private:
         ahead != nullptr ? plan_linear(*ahead, l) : plan_input_gradient(back->inputs, l);
     }
 
-    // A scale a row: the cast by columns finds the maxima first, so that it reads its tensor once more, and the weights are cast too,
-    // for one product by rows and for one by columns. Several products of one input cast it once.
+    // fp8 with one scale per row: the cast by columns reads its tensor once more, to find the maxima. The weights are cast too, once
+    // for a product by rows and once for one by columns. Products of the same input share one cast.
     void row_scales() const {
         if (!w.row_scales || !is_narrow(l.dtype)) return;
         const bool is_cast = ahead != nullptr && l.after_norm;
@@ -85,7 +85,7 @@ private:
         planner().compute("row_scales", MemoryPass{2.0 * activations * read + 1.5 * weights * read, weights * size_of(l.dtype)});
     }
 
-    // Trained, where the layer itself is frozen: its weight gradients come first.
+    // The adapters are trained although the layer itself is frozen. Each weight gradient comes before the input gradient.
     void adapter() const {
         if (l.adapter_rank == 0) return;
         const Dtype dtype = between_products(l.dtype);

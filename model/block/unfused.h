@@ -1,14 +1,14 @@
-// Kernels as a framework runs them that fuses nothing: one operation each, with the bytes of an element that it reads and
-// writes. `matrix` is the width of what goes into and out of matrix products, `wide` that of norms, residuals and softmax,
-// which automatic casting keeps in fp32. Counted from the operators that PyTorch's automatic differentiation calls
-// (torch.cuda.amp's lists say which of them run in fp32). Not tensor parallel.
-//   causal (GPT-2): mask by choosing between score and a constant; softmax reads narrow and writes wide scores, which are cast
-//   back before dropout. Not causal (BERT): the mask is added, which makes the scores wide until after dropout.
-// Queries, keys and values are copied head by head, as batched products want them.
-// Transformer-XL over L = memory + sequence keys (arXiv 1901.02860, section 3.3 and appendix B): memory and input are put one
-// after the other; scores of contents (q + u) k and of positions (q + v) r are two batched products; the positions' are
-// shifted row by row (a padded copy); then sum, scale, mask, softmax. Memory has no gradient of its own, but its rows go
-// through the projection's backward.
+// Kernels of a framework that fuses nothing: one kernel per operation, with the bytes read and written per element. `matrix` is the
+// element size of inputs and outputs of matrix products, `wide` that of norms, residuals and softmax, which automatic casting keeps
+// in fp32. Counted from the operators that PyTorch's automatic differentiation calls (torch.cuda.amp lists which run in fp32).
+// Without tensor parallelism.
+//   Causal (GPT-2): the mask chooses between score and a constant; softmax reads narrow and writes wide scores, which are cast back
+//   before dropout. Not causal (BERT): the mask is added, which makes the scores wide until after dropout.
+// Batched products need queries, keys and values copied head by head.
+// Transformer-XL over L = memory + sequence keys (arXiv 1901.02860, section 3.3 and appendix B): memory and input are concatenated.
+// The scores of contents (q + u) k and of positions (q + v) r are two batched products. A padded copy shifts the position scores row
+// by row; then sum, scale, mask and softmax follow. The memory needs no gradient, but its rows pass through the projection's
+// backward.
 #pragma once
 
 #include "model/block/block_pass.h"
@@ -18,7 +18,7 @@ namespace stepcast {
 struct Unfused : BlockPass {
     const Bytes matrix = s.element(), wide = w.autocast ? size_of(Dtype::fp32) : s.element(), mask = mask_of(1);
 
-    // With automatic casting the weight is cast once a step, and its gradient back. A bias is a sum over tokens.
+    // Automatic casting casts the weight and its gradient once per step. The bias gradient is a sum over tokens.
     void operator()(const Linear& op) const {
         const double weights = number(op.in.rank * op.out.rank);
         cast(weights, wide, matrix);
@@ -41,13 +41,12 @@ struct Unfused : BlockPass {
         cast_back(op.elements, matrix, wide);
     }
 
-    // Backward: one kernel for dx, one for the gradients of scale and shift.
+    // The backward has one kernel for dx and one for the gradients of scale and shift.
     void operator()(const Normalize& op) const {
         forward(op.name, number(op.rows * op.width), wide, wide);
         backward(backward_name(op.name), number(op.rows * op.width), 4.0 * wide, wide, 2);
     }
 
-    // Dropout of a block's result, then the sum.
     void operator()(const Residual&) const {
         if (drops()) forward("dropout", outer(), matrix, matrix + mask);
         forward("residual", outer(), matrix + wide, wide);
@@ -64,7 +63,7 @@ struct Unfused : BlockPass {
         steps ? gelu_steps_backward(inner) : backward("activation_backward", inner, 2.0 * matrix, matrix);
     }
 
-    // Two scores a token, where an answer begins and ends; the loss is over positions.
+    // Two scores per token mark where an answer begins and ends; the loss runs over positions.
     void operator()(const SpanLoss&) const {
         forward("loss", number(2 * s.tokens), wide, wide, 12);
         backward("loss_backward", number(2 * s.tokens), 2.0 * wide, wide, 12);
@@ -116,7 +115,6 @@ private:
     void backward(std::string_view name, double elements, Bytes read, Bytes written, float kernels = 1) const {
         backward(name, MemoryPass{elements * read, elements * written}, kernels);
     }
-    // Nothing where both are the same.
     void cast(double elements, Bytes from, Bytes to) const {
         if (from != to) forward("cast", elements, from, to);
     }
@@ -124,7 +122,7 @@ private:
         if (from != to) backward("cast", elements, from, to);
     }
 
-    // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): half of x, cube, factor, sum, factor, tanh, one more, product.
+    // Computes 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) as: half of x, cube, factor, sum, factor, tanh, plus one, product.
     void gelu_steps(double inner) const {
         forward("activation", inner, matrix, matrix);
         cast(inner, matrix, wide);
@@ -134,8 +132,8 @@ private:
         forward("activation", inner, matrix + wide, wide);
         cast(inner, wide, matrix);
     }
-    // Product: gradients of half x and of the rest; tanh; factor; the sum's branch to x; factor; cube (power, factor,
-    // product); half; and x's three gradients summed.
+    // In order: product (gradients of half x and of the rest); tanh; factor; the sum's branch to x; factor; cube (power, factor,
+    // product); half; and the sum of the three gradients of x.
     void gelu_steps_backward(double inner) const {
         cast_back(inner, matrix, wide);
         backward("activation_backward", inner, 3.0 * wide + matrix, 2.0 * wide, 2);
@@ -151,12 +149,12 @@ private:
     [[nodiscard]] long keys() const { return s.seq + w.memory; }
     [[nodiscard]] double key_elements() const { return number(s.batch * keys() * s.hidden); }
     [[nodiscard]] double scores() const { return number(s.batch * s.heads * s.seq_q) * number(keys()); }
-    // Products of every head: rows of scores from queries and keys, or of queries or keys from scores.
+    // Batched products per head: scores from queries and keys, or queries or keys from scores.
     [[nodiscard]] Gemm to_scores(long width) const { return {s.seq_q, keys(), width, s.batch * s.heads, s.storage}; }
     [[nodiscard]] Gemm to_queries(long width) const { return {s.seq_q, width, keys(), s.batch * s.heads, s.storage}; }
     [[nodiscard]] Gemm to_keys(long width) const { return {keys(), width, s.seq_q, s.batch * s.heads, s.storage}; }
 
-    // Softmax of the scores, and the values that it weighs.
+    // Softmax of the scores, and their product with the values.
     void weigh_values(bool causal, long value_width) const {
         const double all = scores();
         const Bytes width = causal ? matrix : wide;

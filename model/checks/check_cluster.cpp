@@ -1,4 +1,4 @@
-// Rules between keys of a cluster, one function each. A complaint begins with the key that it is about.
+// Rules between keys of a cluster, one function each. A complaint begins with the key at fault.
 #include "model/checks/checks.h"
 
 #include <map>
@@ -32,7 +32,7 @@ void check_links(const Cluster& c) {
         refuse("cluster.link.inter.bandwidth: missing; there are {} nodes", c.nodes);
 }
 
-// Slower links make steps of years, whose random events alone take hours to draw.
+// With slower links a step would take years, and drawing the random events of such a step alone would take hours.
 void check_link_rates(const Cluster& c) {
     constexpr BytesPerSecond slowest(1e3);
     for (const auto& [key, rate] : {std::pair{"intra", c.intra.bandwidth}, {"inter", c.inter.bandwidth}})
@@ -41,7 +41,7 @@ void check_link_rates(const Cluster& c) {
                    to_string(rate));
 }
 
-// A leaf that is not full has more of the spine for each of its nodes: no node stands for all then.
+// Nodes on a leaf that is not full get a larger share of the spine, so one node could not represent all.
 void check_leaves(const Cluster& c) {
     const auto& n = c.network;
     if (n.oversubscription > 1 && c.nodes > n.nodes_per_leaf && c.nodes % n.nodes_per_leaf != 0)
@@ -62,14 +62,14 @@ void check_rank_rates(const Cluster& c) {
             refuse("cluster.gpu.rank_rates: {} is out of range; expected 0.01 to 100", rate);
 }
 
-// What is drawn beyond idle power sets the clock: without any left there would be none.
+// The clock follows from the power above idle power, so some must be left.
 void check_power(const Cluster& c) {
     if (c.power.limit > 0 && c.power.limit <= c.power.idle)
         refuse("cluster.power.limit_w: {} W, but idle it draws {} W (cluster.power.idle_w); expected more, or 0 where no limit is known",
                c.power.limit, c.power.idle);
 }
 
-// Tables say by name which kernel they timed.
+// Measurement tables refer to kernels by name, so names must be present and unique.
 void check_kernels(const Cluster& c) {
     const auto check = [](std::string_view list, const auto& kernels) {
         std::map<std::string_view, std::size_t> rows;

@@ -1,4 +1,4 @@
-// Cross rules between keys, one function each. A complaint begins with the key that it is about.
+// Rules across keys, one function each. A complaint begins with the key at fault.
 #include "model/checks/checks.h"
 #include "model/keys/keys.h"
 #include "model/rank_groups.h"
@@ -48,7 +48,7 @@ void check_batch(const Experiment& e) {
         refuse("parallelism.global_batch: {} is no multiple of dp x micro_batch = {}", p.global_batch, once);
 }
 
-// Ints count tokens and slots downstream.
+// Tokens and slots are counted as int later.
 void check_tokens(const Experiment& e) {
     const auto slots = static_cast<double>(e.parallelism.micro_batch) * e.workload.seq * e.workload.moe.top_k;
     if (slots > 1e9)
@@ -56,7 +56,7 @@ void check_tokens(const Experiment& e) {
                e.parallelism.micro_batch, e.workload.seq, e.workload.moe.top_k);
 }
 
-// Keys that only a transformer's step knows, and those of the optimizer, which a single MoE layer has not.
+// Keys that only a transformer step uses, and optimizer keys, which a single MoE layer does not use.
 constexpr std::string_view transformer_keys[] = {
     "parallelism.tp", "parallelism.pp", "parallelism.vp", "parallelism.cp", "parallelism.sequence_parallel",
     "parallelism.zero", "parallelism.shard", "parallelism.schedule", "parallelism.stage_layers",
@@ -104,7 +104,7 @@ void check_routing_file(const Experiment& e) {
 }  // namespace
 
 void check_default(const Experiment& e, std::string_view path) {
-    static const Experiment defaults;  // checked for every point of a sweep
+    static const Experiment defaults;  // static, because the check runs for every point of a sweep
     const auto& key = *find_key(path);
     if (const auto found = text_of(key, e), expected = text_of(key, defaults); found != expected)
         refuse("{}: {}, but workload.kind {} does not model it; expected {}", path, found, to_string(e.workload.kind), expected);

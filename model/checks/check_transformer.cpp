@@ -1,4 +1,4 @@
-// One function a rule. A complaint begins with the key that it is about.
+// Rules for transformers, one function each. A complaint begins with the key at fault.
 
 #include <algorithm>
 #include <numeric>
@@ -36,7 +36,7 @@ void check_experts(const Workload& w) {
         w.moe.experts, w.moe.dense_layers, w.moe.interval, w.layers);
 }
 
-// With fewer key and value heads than ranks each is kept by several of them.
+// If there are fewer key and value heads than ranks, several ranks hold a copy of each head.
 void check_tensor_split(const Workload& w, const Parallelism& p) {
     const auto divides = [&](std::string_view what, int whole) {
         if (whole % p.tp != 0) refuse("parallelism.tp: {} does not divide {} = {}", p.tp, what, whole);
@@ -74,7 +74,7 @@ void check_chunks(const Workload& w, const Parallelism& p) {
         refuse("parallelism.stage_layers: {} entries, but there are {} stage chunks", stated.size(), chunks);
     if (const int least = *std::min_element(stated.begin(), stated.end()); least < 0)
         refuse("parallelism.stage_layers: {} is no number of layers", least);
-    // The first holds the embedding and the last the head; one between them would do nothing but pass on.
+    // The first chunk has the embedding and the last the head; any other chunk without layers would only pass data on.
     for (std::size_t chunk = 1; chunk + 1 < stated.size(); ++chunk)
         if (stated[chunk] == 0)
             refuse("parallelism.stage_layers: entry {} of {} is 0; expected layers in all but the first and the last",
@@ -83,7 +83,7 @@ void check_chunks(const Workload& w, const Parallelism& p) {
         refuse("parallelism.stage_layers: {} layers in all, but workload.layers is {}", sum, w.layers);
 }
 
-// What the splitter's cut by modules, and the messages that such pipelines send, are modelled for.
+// The cases that the splitter's cut by modules, and the blocking messages of such pipelines, are modelled for.
 void check_cut(const Workload& w, const Parallelism& p) {
     if (p.blocking_p2p && (p.vp > 1 || traits(p.schedule).splits_backward))
         refuse(
@@ -110,7 +110,7 @@ void check_cut(const Workload& w, const Parallelism& p) {
             "and without stage_layers");
     if (module_count(w) / p.pp < 1) refuse("parallelism.pp: {} stages of {} modules", p.pp, module_count(w));
     for (int g = 1; g < p.pp; ++g) {
-        const int before = first_module(w, p, g) - 1;  // of the layers' modules
+        const int before = first_module(w, p, g) - 1;  // counted from the first module of the layers
         if (const int part = before % modules_per_layer; part != 0 && part != modules_per_layer - 1)
             refuse(
                 "parallelism.pp: {} stages of {} modules cut layer {} behind {}; a cut is modelled between layers and "
@@ -128,7 +128,7 @@ void check_recompute(const Workload& w, const Parallelism& p) {
         refuse("parallelism.recompute_layers: {} is above workload.layers = {}", p.recompute_layers, w.layers);
 }
 
-// As Megatron-Core: whose combined passes recompute no layer and gather no weights.
+// The limits of Megatron-Core, whose combined forward-backward passes recompute no layer and gather no weights.
 void check_pairs(const Workload& w, const Parallelism& p) {
     if (!p.overlap_experts) return;
     const bool turns = p.schedule == Schedule::dualpipe || (p.schedule == Schedule::one_f_one_b && (p.pp == 1 || p.vp > 1));
@@ -145,7 +145,7 @@ void check_shard(const Parallelism& p) {
     if (p.shard == 1) refuse("parallelism.shard: 1 shards nothing, each rank holds a copy of its own; expected zero = 0, or shards of 2 ranks or more");
 }
 
-// The systems of model/moe write all ranks of one expert-parallel group.
+// The MoE systems of model/moe write the tasks of all ranks of one expert-parallel group.
 void check_moe_system(const Workload& w, const Parallelism& p) {
     if (p.moe_system == MoeSystem::alltoall || w.moe.experts == 0) return;
     const auto system = to_string(p.moe_system);
@@ -173,7 +173,7 @@ void check_prediction(const Workload& w, const Parallelism& p) {
                "trained; expected 0", w.mtp_layers);
 }
 
-// Operation by operation, blocks are not split over tensor or context-parallel ranks.
+// The style that runs operation by operation cannot split blocks over tensor-parallel or context-parallel ranks.
 void check_operations(const Workload& w, const Parallelism& p) {
     const bool relative = w.positions == Positions::relative;
     if (w.memory > 0 && !relative)

@@ -8,12 +8,12 @@
 
 namespace stepcast {
 
-// Throw ConfigError that begins with the key to change. Only for that kind of workload; of parallelism.eager_script.
+// Each throws ConfigError that begins with the key to change, and applies only to its own workload kind or to eager_script.
 void check_transformer(const Experiment& experiment);
 void check_coca(const Experiment& experiment);
 void check_eager(const Experiment& experiment);
 
-// Of a key that the kind of workload does not model.
+// Refuses a value other than the default in a key that the workload kind does not model.
 void check_default(const Experiment& experiment, std::string_view path);
 
 template <class... Args>

@@ -1,5 +1,5 @@
 // The kernels of each operator, forward and backward. T tokens, A = T x hidden elements, F = T x ffn, S = batch x heads x seq^2
-// scores, L = T x vocabulary. Of experts: R = T x k slots of width hidden; slices of them and of their gradients are views.
+// scores, L = T x vocabulary. Experts: R = T x k slots of width hidden; slices of slots and of their gradients are views.
 #pragma once
 
 #include <span>
@@ -9,7 +9,6 @@
 
 namespace stepcast {
 
-// One rule an operator.
 class Eager : public EagerScript {
 public:
     Eager(TaskGraph& graph, const Workload& w, long batch)
@@ -31,8 +30,7 @@ public:
         if (ahead()) pass(issue::operation, "residual", outer(), 2.0 * e_, e_);
     }
 
-    // Views of queries, keys and values; backward: their gradients, stacked, then permuted into the order of the
-    // projection's columns.
+    // Forward: queries, keys and values are views. Backward: gradients are stacked, then permuted into the projection's column order.
     void operator()(const HeadLayout&) {
         if (ahead()) return host(issue::views);
         for (const char* name : {"stack_gradients", "head_layout_backward"})
@@ -44,7 +42,7 @@ public:
         ahead() ? plain_attention() : plain_attention_backward();
     }
 
-    // Rows of the table gathered; positions counted, gathered and added to every sequence.
+    // Gathers rows of the table; counts and gathers positions and adds them to every sequence.
     void operator()(const Embed&) {
         if (!ahead()) {
             kernel(2 * issue::node, "positions_backward", MemoryPass{outer() * e_, positions() * e_});
@@ -57,10 +55,10 @@ public:
         kernel(issue::operation, "positions", MemoryPass{(outer() + positions()) * e_, outer() * e_});
     }
 
-    // Logits cast to fp32 unless they are; a softmax kernel goes through each row three times (largest, sum, result). The rows
-    // in work (two of 200 kB a multiprocessor) are about what the L2 holds: three in ten of the repeats are taken to hit it.
-    // The loss picks one value a token. The gradient of the picked values is a tensor of zeros with one value a token; the
-    // softmax's reads it twice (see above) and the result once; cast back.
+    // Logits are cast to fp32 unless they are fp32 already. The softmax kernel reads each row three times (maximum, sum, result). The
+    // active rows (two of 200 kB per multiprocessor) fill about the L2, so 30 % of the repeated reads are taken to hit it. The loss
+    // picks one value per token. The gradient of these values is a tensor of zeros with one value per token. The softmax's backward
+    // reads that gradient twice (with the same hit rate) and the softmax once; the result is cast back.
     void operator()(const Loss&) {
         if (!ahead()) {
             small(0, "ones", 1);
@@ -77,8 +75,8 @@ public:
         small(0, "loss", 1, number(tokens_) * 4);
     }
 
-    // Scores in fp32, their softmax and the k largest (two kernels); a histogram, which reads the least and the largest
-    // expert first; a stable sort of the slots (eight kernels); the counts read by the host; the slots' tokens gathered.
+    // Scores in fp32; their softmax; the k largest (two kernels); a histogram, for which the host first reads the smallest and
+    // largest expert; a stable sort of the slots (eight kernels); a host read of the counts; a gather of the slots' tokens.
     void operator()(const Route&) {
         if (!ahead()) return route_backward();
         host(3 * issue::function);
@@ -95,14 +93,14 @@ public:
         small(2 * issue::function, "gather", 1, slots());
         pass(0, "gather", routed(), e_, e_, Access::rows);
     }
-    // One expert of the loop over them.
+    // One expert in the loop over all experts.
     void operator()(const ToExperts&) { host(ahead() ? issue::views : issue::node); }
     void operator()(const Elementwise& op) {
         ahead() ? pass(issue::function, op.name, op.written, e_, e_)
                 : pass(issue::node, backward_name(op.name), op.written, 2.0 * e_, e_);
     }
-    // Concatenated; a tensor of zeros, copied and filled; weighted in the parameters' type and summed over k. Backward: gradients of
-    // the experts' results, and of the weights: a product of the slots' size, summed over their width.
+    // Forward: concatenates the slots; copies a tensor of zeros and fills it; weights the slots in the parameters' type and sums over
+    // k. Backward: gradients of the experts' results, and of the weights (a product of the slots' size, summed over their width).
     void operator()(const FromExperts&) {
         if (!ahead()) {
             kernel(2 * issue::node, "weigh_backward", MemoryPass{outer() * e_, routed() * e_});
@@ -120,11 +118,11 @@ public:
         pass(issue::operation, "weigh", routed(), e_, e_);
         kernel(issue::operation, "sum_slots", MemoryPass{routed() * e_, outer() * e_});
     }
-    // All is of one type and its experts run one by one; check_eager() lets nothing else through.
+    // Empty: all tensors have one type and experts run one by one; check_eager() refuses everything else.
     void operator()(const OneOf<Cast, WithMemory, AttendRelative, Scan, GroupedLinear, AddShared, SpanLoss> auto&) {}
 
-    // The mean of the squares of what the layers made: cast to fp32, squared, its mean; backward: the mean's share, the square's
-    // factor (a copy and two products), the cast.
+    // The mean of the squares of the layers' output: cast to fp32, square, mean. Backward: the mean's share, the factor of the square
+    // (a copy and two products), the cast.
     void mean_square() {
         host(issue::event + 3 * issue::operation);
         if (e_ != wide_) pass(0, "loss", outer(), e_, wide_);
@@ -150,8 +148,8 @@ private:
     [[nodiscard]] double routed() const { return slots() * w_.hidden; }
     [[nodiscard]] bool plain() const { return w_.attention == AttentionKind::plain; }
 
-    // One kernel that reads the permuted views where they lie; fp32 operands are multiplied as such, whatever the products'
-    // mode. Backward: dO * O summed, the kernel, dQ cast.
+    // One kernel, which reads the permuted views in place. fp32 operands are multiplied in fp32, whatever the mode of other products.
+    // Backward: the sum of dO * O, the kernel, the cast of dQ.
     void flash_attention() {
         const bool backward = !ahead();
         Attention op{batch_, w_.heads, w_.seq, w_.seq, head_, w_.causal, backward, w_.dtype, true};
@@ -164,8 +162,8 @@ private:
         return {.m = m, .n = n, .k = k, .batch = batch_ * w_.heads, .dtype = w_.dtype};
     }
 
-    // Of more than one sequence the batched products want q, k^T and v laid out anew: k^T truly transposed. No mask. The
-    // heads are put side by side again by a copy.
+    // With more than one sequence, the batched products need q, k^T and v copied into another layout (k^T really transposed). There
+    // is no mask. A copy puts the heads side by side again.
     void plain_attention() {
         host(issue::product);
         if (batch_ > 1) {
@@ -191,8 +189,8 @@ private:
         kernel(0, "scores", product(w_.seq, head_, w_.seq));
     }
 
-    // Few rows are added one by one; for more than 3072 the indices are sorted and counted (a dozen small kernels), then rows of
-    // one index summed in fp32 pieces and written. The gradient of a table is set to zero first.
+    // Few rows are added one by one. For more than 3072, the indices are sorted and counted (a dozen small kernels); then the rows of
+    // each index are summed in fp32 pieces and written. The table's gradient is set to zero first.
     void table_gradient(std::string_view name, double rows, double gathered) {
         constexpr double sorted_from = 3072;
         pass(2 * issue::node, name, rows * w_.hidden, Bytes(0), e_);
@@ -212,7 +210,7 @@ private:
 
     const Workload& w_;
     long batch_, tokens_, head_;
-    const Bytes e_ = element(), wide_ = Bytes(4);  // of an element
+    const Bytes e_ = element(), wide_ = Bytes(4);  // bytes per element
 };
 
 }  // namespace stepcast

@@ -1,6 +1,5 @@
-// Kernels as an eager PyTorch script launches them on one GPU, one operator after the other, and what issuing each costs
-// the host. Counted from the operators that PyTorch 2.11 dispatches for such a script, forward and backward
-// (docs/pytorch.md lists them with shapes); which kernels an operator is made of is said at each.
+// Kernels that an eager PyTorch script launches on one GPU, one operator after the other, and the host time to issue each. Counted from
+// the operators that PyTorch 2.11 dispatches (docs/pytorch.md lists them with shapes). Comments at each operator name its kernels.
 #pragma once
 
 #include <cmath>
@@ -11,19 +10,19 @@
 
 namespace stepcast {
 
-// Host time in units of cluster.host.call, which is one in-place addition issued by the script: Python, dispatcher,
-// autograd and the launch itself, of about half. Of the rest the ratios are those of PyTorch 2.11's operators on tensors of
-// a few elements to that addition (docs/pytorch.md).
+// Host time in units of cluster.host.call, the time of one in-place addition issued by the script: Python, dispatcher, autograd, and
+// the launch itself, which is about half. The other values are the ratios of PyTorch 2.11's operators, on tensors of a few elements,
+// to that addition (docs/pytorch.md).
 namespace issue {
-inline constexpr double launch = 0.5;  // each kernel; what follows comes on top, once an operator
+inline constexpr double launch = 0.5;  // each kernel; the values below come on top, once per operator
 inline constexpr double operation = 0.4, function = 0.8, module = 1.9;
-inline constexpr double linear = 3;   // module, views, epilogue chosen
+inline constexpr double linear = 3;   // module call, views, choice of epilogue
 inline constexpr double views = 1.8;  // view, permute and unpack
 inline constexpr double attention = 4, product = 1.6;
-inline constexpr double node = 0.6;  // of the backward; each gradient that it accumulates
+inline constexpr double node = 0.6;  // a node of the backward; each gradient that it accumulates
 inline constexpr double linear_node = 4.5, attention_node = 5;
 inline constexpr double event = 0.5, backward_start = 6;
-inline constexpr double optimizer = 12, parameter = 1, zero_gradient = 0.1;  // a step; a tensor
+inline constexpr double optimizer = 12, parameter = 1, zero_gradient = 0.1;  // per step; per tensor
 }  // namespace issue
 
 class EagerScript {
@@ -32,18 +31,18 @@ public:
     EagerScript(TaskGraph& graph, Dtype dtype) : graph_(graph), dtype_(dtype), element_(size_of(dtype)) {}
 
     void begin(Phase phase) { phase_ = phase; }
-    // The host works this long before it issues the next kernel.
+    // Adds host time before the next kernel is issued.
     void host(double calls) { pending_ += calls; }
-    // `calls`: what the operator costs the host on top of its launches; 0 for its further kernels.
+    // `calls`: host time of the operator on top of its launches, at its first kernel; 0 for its further kernels.
     void kernel(double calls, std::string_view name, Op op) {
         add_task(name, std::move(op), Lane::compute, pending_ + calls + issue::launch);
         pending_ = 0;
     }
-    // An element-wise operator over `elements`, of so many bytes each.
+    // An element-wise operator over `elements`; `read` and `written` are bytes per element.
     void pass(double calls, std::string_view name, double elements, Bytes read, Bytes written, Access access = Access::stream) {
         kernel(calls, name, MemoryPass{elements * read, elements * written, access});
     }
-    // Kernels whose bytes are nothing next to their launch: scalars, indices.
+    // Kernels so small that their launch outweighs their bytes: scalars, indices.
     void small(double calls, std::string_view name, int kernels, double elements = 0) {
         const Bytes moved = Bytes(512) + elements * Bytes(8);
         for (int i = 0; i < kernels; ++i) kernel(i == 0 ? calls : 0, name, MemoryPass{moved, moved});
@@ -51,7 +50,7 @@ public:
     // The host waits for the device and reads a value.
     void read(std::string_view name) { add_task(name, HostWork{HostWork::Kind::read, 1}, Lane::host, 0); }
 
-    // x and y of `elements`, rows of any width. Backward: one kernel for dx, one that sums over rows for scale and shift.
+    // A norm of x into y, rows of any width. Backward: one kernel for dx, one that sums over rows for scale and shift.
     void norm(std::string_view name, double elements) {
         pass(issue::module, name, elements, element_, element_, Access::rows);
     }
@@ -59,11 +58,11 @@ public:
         pass(3 * issue::node, name, elements, 2.0 * element_, element_, Access::rows);
         pass(0, "norm_weight_gradient", elements, 2.0 * element_, Bytes(0), Access::strided);
     }
-    // addmm with the bias in its epilogue.
+    // One addmm with the bias in its epilogue.
     void linear(const Linear& l) {
         kernel(issue::linear, l.name, Gemm{.m = l.tokens, .n = l.out.rank, .k = l.in.rank, .dtype = dtype_});
     }
-    // dx unless the input needs none, dW, and a sum over tokens for the bias; without bias dW comes first.
+    // dx (unless the input needs none), dW, and a sum over tokens for the bias. Without a bias dW comes first.
     void linear_backward(const Linear& l) {
         host(issue::linear_node);
         const Gemm dx{.m = l.tokens, .n = l.in.rank, .k = l.out.rank, .dtype = dtype_, .layout = Gemm::Layout::nn};
@@ -74,8 +73,8 @@ public:
         kernel(0, l.name, dw);
         pass(0, "bias_gradient", static_cast<double>(l.tokens * l.out.rank), element_, Bytes(0), Access::strided);
     }
-    // Fused AdamW: gradients, weights and two moments in, weights and moments out, all of the parameters' type; kernels of
-    // 320 pieces of 65536 elements.
+    // Fused AdamW: reads gradients, weights and two moments, writes weights and moments, all in the parameters' type. Each kernel
+    // handles 320 pieces of 65536 elements.
     void adam(double parameters, int tensors) {
         constexpr double piece = 65536, pieces = 320;
         small(issue::optimizer + issue::parameter * tensors, "step_count", 1 + tensors / 110, tensors);
@@ -89,7 +88,7 @@ public:
     [[nodiscard]] Bytes element() const { return element_; }
 
 private:
-    // A kernel follows the one before in its stream; only a read of the host waits for the device.
+    // Each kernel follows the previous one in the stream. Only a host read waits for the device.
     void add_task(std::string_view name, Op op, Lane lane, double calls) {
         const Place place(0, lane);
         const TaskId before = graph_.size() > 0 ? static_cast<TaskId>(graph_.size() - 1) : 0;

@@ -7,10 +7,10 @@
 namespace stepcast {
 namespace {
 
-// A norm and a linear layer have two parameters each; then two embeddings, the final norm and the logits.
+// Per layer two parameters for each norm and linear layer; then two embeddings, the final norm and the logits.
 int tensors(const Workload& w) { return w.layers * 12 + 5; }
 
-// A layer of experts as the script loops over them: those without tokens are not called. The layer's input needs no gradient.
+// The script's loop over experts, which skips experts without tokens. The layer's input needs no gradient.
 Block expert_loop(const Workload& w, long tokens, const Routing& routing) {
     Block block{Linear{.name = "gate", .tokens = tokens, .out = w.moe.experts, .in = w.hidden, .bias = true, .constant_input = true},
                 Route{}};
@@ -70,7 +70,7 @@ TaskGraph build_eager_transformer_step(const Experiment& e) {
     TaskGraph graph(1, e.cluster.launch_blocking);
     Eager eager(graph, w, e.parallelism.micro_batch);
     const Block attention = attention_block(w, shape), feed_forward = feed_forward_block(w, shape), end = head_block(w, shape);
-    const auto head = std::span(end).subspan(1);  // nothing but the final norm reads what the last layer makes
+    const auto head = std::span(end).subspan(1);  // skips the Fork: only the final norm reads the last layer's output
     eager.begin(Phase::forward);
     eager.run(embedding_block());
     for (int l = 0; l < w.layers; ++l) {

@@ -1,5 +1,5 @@
-// The architecture that a model's name stands for: one TOML file a family (model/presets/families/), which cases, a hub's
-// config.json and workload presets start from.
+// The architecture that a model's name implies: one TOML file per family (model/presets/families/). Cases, config.json files of model
+// hubs and workload presets start from it.
 #pragma once
 
 #include <string>
@@ -10,8 +10,7 @@
 
 namespace stepcast {
 
-// Everything of a Workload but its sizes. Where `architecture.ffn` is set, the ffn that tables state is the width of one
-// expert and this one that of the dense layers.
+// Everything of a Workload except sizes. `architecture.ffn`, if set, is the width of dense layers; the ffn in tables is then one expert's.
 struct ModelFamily {
     Workload architecture;
     KEY(double, blocks_a_layer, 1, "of the layers that tables state, those that one layer of the workload stands for");
@@ -23,19 +22,19 @@ struct ModelFamily {
 
 std::vector<ModelFamily> read_families();
 
-// By the longest beginning of the name, in either case ("llama3.1-405b"); `words`: "llama: gated feed-forward, ..". Throws
-// ConfigError for a family that is not known, or whose layers have no model.
+// The family with the longest prefix of the name, in any case ("llama3.1-405b"). `words` receives "llama: gated feed-forward, ..".
+// Throws ConfigError if the family is unknown or its layers are not modelled.
 const ModelFamily& family_of(std::string_view model, const std::vector<ModelFamily>& families, std::string* words = nullptr);
 
-// A model's config.json, as model hubs publish it next to the weights, as a workload.
+// A model's config.json, as model hubs publish it beside the weights, read as a workload.
 struct HubConfig {
     Workload workload;
-    std::vector<std::string> notes;  // what is read with a reservation
+    std::vector<std::string> notes;  // what was read with a reservation
 };
 
-// Shapes and architecture of the file. Its sequence is left to the experiment where positions are not learned, since the
-// file states the longest context only. What it does not say: flash attention, the optimizer is adam. Throws ConfigError
-// with the file and key: unreadable, no JSON, a model type without a rule, a missing or misplaced value.
+// Shapes and architecture of the file. The sequence length is left to the experiment unless positions are learned, because the file
+// states only the longest context. Defaults that it does not state: flash attention and adam. Throws ConfigError with file and key:
+// unreadable, not JSON, a model type without a rule, or a missing or misplaced value.
 HubConfig read_hub_config(const std::string& path);
 
 }  // namespace stepcast

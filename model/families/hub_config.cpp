@@ -14,7 +14,7 @@
 namespace stepcast {
 namespace {
 
-// "DeepseekV3ForCausalLM" of a file whose model_type is its own.
+// The type from "architectures" ("DeepseekV3ForCausalLM"), for a file whose model_type is unknown.
 std::string type_of_architecture(const Json& json, const HubRules& rules) {
     if (!json.contains("architectures") || !json["architectures"].is_array() || json["architectures"].empty())
         return "";
@@ -30,11 +30,11 @@ std::string type_of_architecture(const Json& json, const HubRules& rules) {
     return longest;
 }
 
-// All of Llama's sizes, a gated feed-forward's activation, and nothing that names experts, latents, states or other kinds of layers.
+// True if the file has all of Llama's sizes and a gated activation, and names no experts, latents, states or other kinds of layers.
 bool has_shape_of_llama(const Json& json) {
     for (const char* key : {"hidden_act", "hidden_activation", "activation_function"})
         if (json.contains(key) && json[key] != "silu" && json[key] != "swish") return false;
-    if (json.contains("mlp_type") && json["mlp_type"] == "default") return false;  // StarCoder2's word for no gate
+    if (json.contains("mlp_type") && json["mlp_type"] == "default") return false;  // StarCoder2's value for a feed-forward without gate
     for (const char* size : {"num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"})
         if (!json.contains(size) || !json[size].is_number_integer()) return false;
     for (const auto& [name, value] : json.items())
@@ -44,7 +44,7 @@ bool has_shape_of_llama(const Json& json) {
     return !json.contains("layer_types") || json.contains("sliding_window");
 }
 
-// Its name among those of the rules.
+// The file's model type under a name that the rules know.
 std::string type_of(const Json& json, const std::string& path, const HubRules& rules, std::vector<std::string>& notes) {
     const auto name = json.contains("model_type") && json["model_type"].is_string()
                           ? json["model_type"].get<std::string>()
@@ -79,9 +79,9 @@ std::string without_infinities(std::string text) {
 Json parse(const std::string& path) {
     const std::string text = plain_utf8(read_text(path, "a model's config.json"));
     try {
-        // NaN and Infinity are no JSON, but some publish them.
+        // NaN and Infinity are not JSON, but some published files contain them.
         Json json = Json::parse(without_infinities(text), [&](int depth, Json::parse_event_t, const Json&) {
-            constexpr int deepest = 32;  // recursion in the library; a config.json has four levels
+            constexpr int deepest = 32;  // the library recurses; a real config.json has four levels
             if (depth > deepest) throw ConfigError(path + ": nested deeper than 32 levels; expected a model's config.json");
             return true;
         });
@@ -93,7 +93,7 @@ Json parse(const std::string& path) {
     }
 }
 
-// torch_dtype, in newer files dtype; fp16 weights train in fp16.
+// torch_dtype, called dtype in newer files. fp16 weights train in fp16.
 Dtype dtype_in(const Json& json, const HubValues& config) {
     const char* name = config.states("torch_dtype") ? "torch_dtype" : "dtype";
     if (!config.states(name)) return Dtype::bf16;
@@ -104,7 +104,7 @@ Dtype dtype_in(const Json& json, const HubValues& config) {
     config.fail(name, "\"" + text + "\" is no dtype; expected bfloat16, float16 or float32");
 }
 
-// Modules that predict further tokens train with the model, but nobody asked for them.
+// Multi-token-prediction modules of the file are noted but not trained, because nobody asked for them.
 void note_further_predictions(HubValues& c) {
     for (const char* name : {"num_nextn_predict_layers", "num_mtp_modules"})
         if (c.states(name) && c.of(name).is_number_integer() && c.of(name) > 0 && c.flag("use_mtp", true))
@@ -120,7 +120,7 @@ void refuse_unread(const HubValues& c, const HubRules& rules) {
     }
 }
 
-// The text part of a model of several parts, with what stands above for all of them where it says nothing itself.
+// The text part of a multimodal model. Keys that it does not state are taken from the top level, which holds for all parts.
 Json text_part(const Json& file) {
     Json text = file["text_config"];
     const auto states = [](const Json& part, const char* name) { return part.contains(name) && !part[name].is_null(); };
@@ -132,12 +132,12 @@ Json text_part(const Json& file) {
     return text;
 }
 
-// Of the family whose file names the type.
+// The architecture of the family whose file lists this type.
 Workload architecture_of(std::string_view type) {
     for (const ModelFamily& family : read_families())
         if (std::ranges::find(family.hub, type) != family.hub.end()) return family.architecture;
     if (type == "llama") throw std::logic_error("no family lists llama as model_type");
-    return architecture_of("llama");  // the rule of the type says what differs
+    return architecture_of("llama");  // the rules of the type state the differences
 }
 
 }  // namespace
@@ -145,7 +145,7 @@ Workload architecture_of(std::string_view type) {
 HubConfig read_hub_config(const std::string& path) {
     const Json file = parse(path);
     std::vector<std::string> notes;
-    // Of a model of several parts the text part counts; sizes stand there, not above.
+    // A multimodal model keeps the sizes of its text part there and not at the top level; only the text part is read.
     const bool parts = file.contains("text_config") && file["text_config"].is_object() && !file.contains("hidden_size");
     Json json = parts ? text_part(file) : file;
     if (parts) notes.emplace_back("text_config: the text model only; what it sees or hears is not in the forecast");

@@ -10,8 +10,8 @@ namespace {
 
 double all_but_every(int nth, int layers) { return 1 - static_cast<double>(layers / nth) / layers; }
 
-// Which layers attend to a window: all of them, those of layer_types, all but every n-th (sliding_window_pattern), those past
-// the first ones (Qwen's max_window_layers).
+// Share of the layers with a sliding window: all layers, those in layer_types, all but every n-th (sliding_window_pattern), or those
+// after the first max_window_layers (Qwen).
 double share_of_windows(const HubValues& c, int layers) {
     double share = 1;
     if (c.states("max_window_layers") && c.of("max_window_layers").is_number())
@@ -33,7 +33,7 @@ double share_of_windows(const HubValues& c, int layers) {
     return told > 0 ? windowed / told : 1;
 }
 
-// Qwen's windows are off unless switched on. Where no layer has one, one that the user sets is of all layers.
+// Qwen's windows are off unless switched on. If no layer has one, the share is 1: a window set by the user is in all layers.
 void read_window(HubValues& c, const char* name) {
     Workload& w = c.workload();
     w.window = 0;
@@ -47,7 +47,7 @@ void read_window(HubValues& c, const char* name) {
 
 void read_window(HubValues& c) { read_window(c, "sliding_window"); }
 
-// Leading layers without experts: [0, 1, 2] of mlp_only_layers, [0, 0, 1, 1, ..] of moe_layer_freq.
+// Leading layers without experts, from [0, 1, 2] in mlp_only_layers or [0, 0, 1, 1, ..] in moe_layer_freq.
 void read_dense_layers(HubValues& c) {
     if (c.states("shared_expert_intermediate_size")) c.workload().moe.shared_experts = 1;
     if (c.states("mlp_only_layers")) {
@@ -68,7 +68,7 @@ void read_dense_layers(HubValues& c) {
     c.workload().moe.dense_layers = dense;
 }
 
-// Where the file does not say which layers slide.
+// The model type's default share of sliding layers, for files that do not state one.
 template <int nth>
 void read_slides(HubValues& c) {
     if (!c.states("layer_types") && !c.states("sliding_window_pattern")) c.workload().window_share = all_but_every(nth, c.workload().layers);
@@ -87,12 +87,12 @@ void read_llama4(HubValues& c) {
     c.may("ffn", "intermediate_size_mlp");
     if (!c.states("attention_chunk_size")) return;
     read_window(c, "attention_chunk_size");
-    if (!c.states("layer_types")) w.window_share = 0.75;  // every fourth layer sees all
+    if (!c.states("layer_types")) w.window_share = 0.75;  // every fourth layer attends to all tokens
     c.note("attention_chunk_size: read as a sliding window of as many tokens, which sees up to twice as many as a chunk");
 }
 
-// Mamba-2 and attention blocks over as many layers as there are feed-forwards, under Nemotron-H's names or Bamba's. Where Mamba
-// blocks are more or fewer than layers, each layer has one of so many more or fewer heads.
+// Spreads Mamba-2 and attention blocks over the layers (one per feed-forward), with the key names of Nemotron-H or Bamba. If there
+// are more or fewer Mamba blocks than layers, each layer has one block with proportionally more or fewer heads.
 void lay_mixers(HubValues& c, double mamba, double attention) {
     Workload& w = c.workload();
     w.mamba.attention = attention / w.layers;
@@ -106,7 +106,7 @@ void lay_mixers(HubValues& c, double mamba, double attention) {
         if (c.states(name) && c.of(name) != "auto") c.may("mamba.head_dim", name);
 }
 
-// A pattern of blocks: M a Mamba-2 block, - a feed-forward, E experts, * attention.
+// The pattern has one letter per block: M a Mamba-2 block, - a feed-forward, E experts, * attention.
 void read_nemotron_h(HubValues& c) {
     if (!c.states("hybrid_override_pattern") || !c.of("hybrid_override_pattern").is_string())
         c.fail("hybrid_override_pattern", "missing; expected a text of M, -, E and *");
@@ -124,7 +124,7 @@ void read_nemotron_h(HubValues& c) {
     c.read_group("attention_head");
 }
 
-// Before each feed-forward a Mamba-2 block or attention (Bamba, Granite 4.0), or both side by side (Falcon-H1, arXiv 2507.22448).
+// Each feed-forward follows a Mamba-2 block or attention (Bamba, Granite 4.0), or both in parallel (Falcon-H1, arXiv 2507.22448).
 void read_mamba_or_attention(HubValues& c) {
     Workload& w = c.workload();
     if (c.states("position_embedding_type") && c.of("position_embedding_type") == "nope") w.positions = Positions::none;
@@ -144,7 +144,7 @@ void refuse_dense_end(HubValues& c) {
         c.fail("moe_layer_end_index", "dense layers behind those with experts are not modelled");
 }
 
-// Attention and feed-forward of a layer read one norm's result (GPT-J; GPT-NeoX, arXiv 2204.06745, section 2.1, which may switch it off).
+// Attention and feed-forward read the same norm (GPT-J; GPT-NeoX, arXiv 2204.06745, section 2.1, has a flag for it).
 void note_side_by_side(HubValues& c) {
     if (c.flag("use_parallel_residual", true))
         c.note("attention and feed-forward of a layer run side by side behind one norm: the forecast has them one after the other, with two norms and "
@@ -167,7 +167,7 @@ constexpr Rule rules[] = {{"window", read_window},
                           {"nemotron_h", read_nemotron_h},
                           {"mamba_or_attention", read_mamba_or_attention}};
 
-// "need.sizes.layers", "may.experts.moe.groups"
+// Reads entries like "need.sizes.layers" and "may.experts.moe.groups".
 bool read_names(const TomlEntry& entry, HubRules& into) {
     const auto group = entry.path.find('.'), key = entry.path.find('.', group + 1);
     const bool needed = entry.path.starts_with("need.");

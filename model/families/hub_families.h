@@ -1,4 +1,4 @@
-// The kinds of models that a config.json may name, as model/presets/hub.toml says how to read them. Internal to model/.
+// The kinds of models that a config.json may name, and how model/presets/hub.toml says to read them. Internal to model/.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ struct HubType {
     KEY(std::string, note, {}, "what is read with a reservation");
     KEY(std::string, defaults, {}, "JSON: what a file of this type may leave out");
 };
-// A key of the workload under the names that files have for it.
+// A key of the workload, and its names in config.json files.
 struct HubKey {
     std::string group, key;
     std::vector<std::string> names;
@@ -33,13 +33,13 @@ struct HubKey {
 struct HubRules {
     KEY_NAMED(std::vector<HubType>, types, {}, "type", "");
     std::vector<HubKey> keys;
-    std::vector<std::pair<std::string, std::string>> unread;  // what changes the work and no rule reads, and what it is
-    [[nodiscard]] const HubType* of(std::string_view name) const;  // nullptr of one that is not known
+    std::vector<std::pair<std::string, std::string>> unread;  // keys that change the work but that no rule reads, and what they mean
+    [[nodiscard]] const HubType* of(std::string_view name) const;  // nullptr for an unknown name
 };
 HubRules read_hub_rules();
-inline constexpr std::string_view any_type = "*";  // of Llama's shape
+inline constexpr std::string_view any_type = "*";  // any type whose sizes are named as in Llama
 
-// Values of the file laid on the keys of a workload, which check type and range.
+// Lays values of the file over keys of a workload, which check type and range.
 class HubValues {
 public:
     HubValues(const Json& json, const std::string& path, const HubRules& rules) : json_(json), path_(path), rules_(rules) {}
@@ -60,7 +60,7 @@ public:
         at_place(path_ + ": " + name, [&] { assign(*find_key("workload." + key), experiment_, value_of(json_[name])); });
     }
     Workload& workload() { return experiment_.workload; }
-    HubConfig said;  // all but the workload
+    HubConfig said;  // without the workload
     [[noreturn]] void fail(const char* name, const std::string& what) const {
         throw ConfigError(path_ + ": " + name + ": " + what);
     }

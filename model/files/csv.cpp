@@ -10,7 +10,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t longest_row = 1 << 20;  // no file of ours comes near; a binary one does
+constexpr std::size_t longest_row = 1 << 20;  // no real table comes near; a binary file may exceed it
 
 }  // namespace
 

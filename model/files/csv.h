@@ -1,5 +1,5 @@
-// Reads and writes comma-separated values: quoted fields, either line ending, positions for errors. Row by row, so
-// memory stays bounded by the longest row.
+// Reads and writes comma-separated values with quoted fields, either line ending, and positions for errors. It works row by row, so
+// the longest row bounds the memory.
 #pragma once
 
 #include <fstream>
@@ -12,12 +12,12 @@ namespace stepcast {
 class CsvReader {
 public:
     explicit CsvReader(const std::string& path);  // throws ConfigError when it cannot be read
-    bool next();                                  // the next row that is not empty; false at the end
+    bool next();                                  // goes to the next row that is not empty; false at the end
     [[nodiscard]] const std::vector<std::string>& fields() const { return fields_; }
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] int line() const { return row_line_; }    // where the row begins
     [[noreturn]] void fail(const std::string& what) const;  // ConfigError "file:line: what"
-    // Throws unless the row has `count` fields, as a truncated one has not.
+    // Throws unless the row has `count` fields; a truncated row has fewer.
     void expect_fields(std::size_t count) const;
 
 private:
@@ -32,10 +32,10 @@ private:
     std::size_t row_size_ = 0;
 };
 
-// Throw ConfigError "\"1x\" is no integer" without position; `least` is inclusive.
+// Throw ConfigError "\"1x\" is no integer" without a position. `least` is inclusive.
 int csv_int(std::string_view text, int least);
 double csv_number(std::string_view text);  // finite
 
-std::string csv_field(std::string_view text);  // quoted where it must be
+std::string csv_field(std::string_view text);  // quoted if necessary
 
 }  // namespace stepcast

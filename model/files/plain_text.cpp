@@ -10,7 +10,7 @@ namespace {
 
 namespace utf = boost::locale::utf;
 
-// Those that turn the direction of what follows make a line show other than it is: U+202A to 202E, U+2066 to 2069.
+// Characters that reverse the text direction (U+202A to 202E, U+2066 to 2069) can make a line look like something else.
 bool controls(utf::code_point c) {
     const auto within = [c](utf::code_point first, utf::code_point last) { return c >= first && c <= last; };
     return c < ' ' || within(0x7f, 0x9f) || within(0x202a, 0x202e) || within(0x2066, 0x2069);

@@ -1,4 +1,4 @@
-// Text from files, options and the environment on its way to people and programs.
+// Makes text from files, options and the environment safe to show to people and programs.
 #pragma once
 
 #include <charconv>
@@ -9,18 +9,18 @@
 
 namespace stepcast {
 
-// Text that can only be read: control characters, but for those in `kept`, and bytes that are no UTF-8 become '?'.
+// Text that is safe to print: control characters not in `kept`, and bytes that are not UTF-8, become '?'.
 std::string plain_text(std::string_view text, std::string_view kept = "");
 
 std::string lower_case(std::string text);
 
-// A part of `text`, which has to outlive it: without the blanks at both ends.
+// The part of `text` without blanks at both ends. It is a view, so `text` must outlive it.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t");
 
-// The words of a list, which any of these characters separate, without blanks around them.
+// The words of a list that any of these characters separate, without surrounding blanks.
 std::vector<std::string> words_of(const std::string& list, std::string_view separators = ",");
 
-// The number that the text is, all of it.
+// The number, if the whole text is one.
 template <class Number>
 std::optional<Number> as_number(std::string_view text) {
     Number value{};

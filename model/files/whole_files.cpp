@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A link is followed; what exists but is no regular file would be replaced by the new one.
+// Follows a link. Refuses anything that exists but is not a regular file, because the new file would replace it.
 std::string target_of(const std::string& path) {
     std::error_code none;
     const fs::file_status status = fs::status(path, none);
@@ -35,7 +35,7 @@ std::string target_of(const std::string& path) {
     return none ? path : target.string();
 }
 
-// Between naming a file and moving it into its place a signal would leave both names.
+// Blocks signals: one that arrives between naming a file and moving it into place would leave both names.
 class SignalsWait {
 public:
     SignalsWait() {
@@ -58,7 +58,7 @@ WholeFile::WholeFile(const std::string& path) : path_(path), target_(target_of(p
     const fs::path folder = fs::path(target_).parent_path();
     if (!folder.empty()) fs::create_directories(folder, error);
     if (error) fail(error.message());
-    constexpr mode_t permissions = 0666;  // less the user's mask
+    constexpr mode_t permissions = 0666;  // the user's umask is subtracted
     file_ = open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, permissions);
     if (file_ < 0) open_named(errno);
 }

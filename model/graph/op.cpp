@@ -20,7 +20,7 @@ Bytes off_diagonal(const AllToAll& op) {
     return sum;
 }
 
-// An op that is added is known by one of the two before anybody asks.
+// Checks at compile time that a new op is either local or an exchange.
 template <class... Ops>
 constexpr bool is_one_kind(std::variant<Ops...>*) {
     return ((LocalOp<Ops> != ExchangeOp<Ops>) && ...);
@@ -34,14 +34,14 @@ double product(long a, long b, long c) {
 }  // namespace
 
 std::string_view kind_name(const Op& op) {
-    // In the order of the variant.
+    // Same order as the variant.
     constexpr std::string_view names[] = {"gemm",           "grouped_gemm", "fused_gemm", "attention", "memory_pass", "all_reduce", "all_gather",
                                           "reduce_scatter", "all_to_all",   "broadcast",  "reduce",    "send_recv",   "barrier",    "host_work"};
     static_assert(std::size(names) == std::variant_size_v<Op>);
     return names[op.index()];
 }
 
-// Query i of Q sees min(i + 1 + K - Q, window) of K keys: all of them as long as the window is not full.
+// Query i of Q sees min(i + 1 + K - Q, window) of K keys, thus all earlier keys until the window is full.
 double seen_share(const Attention& op) {
     const auto queries = static_cast<double>(op.seq_q), keys = static_cast<double>(op.seq_k);
     const double all = op.causal ? std::max((keys - (queries - 1) / 2) / keys, 0.5 / keys) : 1.0;
@@ -71,7 +71,7 @@ Flops flops_of(const Op& op) {
                               [](const GroupedGemm& g) { return 2.0 * product(std::reduce(g.rows.begin(), g.rows.end()), g.n, g.k); },
                               [](const FusedGemm& g) { return 2.0 * product(g.blocks * g.rows_per_block, g.n, g.k); },
                               [](const Attention& a) {
-                                  // Of queries or keys each, and of values: a flash backward makes the scores again.
+                                  // Products over query/key width, and over value width; a flash backward computes the scores again.
                                   const double wide = !a.backward ? 1 : a.flash ? 3 : 2, deep = a.backward ? 2 : 1;
                                   const double seen = a.window > 0 ? seen_share(a) : a.causal ? 0.5 : 1.0;
                                   const long values = a.value_dim > 0 ? a.value_dim : a.head_dim;

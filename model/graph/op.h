@@ -1,5 +1,5 @@
-// What a task does, as sizes only: no time, no device. A closed variant, visited without catch-alls: an op that
-// is added here does not compile until every place that must know it does.
+// What a task does, as sizes without time or device. The variant is closed and visited without catch-alls, so that after adding an op
+// every place that must know it fails to compile until it does.
 #pragma once
 
 #include <concepts>
@@ -15,10 +15,9 @@
 
 namespace stepcast {
 
-// C[m,n] (+)= A[m,k] B[k,n], `batch` of them. `accumulate`: C is fp32 and added to, as main gradients are.
-// `unaligned`: rows of a weight, as of an unpadded vocabulary, do not begin at multiples of 8 elements. `layout` says for A
-// and B whether memory holds them as written (n) or transposed (t): of a linear layer with weights [out, in] the forward
-// is nt, the input gradient nn, the weight gradient tn.
+// C[m,n] (+)= A[m,k] B[k,n], `batch` times. `accumulate`: C is fp32 and is added to, as main gradients are. `unaligned`: weight rows
+// do not start at multiples of 8 elements (unpadded vocabulary). `layout` states for A and B whether memory holds them as written (n)
+// or transposed (t). For a linear layer with weights [out, in] the forward is nt, the input gradient nn, the weight gradient tn.
 struct Gemm {
     enum class Layout : std::uint8_t { nt, nn, tn };
     long m = 0, n = 0, k = 0;
@@ -29,25 +28,31 @@ struct Gemm {
     Layout layout = Layout::nt;
     friend bool operator==(const Gemm&, const Gemm&) = default;
 };
+// Whether rows in memory do not begin at multiples of 8 elements: those of C (n), of A (k, or m where it lies transposed) or
+// of B (n, or k where it lies transposed).
+inline bool has_unaligned_rows(const Gemm& g) {
+    const long a = g.layout == Gemm::Layout::tn ? g.m : g.k, b = g.layout == Gemm::Layout::nt ? g.k : g.n;
+    return a % 8 != 0 || b % 8 != 0 || g.n % 8 != 0;
+}
 
-// Several GEMMs of one weight shape: group g is C[rows[g],n] = A[rows[g],k] B_g[k,n]; as a weight
-// gradient the rows are summed over: C_g[k,n] = A[rows[g],k]^T B[rows[g],n].
+// Several GEMMs with one weight shape: group g is C[rows[g],n] = A[rows[g],k] B_g[k,n]. A weight gradient sums over the rows instead:
+// C_g[k,n] = A[rows[g],k]^T B[rows[g],n].
 struct GroupedGemm {
     std::vector<long> rows;
     long n = 0, k = 0;
     Dtype dtype = Dtype::fp16;
     bool weight_gradient = false;
-    int kernels = 0;  // of each group, one group after the other; 0 = one kernel over all
+    int kernels = 0;  // kernels per group, run group by group; 0 = one kernel over all
     friend bool operator==(const GroupedGemm&, const GroupedGemm&) = default;
 };
 
-// A grouped GEMM over blocks of `rows_per_block` token rows, fused with the transfer of the rows that live on
-// other ranks: `gather` reads its remote input rows while it computes (mix_moe's AG kernel), `scatter` writes its
-// results to their owners (GA). One thread block takes `blocks_per_thread_block` blocks over all n columns.
+// A grouped GEMM over blocks of `rows_per_block` token rows, fused with the transfer of rows that live on other ranks. `gather` reads
+// its remote input rows while it computes (mix_moe's AG kernel); `scatter` writes its results to their owners (GA). One thread block
+// computes `blocks_per_thread_block` blocks over all n columns.
 struct FusedGemm {
     enum class Transfer : std::uint8_t { gather, scatter };
-    long blocks = 0;         // blocks this rank computes
-    long remote_blocks = 0;  // of them, with rows on another rank
+    long blocks = 0;         // blocks that this rank computes
+    long remote_blocks = 0;  // blocks among them with rows on another rank
     long rows_per_block = 64;
     long blocks_per_thread_block = 2;
     long n = 0, k = 0;
@@ -57,14 +62,13 @@ struct FusedGemm {
     friend bool operator==(const FusedGemm&, const FusedGemm&) = default;
 };
 
-// The device's best kernel, FlashAttention-2, or Triton's kernel of 2022 and 2023.
+// best: the device's fastest kernel; second: FlashAttention-2; triton: Triton's kernel of 2022 and 2023.
 enum class FlashGeneration : std::uint8_t { best, second, triton };
 
-// softmax(Q K^T) V for `batch` sequences and `heads` heads. Causal: query i sees the keys up to i + seq_k - seq_q. With
-// `flash` one kernel keeps the scores on chip (and computes them again in the backward), else they go through memory.
-// `generation`: of flash kernels (kernel.attention_v2, kernel.attention_triton).
-// `window`: a query sees only so many keys, its own among them, in `window_share` of the layers that the op stands for
-// (where some layers slide and some do not, each is given the mean of both).
+// softmax(Q K^T) V for `batch` sequences and `heads` heads. Causal: query i sees the keys up to i + seq_k - seq_q. `flash`: one
+// kernel keeps the scores on chip and computes them again in the backward; otherwise they go through memory. `generation` selects the
+// flash kernel (kernel.attention_v2, kernel.attention_triton). `window`: a query sees only that many keys, its own included, in the
+// share `window_share` of the layers (if only some layers have windows, each layer is priced as the mean of both).
 struct Attention {
     long batch = 0, heads = 0, seq_q = 0, seq_k = 0, head_dim = 0;
     bool causal = false;
@@ -78,9 +82,9 @@ struct Attention {
     friend bool operator==(const Attention&, const Attention&) = default;
 };
 
-// Streams memory: permute, GELU, add, softmax-shaped passes; `transpose` walks one side with a stride,
-// `optimizer` many tensors at once, `rows` reduces within rows (norms, softmax), `strided` goes element by element to
-// computed offsets (permuted copies, sums over columns).
+// A pass that streams memory: permute, GELU, add, softmax-like passes. `transpose` walks one side with a stride, `optimizer` walks
+// many tensors at once, `rows` reduces within rows (norms, softmax), `strided` accesses single elements at computed offsets (permuted
+// copies, sums over columns).
 struct MemoryPass {
     enum class Access : std::uint8_t { stream, transpose, optimizer, rows, strided };
     Bytes read, written;
@@ -88,10 +92,10 @@ struct MemoryPass {
     friend bool operator==(const MemoryPass&, const MemoryPass&) = default;
 };
 
-// Every participant ends with the sum of `bytes`.
+// Every participant ends with the sum of all inputs of `bytes`.
 struct AllReduce {
     Bytes bytes;
-    bool in_switch = true;  // a switch that adds may do it; none adds 8-bit integers
+    bool in_switch = true;  // a switch that can add may do it; no switch adds 8-bit integers
     friend bool operator==(const AllReduce&, const AllReduce&) = default;
 };
 // `bytes` is the gathered result, on every participant.
@@ -99,7 +103,7 @@ struct AllGather {
     Bytes bytes;
     friend bool operator==(const AllGather&, const AllGather&) = default;
 };
-// `bytes` is the input on every participant; each keeps its 1/n of the sum.
+// `bytes` is the input on every participant; each keeps 1/n of the sum.
 struct ReduceScatter {
     Bytes bytes;
     friend bool operator==(const ReduceScatter&, const ReduceScatter&) = default;
@@ -115,33 +119,33 @@ struct Reduce {
     int root = 0;
     friend bool operator==(const Reduce&, const Reduce&) = default;
 };
-// Variable all-to-all: bytes[source * n + target] for n participants in the order of the task's places.
-// What a rank keeps for itself is on the diagonal and crosses no link.
+// All-to-all with variable sizes: bytes[source * n + target] for n participants in the order of the task's places. The diagonal is
+// what a rank keeps for itself; it crosses no link.
 struct AllToAll {
     std::vector<Bytes> bytes;
-    // Of kernels that write rows to where they belong (DeepEP's): bytes of a row, and tokens that a rank has. 0: grouped
+    // For kernels that write rows directly to their targets (DeepEP's): bytes of a row, and tokens per rank. row = 0 means grouped
     // sends and receives.
     Bytes row = {};
     double tokens = 0;
     [[nodiscard]] bool by_kernels() const { return row > Bytes(0); }
     friend bool operator==(const AllToAll&, const AllToAll&) = default;
 };
-// From the task's first place to its second, as `messages` messages of equal size; or `blocking`: small messages, the payload
-// in some of them, each a call that holds the host at both ends.
+// Sends from the task's first place to its second, as `messages` messages of equal size. `blocking`: the messages are small, only
+// some carry the payload, and each is a call that blocks the host at both ends.
 struct SendRecv {
     Bytes bytes;
     int messages = 1;
     bool blocking = false;
     friend bool operator==(const SendRecv&, const SendRecv&) = default;
 };
-// All participants meet; no data.
+// All participants wait for each other; no data moves.
 struct Barrier {
     friend bool operator==(const Barrier&, const Barrier&) = default;
 };
 
-// Work of the host itself: `calls` calls of one kind. How long one takes is the cluster's business.
+// Work of the host itself: `calls` calls of one kind. The cluster has the time per call.
 struct HostWork {
-    // As the keys of their costs (HostCosts) are named; a module has two, of forward and backward.
+    // Named like the keys of their costs (HostCosts); a module has two keys, for forward and backward.
     NAMED_ENUM_IN(Kind, "a kind of host work", framework, module, layer, exchange_setup, schedule, assignment, read, flatten, update, gather,
                   input, expert_layer, micro_batch, exchange);
     Kind kind = Kind::framework;
@@ -152,8 +156,8 @@ struct HostWork {
 using Op = std::variant<Gemm, GroupedGemm, FusedGemm, Attention, MemoryPass, AllReduce, AllGather, ReduceScatter,
                         AllToAll, Broadcast, Reduce, SendRecv, Barrier, HostWork>;
 
-// What visitors of an op may treat alike. They name one of these instead of catching all, so that an op that is added to the
-// variant fits no visitor until somebody has said there what it is.
+// Groups of ops that visitors may treat alike. Visitors name a group instead of catching all, so a new op fits no visitor until
+// someone adds it to a group here.
 template <typename T, typename... Of>
 concept OneOf = (std::same_as<T, Of> || ...);
 template <typename T>
@@ -163,13 +167,13 @@ concept ExchangeOp = OneOf<T, AllReduce, AllGather, ReduceScatter, AllToAll, Bro
 template <typename T>  // needs no other rank
 concept LocalOp = ComputeOp<T> || OneOf<T, MemoryPass, HostWork>;
 
-std::string_view kind_name(const Op& op);  // "gemm", "grouped_gemm", "all_to_all", ..: as in files and tables
-bool is_collective(const Op& op);          // needs every participant: AllReduce .. Barrier, SendRecv included
+std::string_view kind_name(const Op& op);  // "gemm", "grouped_gemm", "all_to_all", ..: the names in files and tables
+bool is_collective(const Op& op);          // needs every participant: AllReduce to Barrier, and SendRecv
 bool is_compute(const Op& op);             // Gemm, GroupedGemm, FusedGemm, Attention
-std::optional<Dtype> dtype_of(const Op& op);  // of a compute op's operands; none for what only moves bytes or waits
-// Of the pairs of query and key, those that a causal mask and a window leave.
+std::optional<Dtype> dtype_of(const Op& op);  // operand type of a compute op; empty for ops that only move bytes or wait
+// The share of query-key pairs that a causal mask and a window leave.
 double seen_share(const Attention& op);
-Flops flops_of(const Op& op);              // what its matrix products execute; 0 for the rest
-Bytes bytes_moved(const Op& op);           // a collective's payload (all-to-all: off-diagonal sum); 0 for the rest
+Flops flops_of(const Op& op);              // executed by its matrix products; 0 for other ops
+Bytes bytes_moved(const Op& op);           // payload of a collective (all-to-all: off-diagonal sum); 0 for other ops
 
 }  // namespace stepcast

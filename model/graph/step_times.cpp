@@ -6,7 +6,7 @@ namespace stepcast {
 
 namespace {
 
-// How much of the time after `from` the spans cover; `last` becomes the latest finish.
+// How much of the time after `from` the spans cover; sets `last` to the latest finish.
 template <class Spans>
 Seconds covered_after(Seconds from, Spans spans, Seconds& last) {
     std::ranges::sort(spans, {}, [](const auto& span) { return span.start; });
@@ -23,8 +23,8 @@ Seconds covered_after(Seconds from, Spans spans, Seconds& last) {
 
 }  // namespace
 
-// A task moves the time that is reached forward to its finish, on account of its phase. In id order micro-batches follow
-// one another, so that each phase has its own part of each.
+// A task that finishes after `reached_` adds the difference to its phase. Tasks come in id order, which keeps micro-batches in
+// sequence, so each phase gets its own part of each micro-batch.
 void PhaseClock::add(Phase phase, Lane lane, const Op& op, Seconds start, Seconds finish) {
     pipelined_ = pipelined_ || std::holds_alternative<SendRecv>(op);
     if (phase == Phase::gradient_sync) return sync_.push_back({start, finish});

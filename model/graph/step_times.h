@@ -1,4 +1,4 @@
-// Step, forward, backward, gradient sync, optimizer: the common ground of prediction, execution and logs.
+// Step, forward, backward, gradient sync and optimizer times, the measures that predictions, executions and logs share.
 #pragma once
 
 #include <array>
@@ -8,12 +8,11 @@
 
 namespace stepcast {
 
-// As a log of the reporting rank would print it. Without a pipeline, `forward` runs from the start of the step to the
-// end of the rank's last forward task, `backward` from there (or from the end of what runs between them) to the end of
-// its last backward task (waits and overlapped communication inside); with several micro-batches both are summed over
-// them, as a log's timers are. In a pipeline they are the sums of the rank's busy spans: a kernel or a collective inside
-// the layers runs. `gradient_sync` and `optimizer` are what follows, exposed; in a pipeline without the time in which the
-// rank only waits for other stages. `step` is the whole step, over all ranks.
+// Times as a log of the reporting rank would print them. Without a pipeline, `forward` runs from the start of the step to the end of the
+// rank's last forward task. `backward` runs from there (or from the end of what runs in between) to the end of its last backward task,
+// waits and overlapped communication included. With several micro-batches both are sums over them, as in a log's timers. In a pipeline both
+// are sums of the rank's busy spans, when a kernel or a collective inside the layers runs. `gradient_sync` and `optimizer` are the exposed
+// times afterwards; in a pipeline without the time in which the rank only waits for other stages. `step` is the whole step over all ranks.
 struct StepTimes {
     Seconds step, forward, backward, gradient_sync, optimizer;
     friend bool operator==(const StepTimes&, const StepTimes&) = default;
@@ -22,10 +21,10 @@ struct StepTimes {
 StepTimes step_times(const TaskGraph& graph, const Trace& trace, int reporting_rank);
 StepTimes step_times(const TaskGraph& graph, const Trace& trace);
 
-// The rank that logs report: 0; in a pipeline one of the last stage.
+// The rank that logs report: rank 0, or in a pipeline a rank of the last stage.
 int reporting_rank(const TaskGraph& graph);
 
-// Gathers the tasks of one rank, in id order, into its step times.
+// Sums the tasks of one rank, added in id order, to its step times.
 class PhaseClock {
 public:
     void add(Phase phase, Lane lane, const Op& op, Seconds start, Seconds finish);
@@ -37,7 +36,7 @@ private:
     };
     using Spans = std::vector<Running>;
     std::array<Seconds, phase_count> length_{}, busy_{}, covered_{};
-    Seconds reached_;  // end of all that has run of forward, backward and between
+    Seconds reached_;  // latest finish so far of forward, between and backward tasks
     Spans sync_, optimizer_;
     bool pipelined_ = false;
 };

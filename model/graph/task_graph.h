@@ -6,9 +6,9 @@
 // - A collective is one task with a place on every participant, so a straggler delays all.
 // - Edges lead to earlier ids only, so the graph is acyclic by construction; id order is issue order, and every
 //   rank issues its collectives in one global order.
-// - The host is the lane `host`: issuing a task takes the host of each of its ranks for the cost of its
-//   `host_calls`; the task cannot start before it is issued. A task on the host lane occupies the host itself; one
-//   with device predecessors is a synchronisation. With `launch_blocking` the host waits for each task it issued.
+// - The host is the lane `host`. Issuing a task occupies the host of each of its ranks for the cost of its `host_calls`; then the
+//   task can start. A task on the host lane occupies the host itself; one with device predecessors is a synchronisation. With
+//   `launch_blocking` the host waits for each task that it issued.
 //   No task occupies the host and a device lane at once.
 #pragma once
 
@@ -29,17 +29,17 @@ namespace stepcast {
 
 using TaskId = std::uint32_t;
 inline constexpr TaskId no_task = ~TaskId{0};
-using TasksByRank = std::vector<TaskId>;  // one for each rank that is written; no_task where there is none
+using TasksByRank = std::vector<TaskId>;  // one per simulated rank; no_task where there is none
 
-// `collective` carries what a layer waits for (tensor, context and expert parallel), `data` gradients and parameters.
+// `collective` is for what layers wait for (tensor, context and expert parallelism), `data` for gradients and parameters.
 NAMED_ENUM(Lane, "a lane", compute, collective, data, send_up, receive_up, send_down, receive_down, host);
 inline constexpr int lane_count = 8;
 
-// `between` forward and backward, and part of neither: a loss outside the model's own forward, the next batch.
+// `between` is part of neither forward nor backward: a loss outside the model's own forward, the next batch.
 NAMED_ENUM(Phase, "a phase", forward, between, backward, gradient_sync, optimizer);
 inline constexpr int phase_count = 5;
 
-// A lane of a rank, packed: index = rank * lane_count + lane.
+// A lane of a rank, packed as index = rank * lane_count + lane.
 struct Place {
     std::uint32_t index = 0;
     Place() = default;
@@ -49,9 +49,9 @@ struct Place {
     friend bool operator==(const Place&, const Place&) = default;
 };
 
-// How large a step may become. A task takes some 200 bytes, so that the largest step needs 10 GB.
+// Limits on the size of a step. A task takes about 200 bytes, so the largest step needs 10 GB.
 inline constexpr std::size_t most_tasks = 50'000'000;
-inline constexpr std::size_t most_graph_entries = 1'000'000'000;  // places and dependencies of all tasks
+inline constexpr std::size_t most_graph_entries = 1'000'000'000;  // places and dependencies of all tasks together
 
 using OpId = std::uint32_t;
 using NameId = std::uint32_t;
@@ -60,17 +60,16 @@ class TaskGraph {
 public:
     explicit TaskGraph(int rank_count = 1, bool launch_blocking = false);
 
-    // Names and ops live next to the hot arrays; equal names share an id, ops do when the caller reuses the id.
+    // Names and ops are stored apart from the per-task arrays. Equal names share an id; ops share one if the caller reuses the id.
     NameId name_id(std::string_view name);
     OpId add_op(Op op);
 
-    // Equal groups share an id. Group 0 stands for the ranks of the task's own places.
+    // Equal groups share an id. Group 0 means the ranks of the task's own places.
     GroupId add_group(const Group& group);
 
-    // Appends a task; every id in `after` is smaller than the returned one and no place occurs twice, else
-    // std::logic_error.
-    // `host_calls` is how many host calls issue it on each of its ranks (0 for tasks on the host lane).
-    // `group` tells who takes part in a collective of which a folded graph shows only some places.
+    // Appends a task. Every id in `after` must be smaller than the returned one and no place may occur twice, else std::logic_error.
+    // `host_calls` is the number of host calls that issue it on each of its ranks (0 for tasks on the host lane). `group` names the
+    // participants of a collective if a folded graph shows only some of them.
     TaskId add(NameId name, Phase phase, OpId op, std::span<const Place> places, std::span<const TaskId> after,
                float host_calls = 1, GroupId group = 0);
     TaskId add(std::string_view name, Phase phase, Op op, std::initializer_list<Place> places,
@@ -83,7 +82,7 @@ public:
     [[nodiscard]] int place_count() const { return rank_count_ * lane_count; }
     [[nodiscard]] bool launch_blocking() const { return launch_blocking_; }
     [[nodiscard]] bool has_host_tasks() const { return has_host_tasks_; }
-    // How many real ranks each simulated rank stands for (folding); all 1 unless the builder folded.
+    // How many real ranks each simulated rank represents (folding); all 1 unless the builder folded.
     [[nodiscard]] const std::vector<int>& multiplicity() const { return multiplicity_; }
     void set_multiplicity(std::vector<int> multiplicity);
 
@@ -98,7 +97,7 @@ public:
     [[nodiscard]] std::span<const Place> places(TaskId t) const {
         return {places_.data() + place_begin_[t], places_.data() + place_begin_[t + 1]};
     }
-    // Where the places of a task begin in one row of the places of all tasks; t = size() gives the row's length.
+    // Index of the task's first place in the concatenated places of all tasks; for t = size() the total number of places.
     [[nodiscard]] std::uint32_t place_offset(TaskId t) const { return place_begin_[t]; }
     [[nodiscard]] bool on_host(TaskId t) const { return places_[place_begin_[t]].lane() == Lane::host; }
     [[nodiscard]] std::span<const TaskId> predecessors(TaskId t) const {

@@ -10,9 +10,9 @@ namespace {
 
 [[noreturn]] void broken(std::string what) { throw std::logic_error("check_trace: " + std::move(what)); }
 
-// When the rank of `span` has seen the task of `spans` finish: on itself when it took part (the ranks of an executed
-// collective leave it one after another). Else on those ranks that meet it in its own task, which waits for their arrival
-// unless it leaves early; else everywhere.
+// When the rank of `span` knows that the task of `spans` has finished. If the rank took part: its own finish (the ranks of an
+// executed collective leave it one after another). Else the finish on ranks that also take part in the later task, which waits for
+// their arrival unless it leaves early. Else the finish on all ranks.
 Seconds finish_seen_by(const Span& span, std::span<const Place> places, std::span<const Span> spans) {
     Seconds own, common, all;
     bool took_part = false, meets = false;

@@ -1,4 +1,4 @@
-// When each task ran on each of its places: the common result of simulating, executing and importing.
+// When each task ran on each of its places: the common result of simulation, execution and import.
 #pragma once
 
 #include <string>
@@ -23,12 +23,12 @@ struct Trace {
     friend bool operator==(const Trace&, const Trace&) = default;
 };
 
-// What a step's tasks belong to, for pictures of it. By task id, from 0; -1: of none. Empty where the workload is no transformer.
+// Micro-batch and layer of each task, for pictures. Indexed by task id; values count from 0, -1: none. Empty unless a transformer.
 struct StepLabels {
     std::vector<int> micro_batch, layer;
     friend bool operator==(const StepLabels&, const StepLabels&) = default;
 };
-// What a rank has allocated from `time` on: one point of its counter track.
+// Memory that a rank has allocated from `time` on: one point of its counter track.
 struct MemoryPoint {
     int rank = 0;
     Seconds time;
@@ -38,13 +38,12 @@ struct MemoryPoint {
 
 Seconds step_end(const Trace& trace);  // latest finish; 0 for an empty trace
 
-// Throws std::logic_error naming the first broken rule of task_graph.h: a span missing or doubled, a task before its
-// predecessor (by more than `slack`; where both have a rank, its finish there counts), two tasks of one place
-// overlapping or out of id order.
+// Throws std::logic_error with the first broken rule of task_graph.h: a span missing or duplicated; a task that starts before its
+// predecessor ends (by more than `slack`; on a shared rank, its finish there counts); tasks of one place overlapping or out of id order.
 void check_trace(const TaskGraph& graph, const Trace& trace, Seconds slack = Seconds(1e-12));
 
-// Whether a trace shows a graph at all, before its times are asked about: "" when the spans are the graph's tasks in their order, each on its places and of no negative length; else the first that
-// is not.
+// Whether a trace belongs to a graph; check this before using its times. Returns "" if the spans are the graph's tasks in order, each
+// on its places and with no negative length; else a description of the first mismatch.
 std::string span_mismatch(const TaskGraph& graph, const Trace& trace);
 
 }  // namespace stepcast

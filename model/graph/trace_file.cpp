@@ -9,7 +9,7 @@
 namespace stepcast {
 namespace {
 
-constexpr int most_ranks = 1 << 20;  // of a trace
+constexpr int most_ranks = 1 << 20;  // in a trace
 const std::vector<std::string> header{"task", "rank", "lane", "start_s", "finish_s"};
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Files of tables that are no keys of an experiment: fits, scatter, prices, families, devices, runs. Their structs name their fields
-// as those of an experiment do (keyed.h).
+// Table files whose fields are not keys of an experiment: fits, scatter, prices, families, devices, runs. Their structs declare
+// fields in the same way as an experiment's (keyed.h).
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace stepcast {
 
-// As after `key = ` in a file; texts without control characters, which no reader takes.
+// The value as written after `key = ` in a file. Control characters are removed from texts, because no reader accepts them.
 template <OneValue Field>
 std::string text_in_file(const Field& field) {
     if constexpr (std::is_same_v<Field, std::vector<std::string>>) {
@@ -40,7 +40,7 @@ std::string field_lines(const Table& table, std::initializer_list<std::string_vi
     return text;
 }
 
-// A list of tables, a line each, of the fields that differ from their defaults: [{key = "kernel.launch", value = "2 us"}, ..].
+// A list of tables, one line each, with the fields that differ from their defaults: [{key = "kernel.launch", value = "2 us"}, ..].
 template <class Row>
 std::string rows_in_file(const std::vector<Row>& rows) {
     std::string text;
@@ -58,7 +58,7 @@ std::string rows_in_file(const std::vector<Row>& rows) {
     return text.empty() ? "[]" : "[" + text + "\n]";
 }
 
-// What one may have meant: "gpu.name" of the rows of [[gpu]].
+// Candidates for "did you mean": "gpu.name" for the rows of [[gpu]].
 template <class Table>
 std::vector<std::string> names_of_fields(const std::string& before = "") {
     std::vector<std::string> names;
@@ -73,8 +73,7 @@ std::vector<std::string> names_of_fields(const std::string& before = "") {
     return names;
 }
 
-// Hands each entry to `take`, which says whether it knows it; else `unknown` says what is wrong with it. Errors get their
-// position.
+// Passes each entry to `take`, which returns whether it knows it; else `unknown` describes the error. Errors get their position.
 template <class Take, class Unknown>
 void each_entry(const std::vector<TomlEntry>& entries, Take take, Unknown unknown) {
     for (const TomlEntry& entry : entries) {
@@ -83,7 +82,7 @@ void each_entry(const std::vector<TomlEntry>& entries, Take take, Unknown unknow
     }
 }
 
-// A whole file; `of`: "a market file".
+// Reads a whole file; `of` is for example "a market file".
 template <class Table>
 Table read_table(const std::string& path, std::string_view of) {
     Table table;

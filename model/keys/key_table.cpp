@@ -1,4 +1,4 @@
-// Keys of the tables that files have, from the fields of the structs that hold them (keyed.h).
+// Builds the keys of all tables from the fields of the structs that hold them (keyed.h).
 #include <deque>
 #include <utility>
 
@@ -7,7 +7,7 @@
 namespace stepcast {
 namespace {
 
-// Keys point to their texts, which live as long as the program.
+// Keys hold views of their texts, so the texts must live as long as the program.
 std::string_view kept(std::string text) {
     static std::deque<std::string> all;
     return all.emplace_back(std::move(text));
@@ -18,14 +18,13 @@ inline constexpr bool is_per_dtype = false;
 template <class T>
 inline constexpr bool is_per_dtype<PerDtype<T>> = true;
 
-// Where a field stands: the table, which ends with its dot (or "attention_", where its keys only begin so), and what is said before the meanings of its keys.
+// Prefixes of a field's keys: of their path (a table with its final dot, or "attention_"), and of their meanings.
 struct Place {
     std::string path, about;
 };
 
 class KeyRows {
 public:
-    // The table of the struct that `to` leads to.
     template <auto... to>
     void add_table(const Place& at) {
         const std::string_view path = std::string_view(at.path).substr(0, at.path.size() - 1);
@@ -54,7 +53,7 @@ private:
         else
             add_table<to...>({at.path.ends_with('_') ? at.path : at.path + ".", meaning.empty() ? at.about : meaning + ": "});
     }
-    // Only products of narrow types have constants of their own.
+    // Only products of narrow types have constants per dtype.
     template <Dtype dtype, auto... to>
     void add_of_dtype(const Place& at, const std::string& meaning, double least, double most) {
         if constexpr (OneValue<FieldOf<to..., dtype>>) add_field<to..., dtype>(at, meaning, least, most);
@@ -66,7 +65,7 @@ private:
 
 struct Table {
     std::vector<Key> keys;
-    std::size_t cluster, framework;  // where those of the two begin
+    std::size_t cluster, framework;  // index of the first key of each of the two
 };
 const Table& table() {
     static const Table all = [] {

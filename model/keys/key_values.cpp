@@ -42,7 +42,7 @@ std::int64_t integer_of(const ConfigValue& found) {
     wrong(found, "not an integer", expected);
 }
 
-// A quantity: text with a unit. A bare number gets the answer that the text without a unit gets; that quotes the number, which the file did not.
+// A quantity is text with a unit. A bare number gets the error of a text without unit, but without quotes, as the file has none.
 template <class T>
 T quantity_of(const ConfigValue& found, T (*parse)(std::string_view)) {
     if (const auto* v = as<std::string>(found)) return parse(*v);
@@ -57,12 +57,12 @@ T quantity_of(const ConfigValue& found, T (*parse)(std::string_view)) {
 
 using Values = std::vector<ConfigValue>;
 
-// What the values of a row are, in their order; "": nothing any more.
+// Field names of a row's values, in order; "" marks a value that is no longer used.
 std::vector<std::string_view> fields_in(const Values&, const Curve&) { return {"bytes", "time"}; }
 std::vector<std::string_view> fields_in(const Values&, const std::vector<GemmPoint>&) { return {"m", "n", "k", "dtype", "time"}; }
 
-// Until November 2026 rows of kernels named no fields. At first they had no `cache` (it was `traffic`), `token`, `odd` and `slides`, then no
-// `token_block` and `fp8_traffic`. What is `fp8_launch` now was the width of a head whose products take as long as its exponentials, of fp8.
+// Until November 2026, rows of kernels had no field names. The oldest lack `cache` (then `traffic`), `token`, `odd` and `slides`, later
+// ones `token_block` and `fp8_traffic`. The place of `fp8_launch` held the fp8 width whose products take as long as its exponentials.
 std::vector<std::string_view> fields_in(const Values& row, const std::vector<AttentionKernel>&) {
     if (row.size() == 10) return {"kernel", "launch", "efficiency", "width", "fill", "corner", "traffic", "fp8", "", "tile"};
     const bool launches = row.size() > 11 && as<std::string>(row[11]);
@@ -71,7 +71,7 @@ std::vector<std::string_view> fields_in(const Values& row, const std::vector<Att
     if (row.size() == 14) names.resize(14);
     return names;
 }
-// The third was the time of a token, and the tile was the fastest; then there was no `reloads`.
+// The oldest rows had a token's time third, and the tile was the fastest; later rows still lacked `reloads`.
 std::vector<std::string_view> fields_in(const Values& row, const std::vector<ExpertKernel>&) {
     std::vector<std::string_view> names{"kernel", "launch", "efficiency", "k0", "tile_reuse", "traffic", "passes", "tabled", "reloads"};
     if (row.size() != 8) return names;
@@ -83,7 +83,7 @@ std::vector<std::string_view> fields_in(const Values& row, const std::vector<Exp
 struct Expected {
     std::string_view list, row, example;
 };
-// An array of arrays; errors name the row. `check` sees each row behind those before.
+// Reads an array of arrays; errors name the row. `check` runs after each row and sees all rows so far.
 template <class Row>
 void read_rows(const ConfigValue& found, const Expected& expected, std::vector<Row>& out, const auto& check) {
     const auto* rows = as<Values>(found);
@@ -121,7 +121,7 @@ void read_value(const ConfigValue& found, int& out) {
     read_value(found, value);
     out = static_cast<int>(value);
 }
-// Ints count what it counts.
+// Counts are converted to int later, so the value must fit an int.
 void read_value(const ConfigValue& found, long& out) {
     out = integer_of(found);
     using Limits = std::numeric_limits<int>;
@@ -202,7 +202,7 @@ ConfigValue list_of(const std::string& raw) {
     const auto first = text.find_first_not_of(" \t");
     if (first != std::string::npos && text[first] == '[') return parse_toml_value(text);
     const auto words = words_of(text);
-    if (words.size() < 2) return number_or_word_of(raw);  // the reader of the list says what it expects
+    if (words.size() < 2) return number_or_word_of(raw);  // the reader of the list reports what it expects
     std::vector<std::string> elements;
     for (const auto& word : words) elements.push_back(as_number<double>(word) ? word : quoted_toml(unquoted(word)));
     throw ConfigError(fmt::format("found {}; expected [{}]", text, fmt::join(elements, ", ")));

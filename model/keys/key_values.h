@@ -1,4 +1,4 @@
-// Values of keys by type: from a file's value, to text. Internal to model/.
+// Values of keys by type: reads them from a file's value and writes them as text. Internal to model/.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 namespace stepcast {
 
-// Throws ConfigError saying what was found and what was expected.
+// Each throws ConfigError with what was found and what was expected.
 void read_value(const ConfigValue& found, int& out);
 void read_value(const ConfigValue& found, long& out);
 void read_value(const ConfigValue& found, bool& out);
@@ -23,16 +23,16 @@ void read_value(const ConfigValue& found, FlopsPerSecond& out);
 void read_value(const ConfigValue& found, Watts& out);
 void read_value(const ConfigValue& found, Curve& out);                    // [["4 KiB", "3.1 us"], ..]
 void read_value(const ConfigValue& found, std::vector<GemmPoint>& out);  // [[m, n, k, "fp32", "12 us"], ..]
-void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out);  // as older files have them
+void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out);  // rows without field names, as in older files
 void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out);
-// Text that names something, and lists of it.
+// Text that names something, and lists of such texts.
 const std::string& name_in(const ConfigValue& found);
 const std::vector<ConfigValue>& list_in(const ConfigValue& found, std::string_view of);
 template <HasNames Enum>
 void read_value(const ConfigValue& found, Enum& out) {
     out = parse_name<Enum>(name_in(found));
 }
-// [13, 14, ..], ["none", "full"]
+// Reads [13, 14, ..] or ["none", "full"].
 template <class T>
 concept Listed = std::is_arithmetic_v<T> || std::is_same_v<T, std::string> || HasNames<T>;
 template <Listed T>
@@ -46,7 +46,7 @@ inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
-// Empty text: not stated.
+// An empty text means "not stated".
 template <class T>
 void read_value(const ConfigValue& found, std::optional<T>& out) {
     const auto* text = std::get_if<std::string>(&found.value);
@@ -54,7 +54,7 @@ void read_value(const ConfigValue& found, std::optional<T>& out) {
     read_value(found, out.emplace());
 }
 
-// Reads back to an equal value; no quotes around text.
+// Text that reads back to an equal value, without quotes.
 template <class Number>
     requires std::is_arithmetic_v<Number>
 std::string value_text(Number value) {
@@ -109,7 +109,7 @@ constexpr std::string_view kind_of() {
     if constexpr (is_list<T>) return std::is_class_v<typename T::value_type> && !std::is_same_v<T, std::vector<std::string>> ? "kernels" : "names";
 }
 
-// What stands for an unstated value takes what the value itself would.
+// An optional field accepts whatever its value type accepts.
 template <class T>
 struct Stated {
     using type = T;
@@ -121,7 +121,7 @@ using StatedAs = typename Stated<T>::type;
 template <class T>
 inline constexpr bool is_word = std::is_same_v<T, std::string> || std::is_enum_v<T>;
 
-// Bare or quoted words of the command line become what a file would hold; text stays text where text belongs.
+// Turns bare or quoted words of the command line into what a file would hold; text fields keep text that looks like a number.
 std::string unquoted(const std::string& text);
 ConfigValue word_of(const std::string& raw);
 ConfigValue number_or_word_of(const std::string& raw);
@@ -151,7 +151,7 @@ void check_range(const T& value, double least, double most) {
     }
 }
 
-// Calls `use` with the row of each key of a struct; `name`: of the table that it stands for (keyed.h).
+// Calls `use` with the key of each field of a struct; `name` is the table that the struct represents (keyed.h).
 template <class Table>
 constexpr void each_key(std::string_view name, const auto& use) {
     const auto use_line = [&]<int line>(KeyLine<line> at) {
@@ -168,7 +168,7 @@ consteval bool has_keys() {
     return any;
 }
 
-// The field reached through members, and through what stands for a dtype: field<&Experiment::workload, &Workload::hidden>.
+// The field reached through members or dtype indices: field<&Experiment::workload, &Workload::hidden>.
 template <auto member, auto... further>
 auto& reach(auto& from) {
     auto& next = [&]() -> auto& {
@@ -178,11 +178,11 @@ auto& reach(auto& from) {
     if constexpr (sizeof...(further) > 0) return reach<further...>(next);
     else return next;
 }
-// What one value of a file fills; other fields are tables, or lists of them.
+// Types that one value of a file fills. Other fields are tables, or lists of tables.
 template <class T>
 concept OneValue = requires(const ConfigValue& found, T& value) { read_value(found, value); };
 
-// Of [[rows]], "2.field": the third of them, and `path` is "field"; nullptr where the path is another's.
+// For "2.field" in [[rows]]: returns the third row and sets `path` to "field"; nullptr if the path does not belong to the list.
 template <class Row>
 Row* row_of(std::vector<Row>& rows, std::string_view& path) {
     std::size_t index = 0;
@@ -193,7 +193,7 @@ Row* row_of(std::vector<Row>& rows, std::string_view& path) {
     return &rows[index];
 }
 
-// Reads "failures.source", or of [[gpu]] "gpu.2.name", into its field; false where there is none.
+// Reads "failures.source", or "gpu.2.name" of [[gpu]], into its field; false if there is no such field.
 template <class Table>
 bool read_field(std::string_view path, const ConfigValue& value, Table& table) {
     bool known = false;
@@ -220,7 +220,7 @@ bool read_field(std::string_view path, const ConfigValue& value, Table& table) {
     return known;
 }
 
-// Points are rows of values in the order of their fields, other rows with fields are tables.
+// Measured points are rows of values in field order; other rows with fields are tables.
 template <class T>
 inline constexpr bool is_list_of_tables = false;
 template <class Row>
@@ -264,12 +264,12 @@ template <class T>
 bool holds(const Key& key) {
     return key.type == &field_type<T>;
 }
-// Of a key that holds it.
+// The field of a key, which must have this type.
 template <class T>
 T& field_in(const Key& key, Experiment& experiment) {
     return *static_cast<T*>(key.field(experiment));
 }
-// Calls `use` with the field where it is of one of these types; false where it is of none.
+// Calls `use` with the field if it has one of these types; else returns false.
 template <class... Types>
 bool use_field(const Key& key, Experiment& experiment, auto use) {
     return (... || (holds<Types>(key) && (use(field_in<Types>(key, experiment)), true)));

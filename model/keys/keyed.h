@@ -1,9 +1,9 @@
-// Fields that are keys: type, name, default, what the key means and what it may hold, said once.
+// Fields that are keys: one line declares type, name, default, meaning and allowed values.
 //   struct HostCosts {
 //       KEY(Seconds, call, Seconds(5e-6), "issue one kernel", 0, upto::seconds);
-// is the member `call` with that default, and the key `call` of the table that HostCosts stands for (key_table.cpp). A struct with
-// keys in another one is a table in its table; the meaning of the field stands before those of its keys. Other files of tables have
-// their fields so too (fields.h).
+// declares the member `call` with that default, and the key `call` of the table that HostCosts represents (key_table.cpp). A struct
+// inside another struct is a nested table, and the meaning of its field precedes the meanings of its keys. Other table files declare
+// their fields in the same way (fields.h).
 #pragma once
 
 #include <limits>
@@ -12,8 +12,8 @@
 
 namespace stepcast {
 
-// `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the key required. Without a
-// meaning the field is no key: rows may ask for `table`, the name of the field that holds their struct.
+// `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the key required. A field with a null
+// meaning is no key. A declaration may use `table`, the name of the field that holds its struct.
 template <auto... members>
 struct Keyed {
     std::string_view name;
@@ -31,7 +31,7 @@ inline constexpr double share = 10, seconds = 1e4, rate = 1e18;              // 
 inline constexpr double width = 1 << 20, tokens = 1 << 24, ranks = 1 << 20;  // width: hidden, ffn, heads, experts
 }  // namespace upto
 
-// The keys of a struct are found by their lines.
+// C++ has no reflection, so the keys of a struct are found by their line numbers.
 template <int line>
 struct KeyLine {};
 inline constexpr int most_lines = 500;
@@ -43,7 +43,7 @@ inline constexpr int most_lines = 500;
     KEY_AT_LINE { return Keyed<&std::remove_pointer_t<decltype(of)>::field>{__VA_ARGS__}; }                             \
     type field = value
 #define KEY(type, field, value, ...) KEY_NAMED(type, field, value, #field, __VA_ARGS__)
-// Of a part of the struct that is no table of its own.
+// For a field of a nested struct that is no table of its own.
 #define KEY_IN(part, field, ...)                                                                                       \
     KEY_AT_LINE {                                                                                                      \
         using Self = std::remove_pointer_t<decltype(of)>;                                                              \

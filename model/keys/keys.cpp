@@ -14,12 +14,12 @@ const FieldType& type_of(const Key& key) {
     throw std::logic_error(std::string(key.path) + " is no field: read_experiment() and set_key() load presets");
 }
 
-// Fields are reached by non-const accessors; those who read through it do not write.
+// Field accessors take a non-const Experiment; callers of this function only read.
 const void* value_in(const Key& key, const Experiment& experiment) { return key.field(const_cast<Experiment&>(experiment)); }
 
 std::string without_table(const Key& key) { return std::string(key.path.substr(key.path.find('.') + 1)); }
 
-// The key that `path` would be near to if it named its table.
+// The key that `path` resembles once its table is added.
 std::string near_in_a_table(const std::string& path) {
     std::vector<std::string> names;
     for (const auto& key : all_keys()) names.push_back(without_table(key));

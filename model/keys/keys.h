@@ -1,5 +1,5 @@
-// The one table of keys: where each lives in an Experiment, what it may hold and what it means. Reading files,
-// --set, get_key, write_cluster and key_docs all go through it. A new key is a field: keyed.h. Internal to model/.
+// The one table of keys: where each lives in an Experiment, what it may hold and what it means. Reading files, --set, get_key,
+// write_cluster and key_docs all use it. To add a key, add a field: keyed.h. Internal to model/.
 #pragma once
 
 #include <span>
@@ -12,17 +12,16 @@
 
 namespace stepcast {
 
-// What is known of a type that fields have: read, checked and written by it, so that a key names no types. One a type,
-// field_type<T> of key_values.h.
+// How to read, check and write fields of one type, so that Key needs no template. There is one per type: field_type<T> in key_values.h.
 struct FieldType {
     std::string_view kind;  // in docs
     bool quoted;            // in files
     void (*assign)(void* field, const ConfigValue& value, double least, double most);
-    bool (*assign_row)(void* field, std::string_view path, const ConfigValue& value);  // of a list of tables "2.width"; else null
-    ConfigValue (*typed)(const std::string& text);  // what a file would hold for bare or quoted words
+    bool (*assign_row)(void* field, std::string_view path, const ConfigValue& value);  // sets "2.width" in a list of tables; else null
+    ConfigValue (*typed)(const std::string& text);  // the value that a file would hold for bare or quoted words
     std::string (*text)(const void* field);
-    double (*number)(const void* field);  // 0 of what is none
-    std::span<const std::string_view> names;  // that it takes
+    double (*number)(const void* field);  // 0 if the field is no number
+    std::span<const std::string_view> names;  // allowed names
 };
 
 // `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the key required.
@@ -30,7 +29,7 @@ struct Key {
     std::string_view path, meaning;
     double least = 0, most = 1e21;
     void* (*field)(Experiment&) = nullptr;
-    const FieldType* type = nullptr;  // null: no field, but which file a whole table starts from, and `preset` is its kind
+    const FieldType* type = nullptr;  // null: not a field; the key names the file that a table starts from, of kind `preset`
     PresetKind preset{};
 };
 
@@ -40,29 +39,29 @@ std::span<const Key> workload_keys();  // workload, parallelism, routing, run, r
 std::span<const Key> cluster_keys();
 std::span<const Key> framework_keys();
 
-// Every key once, in the order of the documentation.
+// Every key once, in documentation order.
 const std::vector<Key>& all_keys();
 const Key* find_key(std::string_view path);
 
-// The ConfigError text of an unknown key: `prefix` is what a file leaves out ("cluster." in a cluster file).
+// Text of the ConfigError for an unknown key. `prefix` is what keys of the file omit ("cluster." in a cluster file).
 std::string unknown_key(const std::string& path, const std::string& prefix = "");
 
-bool holds_rows(const Key& key);  // a list of tables
-// The key of such a list that "cluster.kernel.attention_kernels.2.width" is a field of; nullptr where it is of none.
+bool holds_rows(const Key& key);  // its value is a list of tables
+// The list key that "cluster.kernel.attention_kernels.2.width" is a field of; nullptr if there is none.
 const Key* key_of_row(std::string_view path);
-// False where the rows of that list have no such field.
+// Returns false if the rows of that list have no such field.
 bool assign_row(const Key& key, Experiment& experiment, std::string_view path, const ConfigValue& value);
 
-// Checks type, unit and range; throws ConfigError without position or key name.
+// Checks type, unit and range. Throws ConfigError without position or key name.
 void assign(const Key& key, Experiment& experiment, const ConfigValue& value);
-// Command-line text, quoted or bare.
+// The same for command-line text, quoted or bare.
 void assign_text(const Key& key, Experiment& experiment, const std::string& text);
 
 std::string text_of(const Key& key, const Experiment& experiment);       // bare, exact: as for --set
 std::string toml_text_of(const Key& key, const Experiment& experiment);  // as after `key = ` in a file
 std::string quoted_toml(std::string_view text);
 bool is_missing(const Key& key, const Experiment& experiment);  // required and still at its default
-void check_required(const Experiment& experiment, std::span<const Key> keys);  // throws ConfigError of the first that is missing
-bool is_unset(const Key& key, const Experiment& experiment);    // empty or zero by default, and untouched
+void check_required(const Experiment& experiment, std::span<const Key> keys);  // throws ConfigError for the first missing key
+bool is_unset(const Key& key, const Experiment& experiment);    // its default is empty or zero, and it still has it
 
 }  // namespace stepcast

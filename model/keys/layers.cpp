@@ -21,21 +21,20 @@ void check_tables(const TomlFile& file, const std::string& prefix) {
     for (const auto& [path, at] : file.tables) {
         if (path.empty() || is_table(prefix + path) || key_of_row(prefix + path)) continue;
         if (find_key(prefix + path)) throw ConfigError(at + ": " + path + ": found a table; expected a value");
-        bool holds_entries = false;  // then the entry says it better
+        bool holds_entries = false;  // then the error of the entry is clearer
         for (const auto& entry : file.entries) holds_entries = holds_entries || entry.path.starts_with(path + ".");
         if (!holds_entries) throw ConfigError(at + ": " + path + ": " + unknown_key(path, prefix));
     }
 }
 
-// A framework's word on the tie of embeddings is for models that leave it open. A config.json never does: what it does not say is
-// its library's default.
+// A framework's `tied` is for models that leave it open. A config.json never does: what it omits is the default of its library.
 void keep_tie(Framework& framework) { framework.stated.emplace_back("workload.tied"); }
 
 }  // namespace
 
 void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, Origin origin) {
     check_tables(file, prefix);
-    std::set<std::string_view> lists;  // that this file states: what stood in them before goes
+    std::set<std::string_view> lists;  // lists that this file states; it replaces their earlier content
     for (const auto& entry : file.entries) {
         const auto full = prefix + entry.path;
         const auto* key = find_key(full);

@@ -1,5 +1,5 @@
-// An experiment while it is read: preset, file and command line laid over each other, each key with its last origin.
-// Internal to model/.
+// An experiment while it is read: presets, file and command line are laid over each other, and each key remembers where its value
+// came from. Internal to model/.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace stepcast {
 
-// Who said the value of a key last, from weak to strong.
+// The last source of a key's value, in order of increasing priority.
 NAMED_ENUM_AS(Origin, "an origin", "default, prior, family, framework, preset, fitted, set", defaulted, prior, family, framework, preset, fitted, set);
 
 struct Said {
@@ -26,37 +26,37 @@ struct Said {
 
 struct Layers {
     Experiment experiment;
-    std::map<std::string, Said> said;           // of keys; none: the default
-    std::vector<std::string> notes;             // what a config.json was read with
+    std::map<std::string, Said> said;           // by key; a missing key has its default
+    std::vector<std::string> notes;             // reservations about a config.json that was read
     std::map<std::string, std::string> starts;  // table -> the file that its preset names
-    std::map<std::string, std::string> tables;  // table of the experiment file -> where it begins
+    std::map<std::string, std::string> tables;  // table of the experiment file -> its position
     std::vector<std::string> files;             // read so far
 };
 
-// The preset or file that a key of `file` starts from, a relative path next to it.
+// The preset or file that a key of `file` starts from. A relative path is relative to `file`.
 std::string start_relative_to(PresetKind kind, const TomlFile& file, const TomlEntry& entry);
-// Of a file whose own key says what it starts from: the path, and the key is gone from the file.
+// The path that a file states by its own start key, which is removed from the file; empty if it states none.
 std::optional<std::string> take_start(PresetKind kind, std::string_view key, TomlFile& file);
-// The file behind those that it starts from by this key, the farthest first. Throws where files start from each other.
+// The file and all files that it starts from by this key, the farthest first. Throws if they form a cycle.
 std::vector<TomlFile> with_starts(PresetKind kind, std::string_view key, const std::string& path);
-std::string stem_of(const std::string& path);  // of "a/dgx.toml" dgx
+std::string stem_of(const std::string& path);  // "a/dgx.toml" -> "dgx"
 
-// Lays a file over what is there. `prefix` is what its keys leave out: "cluster." in a cluster file, "" in an
-// experiment. Skips `preset` keys of an experiment, which were loaded before.
+// Lays a file over the present values. `prefix` is what its keys omit: "cluster." in a cluster file, "" in an experiment. Skips the
+// `preset` keys of an experiment, which were loaded before.
 void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, Origin origin);
 void lay_workload(Layers& layers, const std::string& path);
-void lay_cluster(Layers& layers, const std::string& path);  // the one it starts from, nameplate, then [fitted]
-void lay_framework(Layers& layers, const std::string& path);  // the one it starts from, the file, then [fitted]
-void lay_family(Layers& layers, const std::string& path);     // the architecture alone, no sizes
-// lay_file() for files that may have a [fitted] table, whose values are laid over the rest; and what that table says.
+void lay_cluster(Layers& layers, const std::string& path);  // in order: the file that it starts from, its nameplate, its [fitted]
+void lay_framework(Layers& layers, const std::string& path);  // in order: the file that it starts from, the file, its [fitted]
+void lay_family(Layers& layers, const std::string& path);     // the architecture only, no sizes
+// lay_file() for a file that may have a [fitted] table: lays the fitted values over the others and returns the table.
 std::optional<Fitted> lay_fitted_file(Layers& layers, TomlFile file, const std::string& prefix);
-// Such a file: the values of `keys`, those before the fit, and the table.
+// The text of such a file: the values of `keys` as they were before the fit, and the [fitted] table.
 std::string file_text(Experiment holder, std::span<const Key> keys, const std::string& prefix,
                       const std::optional<Fitted>& fitted);
-std::string fitted_text(const Cluster& cluster);            // the [fitted] table as a file holds it, "" for none
+std::string fitted_text(const Cluster& cluster);            // the [fitted] table as in a file; "" if not fitted
 void lay_override(Layers& layers, const Override& override);
 
-// Every layer of an experiment, laid but not checked.
+// Every layer of an experiment, without checks.
 Layers lay_experiment(const ExperimentSource& source, std::span<const Override> overrides);
 
 }  // namespace stepcast

@@ -32,7 +32,7 @@ ConfigValue value_of(const toml::node& node, const std::string& file) {
 
 void flatten(const toml::table& table, const std::string& path, TomlFile& file) {
     file.tables.emplace(path, path.empty() ? file.path + ":1:1" : position(file.path, table.source().begin));
-    // toml++ keeps keys by name; the order of the file decides which of several errors is met first.
+    // toml++ sorts keys by name, but the first of several errors must be the first in the file.
     const auto begin_of = [](const auto& one) { return one->source().begin; };
     std::vector<std::pair<const toml::key*, const toml::node*>> items;
     for (const auto& [key, node] : table) items.emplace_back(&key, &node);
@@ -52,7 +52,7 @@ void flatten(const toml::table& table, const std::string& path, TomlFile& file) 
     for (const auto& [child_path, child] : below) flatten(*child, child_path, file);
 }
 
-// toml++ bounds how deep values are nested, not keys; its tables and flatten() recurse. Counts the dots of each key.
+// toml++ bounds the nesting of values but not of keys, and its tables and flatten() recurse. Counts the dots of each key.
 void check_nesting(std::string_view text, const std::string& file) {
     constexpr int most_dots = 32;
     std::size_t line = 1;

@@ -1,4 +1,4 @@
-// A TOML file as a flat list of keys with positions, so that nothing else knows the TOML library. Internal to model/.
+// A TOML file as a flat list of keys with positions, so that no other code depends on the TOML library. Internal to model/.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,7 @@
 
 namespace stepcast {
 
-// A value before anybody knows what it should be. A date or a table inside an array has no meaning here: it is refused
-// while reading.
+// A value before its type is known. Dates, and tables inside arrays, have no meaning here and are refused while reading.
 struct ConfigValue {
     std::variant<bool, std::int64_t, double, std::string, std::vector<ConfigValue>> value;
 };
@@ -24,7 +23,7 @@ struct TomlEntry {
 struct TomlFile {
     std::string path;
     std::vector<TomlEntry> entries;             // in the order of the file
-    std::map<std::string, std::string> tables;  // where each table begins; "" is the file itself
+    std::map<std::string, std::string> tables;  // position of each table; "" is the file itself
 };
 
 TomlFile read_toml(const std::string& path);            // throws ConfigError: unreadable, syntax, duplicate key

@@ -9,7 +9,7 @@
 namespace stepcast {
 namespace {
 
-// The first that a key begins with counts.
+// Kind by prefix of the key; the first matching prefix counts.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 25> kinds{{
     {"kernel.training_", "steps"}, {"link.intra.training", "steps"}, {"link.inter.training", "steps"},
     {"interference.", "steps"}, {"noise.", "steps"}, {"kernel.gemm_", "GEMM"}, {"kernel.batched_gemm", "GEMM"},
@@ -23,7 +23,7 @@ constexpr std::array names{
     "GEMM", "attention", "memory passes", "expert kernels", "collectives inside a node", "collectives between nodes",
     "host", "steps"};
 
-// Kernels by name: neither assumed nor another machine's.
+// True for kernels by name that were measured on this machine, not assumed or copied.
 bool fitted_here(const FittedConstants& c) { return !c.from.starts_with("prior"); }
 
 }  // namespace
@@ -49,7 +49,7 @@ std::vector<KindCalibration> calibrations_of(const Cluster& cluster) {
 bool is_determined(const Cluster& cluster, std::string_view key) {
     if (!cluster.fitted) return false;
     const Fitted& f = *cluster.fitted;
-    // A step runs one of the attention kernels, which are fitted by name.
+    // A step runs one of the attention kernels that are fitted by name.
     if (key == "kernel.attention_efficiency" &&
         std::ranges::any_of(f.constants, [](const FittedConstants& c) { return fitted_here(c) && c.what == "kernel.attention_kernels"; }))
         return true;

@@ -1,4 +1,4 @@
-// What of a cluster's cost constants was determined on its own device, kind by kind.
+// Which of a cluster's cost constants were determined on its own device, by kind.
 #pragma once
 
 #include <cstdint>
@@ -12,39 +12,38 @@ namespace stepcast {
 
 struct KindCalibration {
     std::string kind;
-    int determined = 0;  // parameters of [fitted]
+    int determined = 0;  // number of parameters in [fitted]
     friend bool operator==(const KindCalibration&, const KindCalibration&) = default;
 };
 
-// Always these eight: "GEMM", "attention", "memory passes", "expert kernels", "collectives inside a node",
-// "collectives between nodes", "host", "steps" (rates that only whole steps tell).
+// Always these eight kinds: "GEMM", "attention", "memory passes", "expert kernels", "collectives inside a node", "collectives between
+// nodes", "host" and "steps" (rates that only whole steps show).
 std::vector<KindCalibration> calibrations_of(const Cluster& cluster);
-std::string_view kind_of_constant(std::string_view key);  // below "cluster."; "" for what prices no kind
+std::string_view kind_of_constant(std::string_view key);  // key below "cluster."; "" if it prices no kind
 
-// Whether the data of the cluster's own fit determined the constant.
+// True if the data of the cluster's own fit determined the constant.
 bool is_determined(const Cluster& cluster, std::string_view key);
 
-// "GEMM: 17 constants; attention: not measured; ..".
+// For example "GEMM: 17 constants; attention: not measured; ..".
 std::string calibration_text(const Cluster& cluster);
-// "attention, expert kernels"; "" when every kind has a constant that the fit determined.
+// For example "attention, expert kernels"; "" if the fit determined a constant of every kind.
 std::string unmeasured_kinds(const Cluster& cluster);
 
-// The numbers of a cluster that a what-if can turn, whatever table they live in.
+// A number of a cluster that a what-if can change, in whichever table.
 struct ClusterParameter {
-    // By the datasheet or whoever describes the machine; a table of measurements; a cost as a time; as a share or rate.
+    // stated: by datasheet or user; table: measurements; time: a cost as a time; share: a cost as a share or rate.
     enum class Kind : std::uint8_t { stated, table, time, share };
     std::string key;    // below "cluster."
-    std::string value;  // with unit; of a table how many measurements it holds
+    std::string value;  // with unit; for a table the number of measurements
     Kind kind = Kind::share;
     friend bool operator==(const ClusterParameter&, const ClusterParameter&) = default;
 };
 
-// Times, rates, shares and measured tables, and the number of SMs; not what is zero (its effect is switched off), nor
-// the numbers of nodes, ranks and NICs.
+// Times, rates, shares, measured tables and the number of SMs; not zeros (effects switched off), nor the numbers of nodes, ranks, NICs.
 std::vector<ClusterParameter> cluster_parameters(const Cluster& cluster);
 
-// With the parameter times `factor`; of a table of measurements every time. Bounds of the key do not hold: it is a
-// direction to look in, not a machine to buy. Throws std::logic_error for a key that is no such parameter.
+// The cluster with the parameter times `factor`; in a table of measurements every time is scaled. The bounds of the key do not apply,
+// because the result only shows a direction. Throws std::logic_error if the key is no such parameter.
 Cluster with_scaled(const Cluster& cluster, const std::string& key, double factor);
 
 }  // namespace stepcast

@@ -16,7 +16,7 @@ namespace {
 bool is_fitted(const std::string& path) { return path == "fitted" || path.starts_with("fitted."); }
 
 bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
-    if (entry.path == "fitted") return false;  // a value where the table belongs
+    if (entry.path == "fitted") return false;  // a plain value in place of the table
     if (entry.path != "fitted.rows.hashes") return read_field(entry.path.substr(std::string_view("fitted.").size()), entry.value, fitted);
     std::vector<std::string> lines;
     read_value(entry.value, lines);
@@ -24,7 +24,7 @@ bool read_fitted_entry(const TomlEntry& entry, Fitted& fitted) {
     return true;
 }
 
-// `at` says where a field of the parameter stands. The prior is only tried: the nameplate holds it already.
+// `at` gives the position of a field of the parameter. The prior is only checked, because the nameplate already holds it.
 template <class Where>
 void lay_parameter(Layers& layers, const std::string& prefix, const FittedParameter& p, Where at) {
     const auto* key = find_key(prefix + p.key);
@@ -41,7 +41,7 @@ void lay_parameter(Layers& layers, const std::string& prefix, const FittedParame
 
 Fitted lay_fitted(Layers& layers, const std::string& prefix, const std::vector<TomlEntry>& entries) {
     Fitted fitted;
-    std::map<std::string, std::string> value_at;  // path -> where
+    std::map<std::string, std::string> value_at;  // path -> position
     each_entry(entries, [&](const TomlEntry& entry) { return read_fitted_entry(entry, fitted); },
                [](const TomlEntry& entry) { return entry.path + ": unknown key; docs/formats.md lists those of [fitted]"; });
     for (const auto& entry : entries) value_at[entry.path] = entry.value_at;
@@ -49,7 +49,7 @@ Fitted lay_fitted(Layers& layers, const std::string& prefix, const std::vector<T
         const auto row = "fitted.parameters." + std::to_string(i);
         lay_parameter(layers, prefix, fitted.parameters[i], [&](const std::string& name) {
             auto at = value_at.find(row + "." + name);
-            if (at == value_at.end()) at = value_at.lower_bound(row);  // a missing field: what stands near it
+            if (at == value_at.end()) at = value_at.lower_bound(row);  // for a missing field, the position of its row
             return at == value_at.end() ? value_at.begin()->second : at->second;
         });
     }
@@ -73,7 +73,7 @@ std::string nameplate(const Experiment& holder, std::span<const Key> keys, const
     return text;
 }
 
-// What the nameplate said before the fit.
+// Restores the values that the nameplate had before the fit.
 void lay_nameplate(Experiment& holder, const std::string& prefix, const Fitted& fitted) {
     for (const auto& p : fitted.parameters) {
         const auto* key = find_key(prefix + p.key);
@@ -122,8 +122,8 @@ std::string file_text(Experiment holder, std::span<const Key> keys, const std::s
     return nameplate(holder, keys, prefix) + text_of_fit(*fitted);
 }
 
-// What starts from another cluster differs in the keys that it states; constants stay those of the other. So does what they were
-// fitted on, unless the device is another: then they are only copied.
+// A cluster that starts from another one states only the keys that differ, and keeps the other's constants. It also keeps what they
+// were fitted on, unless its device differs: then the constants count as copied.
 void lay_cluster(Layers& layers, const std::string& path) {
     const auto files = with_starts(PresetKind::cluster, "preset", path);
     for (const TomlFile& file : files | std::views::reverse) layers.files.push_back(file.path);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view prefix = "cluster.";
 
-// What it times; false where that is nothing.
+// Scales a value; false if it is zero or nothing that can be scaled.
 template <class T>
 bool scale(T& value, double factor) {
     if constexpr (Measurable<T>) {
@@ -32,7 +32,7 @@ bool scale_sms(int& sms, double factor) {
     return std::exchange(sms, scaled) > 0;
 }
 
-// The field of the key times `factor`; false where it has none to scale.
+// Scales the key's field by `factor`; false if there is nothing to scale.
 bool scale_key(const Key& key, Experiment& e, double factor) {
     if (key.path == "cluster.gpu.sms") return scale_sms(e.cluster.gpu.sms, factor);
     bool scaled = false;

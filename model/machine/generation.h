@@ -1,13 +1,13 @@
-// What the types of a device's products say of it.
+// The generation of a device, derived from the types that its matrix products support.
 #pragma once
 
 #include "model/cluster.h"
 
 namespace stepcast {
 
-// Narrow types name the generation: fp4 at three times fp8 Blackwell Ultra, fp4 Blackwell, fp8 Hopper and Ada, tf32 Ampere, fp16
-// without bf16 Volta; other makers have none of these, which is far from all of them. Hopper is two on from Ampere: its tensor cores take operands from shared memory,
-// asynchronously.
+// The narrowest types identify the generation: fp4 at three times fp8 is Blackwell Ultra, fp4 Blackwell, fp8 Hopper and Ada, tf32
+// Ampere, fp16 without bf16 Volta. Other makers support none of these and get `other`, a value far from all of them. Hopper is two
+// steps from Ampere because its tensor cores read operands from shared memory, asynchronously.
 enum class Generation { other = -6, volta = -1, ampere, hopper = 2, blackwell, blackwell_ultra };
 
 inline Generation generation(const Gpu& gpu) {
@@ -19,7 +19,7 @@ inline Generation generation(const Gpu& gpu) {
     return gpu.peaks[Dtype::fp16] > none && gpu.peaks[Dtype::bf16] == none ? Generation::volta : Generation::other;
 }
 
-// Products with a scale for each block of a few elements, and experts fused with what is around them.
+// Such devices have products with a scale per block of a few elements, and experts fused with the work around them.
 inline bool is_blackwell(const Gpu& gpu) { return generation(gpu) >= Generation::blackwell; }
 
 }  // namespace stepcast

@@ -8,7 +8,7 @@
 namespace stepcast {
 namespace {
 
-// Constants of one kernel belong together: those of the machine whose efficiency is the median.
+// The constants of a kernel depend on each other, so take all from the machine with the median efficiency.
 template <class Kernel>
 Kernel middle(std::vector<Kernel> kernels) {
     std::ranges::sort(kernels, {}, &Kernel::efficiency);

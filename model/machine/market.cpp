@@ -12,7 +12,7 @@ namespace stepcast {
 
 double parse_count(const std::string& text) {
     constexpr std::pair<std::string_view, double> units[] = {{"", 1}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}, {"G", 1e9}, {"T", 1e12}};
-    constexpr double largest = 1e18;  // a thousand times what anyone trains on; beyond, sums lose what they add
+    constexpr double largest = 1e18;  // 1000 times any training; larger sums would lose precision
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));

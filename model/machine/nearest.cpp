@@ -15,11 +15,11 @@
 namespace stepcast {
 namespace {
 
-// Dies for NVSwitch and dies for PCIe differ more than generations do.
+// The weights: dies for NVSwitch and dies for PCIe differ more than generations do.
 int likeness(const Cluster& a, const Cluster& b) {
     return (a.fabric == b.fabric ? 4 : 0) - std::abs(static_cast<int>(generation(a.gpu)) - static_cast<int>(generation(b.gpu)));
 }
-constexpr int same_generation = 4, one_generation_away = 3;  // of one fabric
+constexpr int same_generation = 4, one_generation_away = 3;  // likeness with equal fabric
 
 bool is_fitted(const TomlFile& file) {
     return std::ranges::any_of(file.entries, [](const TomlEntry& e) { return e.path.starts_with("fitted."); });
@@ -44,7 +44,7 @@ Machines nearest(const Machines& from, const Cluster& to) {
     return at_least(most, from, to);
 }
 
-// Of the makers that are known one has generations, and the others none.
+// Only one maker's devices are assigned generations (generation.h).
 bool has_generations(const Cluster& c) { return generation(c.gpu) != Generation::other; }
 
 Machines with_kernels_like(const Machines& all, const Cluster& to) {
@@ -60,7 +60,7 @@ Machines with_types_like(const Machines& all, const Machines& near, const Cluste
     return has ? near : nearest(all, to);
 }
 
-// Each rule counts as far as any machine fulfils it; how many ranks a domain has among those of its generation.
+// Each rule applies only if some machine fulfils it. The number of ranks per domain counts only within one generation.
 Machines with_links_like(const Machines& all, const Cluster& to) {
     Machines best = all;
     const auto prefer = [&](const auto& rule) {
@@ -77,7 +77,7 @@ Machines with_links_like(const Machines& all, const Cluster& to) {
     return best;
 }
 
-// RCCL, of AMD's, is NCCL in origin: only a machine of the maker of generations changes the library.
+// AMD's RCCL derives from NCCL, so another library is assumed only if `to` has a generation and the linked machines have none.
 Machines with_library_of(const Machines& all, const Machines& linked, const Cluster& to) {
     if (!has_generations(to) || has_generations(linked.front())) return linked;
     const auto own = those(all, has_generations);
@@ -133,7 +133,7 @@ bool any_of_its_kind(const Machines& machines, const Cluster& cluster) {
 }
 
 Machines of_like_rate(const Machines& from, const Gpu& to) {
-    constexpr double same = 0.05;  // of a logarithm
+    constexpr double same = 0.05;  // difference of logarithms
     double least = INFINITY;
     for (const Cluster& machine : from) least = std::min(least, rate_distance(machine.gpu, to));
     return those(from, [&](const Cluster& c) { return rate_distance(c.gpu, to) < least + same; });

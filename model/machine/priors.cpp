@@ -23,28 +23,27 @@ bool is_nameplate(std::string_view key) {
 
 namespace {
 
-// Root mean square of the logarithm of forecast over forecast when each of A100, H100 and B200 is taken from its datasheet
-// and the others' constants, over eight training steps of 8 to 64 GPUs.
+// Root mean square of the logarithm of forecast over forecast, when each of A100, H100 and B200 is predicted from its datasheet and
+// the constants of the others, over eight training steps on 8 to 64 GPUs.
 constexpr double spread_of_steps = 0.2;
 
 constexpr std::array tables{"cluster.kernel.",       "cluster.host.",      "cluster.link.",
                             "cluster.interference.", "cluster.overheads.", "cluster.network.partial_ring"};
 
-// What of a file its nameplate says.
 TomlFile nameplate_of(TomlFile file, const std::string& prefix) {
     std::erase_if(file.entries, [&](const TomlEntry& e) { return !is_nameplate(prefix + e.path); });
     file.tables.clear();
     return file;
 }
 
-// Where no machine is of the fabric and generation, products scatter by so much more, and a step with them.
+// If no machine has the fabric and generation, products scatter more, and the step is assumed to scatter more by the same amount.
 double spread_for(const Machines& machines, const Cluster& cluster) {
     if (any_of_its_kind(machines, cluster)) return spread_of_steps;
     const double alike = transfer_spread("gemm", true), alone = transfer_spread("gemm", false);
     return std::sqrt(spread_of_steps * spread_of_steps + std::max(0.0, alone * alone - alike * alike));
 }
 
-// Over the machines whose value was fitted; where none was, over all.
+// Median over the machines whose value was fitted, or over all machines if none was.
 template <class T>
 double median_of(const Key& key, std::vector<Experiment>& from) {
     std::vector<double> fitted, all;
@@ -64,7 +63,7 @@ std::vector<Experiment> holders_of(const Machines& machines) {
 }
 
 void lay_medians(Layers& layers, const Sources& sources) {
-    std::map<const Machines*, std::vector<Experiment>> holders;  // of each list once
+    std::map<const Machines*, std::vector<Experiment>> holders;  // each list is converted once
     for (const auto& key : cluster_keys()) {
         const std::string path(key.path);
         if (is_nameplate(path) || std::ranges::none_of(tables, [&](const char* t) { return path.starts_with(t); }))
@@ -81,7 +80,7 @@ void lay_medians(Layers& layers, const Sources& sources) {
 
 constexpr double most_of_rate = 0.95;
 
-// What goes with the rates of an SM: model/machine/priors.h.
+// Constants that depend on the rates of an SM: model/machine/priors.h.
 void lay_rates(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
     const auto move = [](double& share, double ratio) { share = std::min(most_of_rate, share * ratio); };
     move(kernel.gemm_traffic_efficiency, traffic_ratio(from.all, from.near, gpu));
@@ -90,20 +89,20 @@ void lay_rates(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
     kernel.launch = launch_ratio(from.near, gpu) * kernel.launch;
 }
 
-// What casts find in the L2 goes with its size: 0.6 to 1.2 of it on six devices (docs/calibration.md). A file that states none leaves it as it is.
+// The data size that casts find in the L2 scales with the L2: 0.6 to 1.2 of it on six devices (docs/calibration.md). 1 if not stated.
 double l2_ratio(const Machines& from, const Gpu& to) {
     const auto ratio = median_over(from, [&](const Cluster& c) { return when(c.gpu.l2 > Bytes(0), to.l2 / c.gpu.l2); });
     return to.l2 > Bytes(0) ? ratio.value_or(1) : 1;
 }
 
-// The same of products in fewer than 16 bits, and of casts.
+// The same for products in fewer than 16 bits, and for casts.
 void lay_narrow(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
     const auto move = [&](NarrowGemm& format, Dtype dtype) {
         format.efficiency = std::min(most_of_rate, format.efficiency * efficiency_ratio(from.all, from.narrow, gpu, dtype));
     };
     move(kernel.narrow[Dtype::fp8], Dtype::fp8);
     move(kernel.narrow[Dtype::fp4], Dtype::fp4);
-    // A machine's tiles of fewer bits lose in the measure of its tiles of 16.
+    // Losses of narrow tiles scale with those of a machine's 16-bit tiles.
     std::vector<double> sixteen;
     for (const Cluster& c : from.narrow)
         if (c.kernel.gemm_tile_reuse > 0) sixteen.push_back(c.kernel.gemm_tile_reuse);
@@ -115,31 +114,30 @@ void lay_narrow(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
     for (Seconds* time : {&kernel.cast.launch, &kernel.cast.row, &kernel.narrow[Dtype::fp8].cast_launch, &kernel.fp8_blocks.cast_launch,
                           &kernel.narrow[Dtype::fp4].cast_launch, &kernel.narrow[Dtype::fp4].cast_row})
         *time = launch_ratio(from.narrow, gpu) * *time;
-    // Products with a scale a block reach the same share of the peak whatever the rate of an SM.
-    // A row's cast is a kernel of a library, no trait of a chip: one machine's takes a hundred times the others' (docs/calibration.md).
+    // Products with one scale per block reach the same share of the peak at any SM rate. A row's cast is a kernel of a library and
+    // not a property of the chip: on one machine it takes a hundred times as long as on the others (docs/calibration.md).
     const Machines scaled = those(from.all, [](const Cluster& c) { return c.kernel.fp8_blocks.efficiency > 0; });
     if (scaled.empty()) return;
     kernel.fp8_blocks.cast_row = Seconds(median_over(scaled, [](const Cluster& c) { return c.kernel.fp8_blocks.cast_row.si(); }).value());
     kernel.fp8_blocks.efficiency = median_over(scaled, [](const Cluster& c) { return c.kernel.fp8_blocks.efficiency; }).value();
 }
 
-// How tensor cores take their operands goes with the generation: there is no median of it.
+// How tensor cores read operands depends on the generation, so a median makes no sense.
 void lay_operands(Layers& layers, const Machines& near) {
     const std::string key = "cluster.kernel.gemm_shared_operands";
     layers.experiment.cluster.kernel.gemm_shared_operands = near.front().kernel.gemm_shared_operands;
     layers.said[key] = {Origin::prior, "as " + names_of(near)};
 }
 
-// What products at full clock would draw, relative to what the limit leaves on top of idle: alike for machines of a kind, as their
+// Power of products at full clock above idle, relative to the limit above idle. It is similar for machines of one kind, because
 // makers choose clocks and limits together.
 double full_draw(const Cluster& c) {
     return 1e-12 * c.power.flop * c.kernel.gemm_efficiency * std::max(c.gpu.peaks[Dtype::fp16], c.gpu.peaks[Dtype::bf16]).si() /
            (c.power.limit - c.power.idle);
 }
 
-// But an operation takes no more energy than on those: a board with fewer of them stays below its limit. Of machines that stay below theirs
-// only the energy says something of another's.
-// Where no limit is stated, steps run at the clock that such a draw leaves.
+// An operation takes at most the energy that it takes on `near`, so a board with fewer operations per second stays below its limit. Of
+// machines below their limit, only the energy carries over. Without a stated limit, steps run at the clock that such a draw allows.
 void lay_power(Layers& layers, const Machines& near) {
     const auto is_limited = [](const Cluster& c) { return c.power.limit > c.power.idle; };
     const Machines limited = those(near, is_limited);
@@ -150,7 +148,7 @@ void lay_power(Layers& layers, const Machines& near) {
         cluster.kernel.training_gemm /= std::sqrt(draw.value_or(1));
         return;
     }
-    cluster.power.flop = 1;  // of which full_draw() is a multiple
+    cluster.power.flop = 1;  // unit value: full_draw() is proportional to it
     const double energy = median_over(limited, [](const Cluster& c) { return c.power.flop; }).value();
     cluster.power.flop = draw ? std::min(*draw / full_draw(cluster), energy) : energy;
     cluster.power.byte = median_over(limited, [](const Cluster& c) { return c.power.byte; }).value();
@@ -168,7 +166,7 @@ void lay_priors(Layers& layers, const TomlFile& file, const std::string& prefix,
     if (std::ranges::none_of(peaks, states) || std::ranges::all_of(of_each_kind, states)) return;
     const auto all = fitted_machines(left_out);
     if (all.empty()) return;
-    Layers before;  // which machines are near shows before the file is laid over the priors
+    Layers before;  // the nameplate alone decides which machines are near, before priors are laid
     lay_file(before, nameplate_of(file, prefix), prefix, Origin::preset);
     const Cluster& plate = before.experiment.cluster;
     Cluster& cluster = layers.experiment.cluster;
@@ -191,7 +189,7 @@ void lay_priors(Layers& layers, const TomlFile& file, const std::string& prefix,
 
 Cluster cluster_from_others(const std::string& preset) {
     TomlFile file = nameplate_of(read_toml(preset_path(PresetKind::cluster, preset)), "cluster.");
-    std::erase_if(file.entries, [](const TomlEntry& e) { return e.path == "link.intra.socket_bandwidth"; });  // no datasheet's
+    std::erase_if(file.entries, [](const TomlEntry& e) { return e.path == "link.intra.socket_bandwidth"; });  // not in datasheets
     Layers layers;
     lay_priors(layers, file, "cluster.", preset);
     lay_file(layers, file, "cluster.", Origin::preset);

@@ -13,7 +13,7 @@
 namespace stepcast {
 namespace {
 
-// What is believed before any row is seen counts as so many blocks.
+// Weight of the prior belief, as a number of blocks.
 constexpr double blocks_of_belief = 2;
 
 const std::string left_out_words = "left out by ";
@@ -22,10 +22,10 @@ double joined(double own, double believed, double blocks) {
     return std::sqrt((blocks * own * own + blocks_of_belief * believed * believed) / (blocks + blocks_of_belief));
 }
 
-// The end of an interval for a block that was not among the n left out, as of a normal variable of unknown variance with a conjugate prior
-// (Gelman et al., Bayesian Data Analysis, 3.3): Student's t of n + 2 degrees of freedom times the joined deviation. The belief was measured
-// as an end, which without a block is one of 2 degrees. A block left out was met by a mean over n - 1 others, the next one is met by
-// one over n: of its square (1 + 1/n) / (1 + 1/(n - 1)) = 1 - 1/n^2 counts.
+// Interval end for a new block after n blocks were left out in turn. It treats errors as normal with unknown variance and a conjugate
+// prior (Gelman et al., Bayesian Data Analysis, 3.3): Student's t of n + 2 degrees of freedom times the joined deviation. The belief
+// is given as an interval end, which has 2 degrees of freedom. A left-out block is compared with a mean over n - 1 others, a new one
+// with a mean over n, so its square is scaled by (1 + 1/n) / (1 + 1/(n - 1)) = 1 - 1/n^2.
 double end_after(int blocks, double deviation, double believed) {
     const double n = blocks, own = deviation * std::sqrt(1 - 1 / (n * n));
     return student_p90(n + blocks_of_belief) * joined(own, believed / student_p90(blocks_of_belief), n);
@@ -36,14 +36,14 @@ const HeldOutError* step_error(const Fitted& fitted, const std::string& begins) 
     return found == fitted.errors.end() ? nullptr : &*found;
 }
 
-// Whether the rows ran on as many ranks, or on fewer and on more. Files that do not say count as if.
+// True if `ranks` is within the range of ranks that the rows ran on. Files that do not state a range pass.
 bool among_ranks(const Fitted& fitted, int ranks) {
     return std::ranges::none_of(fitted.ranges, [&](const FittedRange& r) { return r.what == ranks_range && (ranks < r.least || r.most < ranks); });
 }
 
-// The worse of other models and of other numbers of ranks. A mean error, not a median one: of normal and of exponential tails alike a
-// fifth of the errors lies beyond 1.6 of it, and a block that went wrong counts. Where none could be left out the fit has seen what it is
-// judged by: others lie as far off as where such fits could be judged (`few_shot`), and no nearer than its own rows.
+// The worse error of leaving out models and of leaving out numbers of ranks. It uses mean errors, not medians: for normal and
+// exponential tails alike a fifth of the errors exceeds 1.6 times the mean, and a failed block must count. If no block could be left
+// out, the fit has seen its judges: assume the error of such fits elsewhere (`few_shot`), and at least the error on its own rows.
 Scatter joined_with_fit(const Fitted& fitted, const Scatter& believed, const Scatter& few_shot, int ranks) {
     constexpr double of_mean = 1.2533;  // sqrt(pi / 2): one standard deviation of a normal error
     const HeldOutError* const own = step_error(fitted, "fitted");
@@ -61,7 +61,7 @@ Scatter joined_with_fit(const Fitted& fitted, const Scatter& believed, const Sca
     return widest;
 }
 
-// Of files that do not say how many blocks they left out, what was measured of the framework on the device says more.
+// False for files without block counts; the measured scatter of framework and device is then more informative.
 bool counts_blocks(const Fitted& fitted) {
     return std::ranges::none_of(fitted.errors,
                                 [](const HeldOutError& e) { return e.method.starts_with(left_out_words) && !e.method.ends_with(')'); });
@@ -118,7 +118,7 @@ int left_out_blocks(std::string_view method) {
 }
 
 Scatter scatter_of(const ScatterTable& table, const Framework& framework, const Cluster& cluster) {
-    // "native" adds nothing to keys that an experiment states: there is no framework to be wrong about.
+    // "native" changes no key that an experiment states, so there is no framework error.
     const bool known = framework.name.empty() || framework.name == "native";
     const double device = p90_of_normal * cluster.noise.step;
     Scatter found{device, device};

@@ -1,5 +1,5 @@
-// How far measured steps lie from forecasts that had not seen them: by framework and device. Data
-// (model/presets/scatter.toml), written by `calibrate --fit scatter` from tables of measured steps.
+// How far measured steps lie from forecasts that had not seen them, by framework and device. Data (model/presets/scatter.toml),
+// written by `calibrate --fit scatter` from tables of measured steps.
 #pragma once
 
 #include <map>
@@ -13,10 +13,10 @@
 namespace stepcast {
 
 inline constexpr double p90_of_normal = 1.2815515655446004;
-// Of Student's t, of 2 and more degrees of freedom to 0.1 % (Abramowitz and Stegun 26.7.5).
+// p90 of Student's t, accurate to 0.1 % from 2 degrees of freedom on (Abramowitz and Stegun 26.7.5).
 double student_p90(double freedom);
 
-// Logarithms of forecast over p10, and of p90 over forecast: in addition to what the doubt about single constants explains.
+// Logarithms of forecast over p10, and of p90 over forecast, beyond what the uncertainty of single constants explains.
 struct Scatter {
     KEY(double, faster, 0, "to p10");
     KEY(double, slower, 0, "to p90");
@@ -34,8 +34,8 @@ struct GroupScatter {
     friend bool operator==(const GroupScatter&, const GroupScatter&) = default;
 };
 
-// Of the error of one configuration over another's of the same model: at p10 and p90 of configurations that spend their
-// step alike, and what is added (squares) for each unit of distance between their shares of a step by kind of work.
+// Error of one configuration relative to another of the same model: `near` is the p10/p90 distance if both spend their step alike.
+// `far` is added, in squares, per unit of distance between their shares of a step by kind of work.
 struct PairScatter {
     KEY(double, near, 0, "of configurations that spend their step alike");
     KEY(double, far, 0, "added for each unit of distance");
@@ -54,25 +54,25 @@ struct ScatterTable {
 
 ScatterTable read_scatter(const std::string& path);  // throws ConfigError with file:line:column
 std::string write_scatter(const ScatterTable& table);
-const ScatterTable& shipped_scatter();  // read once; an empty one where there is no file
+const ScatterTable& shipped_scatter();  // read once; empty if the file is missing
 
-// What a fit calls the numbers of ranks that its rows ran on, among its ranges.
+// Name of the range of rank numbers among the ranges of a fit.
 inline constexpr const char* ranks_range = "ranks";
-// How a fit records errors of blocks that it left out ("left out by model (3)"), and how many those were: 0 of any other method,
-// 2, the least, where no number is recorded.
+// How a fit names errors from leaving out blocks ("left out by model (3)"), and the number of blocks: 0 for another method, and 2,
+// the minimum, if no number is recorded.
 std::string left_out_by(std::string_view what, std::size_t blocks);
 int left_out_blocks(std::string_view method);
 
-// Of steps in a framework on a device: what the device's own fit left (cluster.noise.step), what frameworks differ by unless it is
-// "native" and, the more blocks there are, what steps of both have shown, or what the framework's own fit left of blocks left out; of other
-// models or ranks than those fitted, where none could be left out, what such fits were off.
+// Scatter of steps in a framework on a device. It joins the error of the device's own fit (cluster.noise.step), the spread of
+// frameworks (unless "native"), and with growing weight per block either the steps measured for both or the framework fit's left-out
+// blocks. For models or ranks beyond a fit that could leave no block out, it uses the error of such fits elsewhere.
 Scatter scatter_of(const ScatterTable& table, const Framework& framework, const Cluster& cluster);
 
-// How far forecasts of a machine without measurements are off: what leaving each measured one out in turn shows, as data
+// Errors of forecasts for a machine without measurements, from leaving out each measured machine in turn, as data
 // (model/presets/transfer.toml, written by `calibrate --cross-validate device --out`).
 
-// Standard deviations of the logarithm of forecast over measured that leave a fifth of the rows outside of p10 .. p90, by class of
-// kernels, on the machine that is foretold worst; of machines with one of their fabric and generation among the measured, and of the others.
+// Standard deviations of the logarithm of forecast over measured that leave a fifth of the rows outside p10 to p90, by class of
+// kernels, on the worst predicted machine. `alike`: another measured machine has its fabric and generation; `alone`: none has.
 struct TransferSpreads {
     std::map<std::string, double> alike, alone;
     friend bool operator==(const TransferSpreads&, const TransferSpreads&) = default;
@@ -80,7 +80,7 @@ struct TransferSpreads {
 
 // "products", "attention", "experts", "casts", "dispatch" or "collectives".
 std::string transfer_class(std::string_view kind);
-double transfer_spread(std::string_view kind, bool alike);  // of the shipped file
+double transfer_spread(std::string_view kind, bool alike);  // from the shipped file
 
 TransferSpreads read_transfer_spreads(const std::string& path);  // throws ConfigError with file:line:column
 std::string write_transfer_spreads(const TransferSpreads& spreads, const std::string& date);

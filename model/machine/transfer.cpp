@@ -12,7 +12,7 @@ namespace {
 
 constexpr double most_of_memory = 0.95, most_of_tensor = 0.8, least_gain = 1.01, bound_by_memory = 2, most_of_rate = 0.95;
 
-// A file that names no multiprocessors leaves 1: nothing can be said of one of them.
+// A file that does not state the number of SMs leaves 1, so rates per SM are unknown.
 bool states_sms(const Gpu& gpu) { return gpu.sms > 1; }
 double rate_of_sm(const Gpu& gpu) { return std::max(gpu.peaks[Dtype::fp16], gpu.peaks[Dtype::bf16]).si() / gpu.sms; }
 double rate_of_sm(const Gpu& gpu, Dtype dtype) { return dtype == Dtype::bf16 ? rate_of_sm(gpu) : gpu.peaks[dtype].si() / gpu.sms; }
@@ -23,13 +23,13 @@ double operations_a_cycle(const Gpu& gpu) {
 double clock_of(const Gpu& gpu) { return rate_of_sm(gpu) / operations_a_cycle(gpu); }
 double bandwidth_of_sm(const Gpu& gpu) { return gpu.memory_bandwidth.si() / gpu.sms; }
 
-// Of a pass, over what it would take at the memory's rate: bytes wait for the memory and for the SM.
+// Time of a pass relative to its time at the memory's rate: bytes wait for the memory and for the SM.
 double time_of_passes(const Gpu& gpu) {
-    constexpr double copied = 38e9;  // a second by an SM, on all measured devices (docs/calibration.md)
+    constexpr double copied = 38e9;  // bytes/s that an SM copies, on all measured devices (docs/calibration.md)
     return 1 + bandwidth_of_sm(gpu) / copied;
 }
 
-// Least squares: value at 0 and slope.
+// Least squares: returns the value at 0 and the slope.
 std::pair<double, double> line_through(const std::vector<std::pair<double, double>>& points) {
     const auto n = static_cast<double>(points.size());
     double x = 0, y = 0, squares = 0, products = 0;
@@ -39,8 +39,8 @@ std::pair<double, double> line_through(const std::vector<std::pair<double, doubl
     return {y - slope * x, slope};
 }
 
-// Efficiencies are those of heads of 128, exponentials included: where these are fewer widths, products take more of the time, but no more than
-// nearly all of the peak.
+// Efficiencies refer to heads of 128, exponentials included. With fewer widths of exponentials, products take a larger share of the
+// time, up to nearly the whole peak.
 void take_exponentials(AttentionKernel& kernel, double times) {
     constexpr double usual_width = 128;
     const double faster = (1 + kernel.width / usual_width) / (1 + times * kernel.width / usual_width);
@@ -48,8 +48,8 @@ void take_exponentials(AttentionKernel& kernel, double times) {
     kernel.width *= times;
 }
 
-// Exponentials take cycles, the same on all SMs of the maker with generations but Blackwell Ultra's, which take half; so their widths go with the
-// operations of a cycle. Of another maker's nothing is known but that a slower SM has fewer.
+// Exponentials take the same cycles on all SMs of the maker with generations, except Blackwell Ultra with half. In head widths they
+// thus scale with operations per cycle. For other makers it is only known that slower SMs have fewer widths.
 double exponentials_ratio(const Gpu& from, const Gpu& to) {
     const auto ultra = [](const Gpu& gpu) { return generation(gpu) == Generation::blackwell_ultra; };
     const double halved = ultra(from) == ultra(to) ? 1 : ultra(to) ? 0.5 : 2;
@@ -100,7 +100,7 @@ ExpertKernel moved(ExpertKernel kernel, const Gpu& from, const Gpu& to) {
 }
 
 CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const Gpu& to) {
-    const bool bound = casts.cache_gain > bound_by_memory;  // the nearest are: no share of the memory is known better
+    const bool bound = casts.cache_gain > bound_by_memory;  // the nearest machines are memory-bound: no better share of the memory is known
     const double most = bound ? casts.efficiency : most_of_memory, tensor_most = bound ? casts.tensor_efficiency : most_of_tensor;
     const auto rate = median_over(from, [](const Cluster& c) {
         const CastCosts& cast = c.kernel.cast;
@@ -122,7 +122,7 @@ CastCosts moved_casts(const std::vector<Cluster>& from, CastCosts casts, const G
 }
 
 double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to, Dtype dtype) {
-    std::vector<std::pair<double, double>> points;  // rate of an SM, time over the datasheet's
+    std::vector<std::pair<double, double>> points;  // rate of an SM, time relative to the datasheet's
     for (const Cluster& c : all)
         for (const Dtype d : {Dtype::bf16, Dtype::fp8, Dtype::fp4}) {
             const double efficiency = d == Dtype::bf16 ? c.kernel.gemm_efficiency : c.kernel.narrow[d].efficiency;
@@ -137,7 +137,7 @@ double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Clust
 double traffic_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>& near, const Gpu& to) {
     if (near.empty() || all.size() < 3 || !states_sms(to)) return 1;
     const auto size = [](const Gpu& gpu) { return std::log(bandwidth_of_sm(gpu)); };
-    std::vector<std::pair<double, double>> points;  // logarithms of an SM's bandwidth and of the share
+    std::vector<std::pair<double, double>> points;  // logarithms of bandwidth per SM and of the share
     for (const Cluster& c : all) points.emplace_back(size(c.gpu), std::log(c.kernel.gemm_traffic_efficiency));
     double of_near = 0;
     for (const Cluster& c : near) of_near += size(c.gpu) / static_cast<double>(near.size());

@@ -18,8 +18,7 @@ void lay_sockets(Layers& layers, const Machines& linked) {
         Origin::prior, share ? "median share of " + names_of(linked) : "share of recorded runs over PCIe"};
 }
 
-// In an efficiency the narrowest link is what joins the sockets, where a cluster says that it lets less through than
-// the others.
+// The narrowest link determines an efficiency: the link between the sockets, if the cluster states that it is slower than the others.
 double narrowest(const Link& link) {
     return link.socket_bandwidth > no_limit ? link.socket_bandwidth / link.bandwidth : 1;
 }
@@ -37,13 +36,13 @@ void lay_launches(Link& intra, const Machines& library, const Gpu& gpu) {
         *launch = ratio * *launch;
 }
 
-// Source: NCCL 2.20 to 2.29, src/graph/search.cc (ncclTopoDupChannels) and connect.cc (ncclTopoPostset), by heart: a
-// ring over PCIe is doubled from 25 GB/s on, of links that count as 24 (PCIe 4 x16) and 48 GB/s (PCIe 5 x16), and then
-// all rings are. A ring of two RTX PRO 6000 sends as fast as four channels of its all-to-alls (54 and 13.4 GB/s).
+// Recalled from NCCL 2.20 to 2.29, src/graph/search.cc (ncclTopoDupChannels) and connect.cc (ncclTopoPostset): a ring over PCIe is
+// doubled from 25 GB/s on, where links count as 24 (PCIe 4 x16) and 48 GB/s (PCIe 5 x16), and then all rings are doubled again. A
+// ring of two RTX PRO 6000 is as fast as four channels of its all-to-alls (54 and 13.4 GB/s).
 double channels(const Cluster& c) {
     constexpr double counted = 0.75;
     constexpr BytesPerSecond doubled(25e9);
-    if (c.fabric == Fabric::nvswitch) return 1;  // of them all
+    if (c.fabric == Fabric::nvswitch) return 1;  // stands for all channels
     return counted * c.intra.bandwidth >= doubled ? 4 : 2;
 }
 

@@ -11,7 +11,7 @@
 namespace stepcast {
 namespace {
 
-constexpr double of_unknown = 0.25;  // a class that no machine left out has shown
+constexpr double of_unknown = 0.25;  // for a class that no left-out machine has
 
 bool has(std::string_view text, const char* part) { return text.find(part) != std::string_view::npos; }
 

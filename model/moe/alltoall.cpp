@@ -1,12 +1,12 @@
-// alltoall: the usual expert-parallel layer. Permute, one all-to-all-v, grouped GEMMs, all-to-all-v back, weighted
-// sum; the backward mirrors it with data and weight gradients. With overlap_chunks = c every all-to-all and the experts
-// are cut into c chunks: chunk i computes on the compute lane while chunk i + 1 is exchanged on the collective lane.
+// alltoall: the usual expert-parallel layer. Permute, one all-to-all-v, grouped GEMMs, all-to-all-v back, weighted sum. The backward
+// mirrors this with data and weight gradients. overlap_chunks = c cuts every all-to-all and the experts into c chunks: chunk i
+// computes on the compute lane while chunk i + 1 is exchanged on the collective lane.
 #include "model/moe/layer.h"
 
 namespace stepcast {
 namespace {
 
-// The slots of chunk c of all; the chunks add up to them.
+// The share of the routing's slots in chunk c; over all chunks the shares add up to the whole.
 Routing chunk_of(const MoeLayer& layer, Routing routing, int c) {
     const auto until = [&](long slots, long chunks) { return slots * chunks / layer.overlap_chunks; };
     for (int& slots : routing.counts) slots = static_cast<int>(until(slots, c + 1) - until(slots, c));
@@ -17,7 +17,7 @@ Bytes moved(const MoeLayer& layer, const Routing& routing, int source, int owner
     return static_cast<double>(slots_between(routing, source, owner)) * layer.row();
 }
 
-// All-to-all, experts and all-to-all back of all chunks, each of which follows what every rank has done before.
+// Adds all-to-all, experts and all-to-all back of every chunk. Each chunk follows the tasks before the layer, not the previous chunk.
 void add_chunks(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase) {
     std::vector<Program> programs(static_cast<std::size_t>(layer.overlap_chunks), program);
     std::vector<Routing> chunks;

@@ -1,8 +1,8 @@
 // alltoall operation by operation (parallelism.unfused), as Tutel's first releases run it (arXiv 2206.03382; its tutel/impls of
-// November 2021). Every expert takes a fixed capacity of slots from each rank, top_k ceil(T / E) of them, whatever the routing.
-// Encode fills a buffer with zeros and writes the tokens into it, one kernel for each of the top_k choices; after one all-to-all
-// the local experts are batched products, with bias and ReLU as passes of their own; decode reads one choice after the other and
-// sums them up. The backward mirrors each, and makes the gates' gradients by a product of gradient and result for every choice.
+// November 2021). Every expert takes a fixed capacity of top_k ceil(T / E) slots from each rank, whatever the routing. Encode fills a
+// buffer with zeros and writes the tokens into it, with one kernel for each of the top_k choices. After one all-to-all the local
+// experts run as batched products, with separate passes for bias and ReLU. Decode reads one choice after the other and sums them. The
+// backward mirrors each step, and for every choice computes the gates' gradients by a product of gradient and result.
 #include <numeric>
 
 #include "model/moe/layer.h"
@@ -25,7 +25,7 @@ void exchange(Program& program, const MoeLayer& layer, const Capacity& c, std::s
     program.on_all(name, phase, all_to_all(layer.ranks, [&](int, int) { return c.buffer / layer.ranks; }));
 }
 
-// Each choice's rows out of one tensor into another of the tokens' or the buffer's order.
+// For each choice, moves its rows between a tensor in token order and the buffer.
 void move_choices(Program& program, const MoeLayer& layer, const Capacity& c, std::string_view name, Phase phase) {
     for (int choice = 0; choice < layer.top_k; ++choice) program.on_each(name, phase, MemoryPass{c.tokens, c.tokens});
 }
@@ -38,7 +38,7 @@ void sum_choices(Program& program, const MoeLayer& layer, const Capacity& c, std
     for (int choice = 1; choice < layer.top_k; ++choice) program.on_each("sum", phase, MemoryPass{2.0 * c.tokens, c.tokens});
 }
 
-// Biases: added after each product; in the backward summed over the slots before it.
+// Biases are added after each product. In the backward they are summed over the slots before the product.
 void add_batched_experts(Program& program, const MoeLayer& layer, const Capacity& c, Phase phase) {
     const auto local = static_cast<std::size_t>(layer.experts_per_rank());
     const std::vector<long> rows(local, c.slots * layer.ranks);
@@ -66,7 +66,7 @@ void add_unfused_alltoall(Program& program, const MoeLayer& layer, Phase phase) 
     sum_choices(program, layer, c, forward ? "decode" : "encode_backward", phase);
     if (forward) return;
     add_gate_backward(program, layer);
-    program.on_each("sum", phase, MemoryPass{2.0 * c.tokens, c.tokens});  // the experts' and the gate's
+    program.on_each("sum", phase, MemoryPass{2.0 * c.tokens, c.tokens});  // adds the gradients from experts and gate
 }
 
 }  // namespace stepcast

@@ -1,21 +1,20 @@
-// FastMoE and its successor, whose steps differ in a scheduler.
-// fast_moe: gate, counts over the links, permute; then per all-to-all one group of sends and receives for each local expert index,
-// for which the host waits (FastMoE's smgr->sync); experts one by one in a host loop, every module called, those without tokens too.
-// The backward mirrors it: four all-to-alls a step. Source: docs/recorded-runs.md.
-// faster_moe: with shadowed experts. The most loaded experts' weights are broadcast from their owner and computed on every rank for
-// its own tokens; in the backward their gradients are reduced to the owner. The module of an expert is called only when it has
-// tokens. The pipelining group is the world, so no all-to-all overlaps experts; the host, unless launches block, calls modules while
-// the device exchanges. It waits for the device where it reads the counts, before it decides what is shadowed, and at the end of a pass.
+// FastMoE and its successor FasterMoE, which adds a scheduler. Source: docs/recorded-runs.md.
+// fast_moe: gate, exchange of counts, permute. Each all-to-all is one group of sends and receives per local expert index, for which
+// the host waits (FastMoE's smgr->sync). Experts run one by one in a host loop, which calls every module, even those without tokens.
+// The backward mirrors this, so a step has four all-to-alls.
+// faster_moe: every rank computes the most loaded (shadowed) experts for its own tokens. Their owner broadcasts the weights, and in
+// the backward receives the reduced gradients. An expert's module is called only if it has tokens. The pipelining group is the world,
+// so no all-to-all overlaps experts. Unless launches block, the host calls modules while the device communicates. It waits for the
+// device to read the counts (before it chooses the shadowed experts), and at the end of a pass.
 #include "model/moe/layer.h"
 
 namespace stepcast {
 namespace {
 
-// Framework operations around the experts in one pass: gate, softmax, top-k, counts, permute, weighted sum and the
-// bookkeeping between them.
+// Framework operations around the experts in one pass: gate, softmax, top-k, counts, permute, weighted sum, and bookkeeping.
 constexpr double framework_calls = 12;
 
-// Rows of each kernel that rank computes: its own experts' world load, then every shadowed expert's local slots.
+// Rows of each kernel on `rank`: the world load of its own experts, then the local slots of every shadowed expert.
 std::vector<long> rows_of_rank(const MoeLayer& layer, const Routing& routing, const std::vector<bool>& shadowed, int rank) {
     const std::vector<int> load = world_load(routing);
     std::vector<long> rows;
@@ -26,17 +25,17 @@ std::vector<long> rows_of_rank(const MoeLayer& layer, const Routing& routing, co
     return rows;
 }
 
-// Slots of each expert as 8-byte counts, to its owner; the scheduler of every rank sees those of all.
+// Sends each expert's slots as an 8-byte count to its owner. With a scheduler, every rank gets the counts of all ranks.
 void exchange_counts(Program& program, const MoeLayer& layer, bool scheduled) {
     if (scheduled) {
         program.on_all("counts", Phase::forward, AllGather{Bytes(8.0 * layer.experts * layer.ranks)});
-        return program.on_each("schedule", Phase::forward, HostWork{HostWork::Kind::schedule, 1}, Lane::host);  // reads them
+        return program.on_each("schedule", Phase::forward, HostWork{HostWork::Kind::schedule, 1}, Lane::host);  // reads the counts
     }
     program.on_all("counts", Phase::forward, all_to_all(layer.ranks, [&](int, int) { return Bytes(8.0 * layer.experts_per_rank()); }));
     program.synchronise(Phase::forward);
 }
 
-// Experts of one rank in a host loop, over so many slots each: every module is called.
+// The experts of one rank in a host loop over `rows` slots each; the host calls every module.
 void add_modules(Program& program, const MoeLayer& layer, int rank, const std::vector<long>& rows, Phase phase) {
     for (const long of_expert : rows) {
         program.ahead(rank, "module", phase, HostWork{HostWork::Kind::module, 1});
@@ -81,11 +80,11 @@ void add_layer(Program& program, const MoeLayer& layer, const Routing& routing, 
 
 }  // namespace
 
-// The rule as the system has it, constants built in: 50 Gbit/s, 11.5 TFLOP/s, 4-byte data, inner width 2 d. With
-// experts sorted by world load B_0 >= B_1 .., shadowing i of them is estimated at
+// FasterMoE's rule with its built-in constants: 50 Gbit/s, 11.5 TFLOP/s, 4-byte data, inner width 2 d. With experts sorted by world
+// load B_0 >= B_1 .., it estimates the time with i shadowed experts as
 //   3 t_mm B_i + 4 t_slot B_i + i t_model,  t_mm = 4 * 2 d^2 / 11.5e12,  t_slot = 4 d / 6.25e9,  t_model = 16 d^2 / 6.25e9;
-// the next one is shadowed while that gets smaller, so while the gap B_i - B_(i+1) exceeds
-// t_model / (3 t_mm + 4 t_slot): more than 558 slots for d = 1024.
+// and shadows the next expert while this decreases, that is while the gap B_i - B_(i+1) exceeds t_model / (3 t_mm + 4 t_slot): more
+// than 558 slots for d = 1024.
 std::vector<bool> shadowed_experts(const MoeLayer& layer, const Routing& routing) {
     const double d = static_cast<double>(layer.hidden);
     const double bytes_per_second = 50e9 / 8, flops_per_second = 11.5e12, element_bytes = 4;

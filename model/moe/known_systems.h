@@ -1,5 +1,5 @@
-// The MoE systems: how a layer with experts moves its tokens. A new one is a file that adds its tasks next to this one, its
-// enumerator here and its row.
+// The MoE systems, which differ in how a layer with experts moves its tokens. To add one, add a file for its tasks beside this one,
+// an enumerator here and its row.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ enum class Phase : std::uint8_t;
 struct MoeLayer;
 struct Routing;
 
-// Appends the forward or the backward of one layer; the routing must hold what the system needs (slots of every source and
-// expert, or totals of blocks where it takes them), else ConfigError.
+// Appends the forward or backward of one layer. Throws ConfigError unless the routing has what the system needs: slots of every
+// source and expert, or block totals for a system that accepts them.
 using AddMoeLayer = void(Program& program, const MoeLayer& layer, const Routing& routing, Phase phase);
 AddMoeLayer add_fast_moe, add_faster_moe, add_mix_moe, add_alltoall;
 

@@ -1,11 +1,9 @@
-// mix_moe: tokens in blocks of 64 rows; the three most loaded experts are computed by every rank for its own tokens;
-// kernel AG is GEMM1 fused with reads of remote rows, GA is GEMM2 fused with writes of results to their owners; no
-// all-to-all. The host makes the block lists (gate, counts, lists) during attention, which is outside the timed step:
-// `assignment` is the part the step waits for. Weights are transposed on every forward: E + 3 experts. Nothing on the
-// device waits for the rest of the host's work unless launches block. In a whole model the lists are made during the
-// layer's attention. Block lists per rank: own rows of popular experts, plus all rows of the experts that live here;
-// the recorded totals (1064 and 1032 blocks for 1024 full ones) show that rows of one expert share blocks across source
-// ranks.
+// mix_moe: tokens form blocks of 64 rows. Every rank computes the three most loaded experts for its own tokens. Kernel AG is GEMM1
+// fused with reads of remote rows; GA is GEMM2 fused with writes of results to their owners. There is no all-to-all. The host builds
+// the block lists (gate, counts, lists) during the layer's attention, outside a timed layer; `assignment` is the part that the step
+// waits for. Weights are transposed in every forward: E + 3 experts. Unless launches block, the device does not wait for the rest of
+// the host's work. The block lists of a rank have its own rows of popular experts and all rows of its own experts. The recorded
+// totals (1064 and 1032 blocks for 1024 full ones) show that rows of one expert share blocks across source ranks.
 #include <algorithm>
 
 #include "model/moe/layer.h"
@@ -16,10 +14,10 @@ namespace {
 constexpr int popular_count = 3;
 constexpr long block_rows = 64;
 
-// What one rank's kernels do in one pass.
+// The work of one rank's kernels in one pass.
 struct RankBlocks {
     long blocks = 0, remote_blocks = 0;
-    Bytes remote_bytes;  // rows of other ranks, one vector of `hidden` each
+    Bytes remote_bytes;  // rows on other ranks, one vector of `hidden` each
 };
 
 long blocks_of(long rows) { return (rows + block_rows - 1) / block_rows; }

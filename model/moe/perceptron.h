@@ -1,4 +1,4 @@
-// Two linear layers with an activation between: a layer of an MLP, an expert, all experts of a rank.
+// Two linear layers with an activation between: a layer of an MLP, one expert, or all experts of a rank.
 #pragma once
 
 #include <numeric>
@@ -18,8 +18,8 @@ struct NamedOp {
     Op op;
 };
 
-// The kernels of its forward or backward as a script runs them, one for each product and for the activation, in order.
-// `prefix`: of the forward products' names. Several `rows`: of several experts, whose products are one kernel.
+// The kernels of its forward or backward as a script runs them, in order: one per product and one for the activation. `prefix` starts
+// the names of the forward's products. Several `rows` are those of several experts, whose products are one kernel.
 inline std::vector<NamedOp> perceptron_kernels(const Perceptron& p, Phase phase, const std::vector<long>& rows,
                                                const std::string& prefix = "", bool grouped = false) {
     const auto product = [&](long n, long k) {

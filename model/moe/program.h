@@ -1,4 +1,4 @@
-// Appends tasks the way a training script issues them: each one after the last task of every rank it occupies.
+// Appends tasks in the order in which a training script issues them. Each follows the last task of every rank that it occupies.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@ namespace stepcast {
 class Program {
 public:
     explicit Program(TaskGraph& graph) : Program(graph, TasksByRank(static_cast<std::size_t>(graph.rank_count()), no_task)) {}
-    // Goes on after the last task of each rank.
+    // Continues after the given last task of each rank.
     Program(TaskGraph& graph, TasksByRank last) : graph_(graph), last_(std::move(last)) {}
 
-    // One task on one rank's lane, or on the same lane of all ranks.
+    // Adds one task on one rank's lane, or on the same lane of all ranks.
     TaskId on_rank(int rank, std::string_view name, Phase phase, Op op, Lane lane = Lane::compute) {
         const Place place(rank, lane);
         return append(name, phase, std::move(op), {&place, 1});
@@ -26,12 +26,11 @@ public:
         for (int r = 0; r < graph_.rank_count(); ++r) places.emplace_back(r, lane);
         return append(name, phase, std::move(op), places);
     }
-    // The same single-rank op on every rank.
     void on_each(std::string_view name, Phase phase, const Op& op, Lane lane = Lane::compute) {
         for (int r = 0; r < graph_.rank_count(); ++r) on_rank(r, name, phase, op, lane);
     }
 
-    // Work of one host, or of every host, that waits for no device: without launch blocking the host runs ahead.
+    // Adds work of one host or of every host that waits for no device, so the host runs ahead unless launches block.
     void ahead(int rank, std::string_view name, Phase phase, const HostWork& work) {
         const Place place(rank, Lane::host);
         graph_.add(name, phase, work, {&place, 1}, {}, 0);
@@ -40,10 +39,10 @@ public:
         for (int r = 0; r < graph_.rank_count(); ++r) ahead(r, name, phase, work);
     }
 
-    // Every host waits for its device.
+    // Makes every host wait for its device.
     void synchronise(Phase phase) { on_each("synchronise", phase, HostWork{HostWork::Kind::read, 0}, Lane::host); }
 
-    // What comes next on every rank follows `task`, which another program of this graph has added.
+    // Lets the next task of every rank follow `task`, which another program added to this graph.
     void follow_all(TaskId task) { std::ranges::fill(last_, task); }
 
     [[nodiscard]] const TasksByRank& last() const { return last_; }

@@ -1,15 +1,15 @@
-// Attention, forward: scale, scores, (mask), softmax, values, back to rows. The backward runs as automatic differentiation does:
-// each bias is a sum over rows, a norm's backward reads input and gradient once for its input's gradient and once for its
-// weights'. Passes, in units of the tensor (r reads, w writes), 16 bit:
-//   scale r1 w1; mask added in place r1 w1; softmax r1 w1, under autocast fp32 results (w2) cast for the next product
-//   (r2 w1); of the backward r2 w1, under autocast cast r1 w2, softmax r4 w1
+// Attention forward: scale, scores, (mask), softmax, values, back to rows. The backward is that of automatic differentiation: each
+// bias gradient is a sum over rows, and a norm's backward reads input and gradient twice, for the gradients of its input and of its
+// weights. Passes in units of the 16-bit tensor (r reads, w writes):
+//   scale r1 w1; mask added in place r1 w1; softmax r1 w1, under autocast fp32 results (w2), cast for the next product
+//   (r2 w1); softmax backward r2 w1, under autocast cast r1 w2, softmax r4 w1
 //   packed projections: three contiguous copies r3 w3; backward: joined again r3 w3
 //   rotary, for queries and for keys: x cos r1 w1, every second element negated r1 w.5, interleaved with the others
 //   r1.5 w1, times sin r1 w1, sum r2 w1, class token put in front r1 w1; backward: two products, negation and
 //   interleaving again, sum, two gradients of slices (zeros, copy) and their sum: r9.5 w8.5. Values are copied for
-//   the product; the backward lays three gradients out as rows
+//   the product; the backward copies three gradients into row order
 //   GELU r1 w1, backward r2 w1; gated: SiLU r1 w1, product r2 w1; backward: two products r2 w1, SiLU r2 w1
-// Reading every second 16-bit element moves all bytes. Ignores launch gaps.
+// Reading every second 16-bit element moves all bytes. Launch gaps are ignored.
 #include <algorithm>
 
 #include "model/multimodal/parts.h"
@@ -17,7 +17,7 @@
 namespace stepcast {
 namespace {
 
-// One rule an operator; names begin with the block's.
+// One rule per operator; the names begin with the block's name.
 struct TowerRules {
     const PassWriter& out;
     const TowerBlock& b;
@@ -66,13 +66,13 @@ struct TowerRules {
         forward("activation", 1, 1, s.inner);
         backward("activation_backward", 2, 1, s.inner);
     }
-    // Its backward is one product for each of the two.
+    // The backward has one product for each factor.
     void operator()(const Elementwise& op) const {
         forward(op.name, 2, 1, s.inner);
         backward(backward_name(op.name), 4, 2, s.inner, 2);
     }
     void operator()(const Residual&) const { forward("residual", 2, 1, s.rows); }
-    // No tower has these.
+    // Operators that no tower has.
     void operator()(const OneOf<Cast, WithMemory, AttendRelative, Scan, Route, ToExperts, GroupedLinear, FromExperts, AddShared, Embed,
                                 Loss, SpanLoss> auto&) const {}
 
@@ -87,7 +87,7 @@ private:
     void backward(std::string_view part, double read, double written, Bytes tensor, float calls = 1) const {
         out.backward(named(part), MemoryPass{read * tensor, written * tensor}, calls);
     }
-    // With the scores, whose rows hold a number for each key.
+    // A product with the scores, whose rows have one number per key.
     [[nodiscard]] Gemm product(long m, long n, long k) const {
         return {m, n, k, c.batch() * b.heads, c.workload().dtype, false, b.keys % 8 != 0};
     }

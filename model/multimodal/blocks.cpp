@@ -56,7 +56,7 @@ TowerBlock cross_block(const Workload& w) {
     return block;
 }
 
-// The widths of the text: what the poolers make meets it.
+// Its width is that of the text, because its result is compared with the text.
 TowerBlock pooler(const Workload& w) {
     return {{.layers = 1, .hidden = w.hidden, .heads = w.heads, .seq = w.pool_queries, .fused_norms = false},
             "pooler", w.vision.seq, w.vision.hidden, true};
@@ -94,13 +94,13 @@ Block operators_of(const TowerBlock& b, long batch, Dtype dtype) {
     return block;
 }
 
-// One position is the class token.
+// One position of the sequence is the class token.
 long patches(const Workload& w) { return w.vision.seq - 1; }
 long patch_width(const Workload& w) { return 3L * w.patch * w.patch; }
 
 namespace {
 
-// Of all its layers.
+// Arithmetic of all layers of the block.
 Flops block_flops(const TowerBlock& b) {
     double sum = 4 * static_cast<double>(b.seq * b.keys * b.hidden);
     for (const Operator& op : operators_of(b, 1, Dtype::fp16))

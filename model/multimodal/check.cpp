@@ -1,4 +1,4 @@
-// One function a rule. A complaint begins with the key that it is about.
+// Rules for models of several towers, one function each. A complaint begins with the key at fault.
 #include "model/checks/checks.h"
 #include "model/multimodal/parts.h"
 
@@ -30,7 +30,7 @@ void check_towers(const Workload& w) {
         refuse("workload.decoder.seq: {}, but the decoder reads a text of workload.seq = {}", w.decoder.seq, w.seq);
 }
 
-// Keys that a transformer's step knows and this one, which is data parallel alone, does not.
+// Keys that a transformer step uses but this step, which has data parallelism only, does not.
 constexpr std::string_view transformer_keys[] = {
     "parallelism.tp", "parallelism.pp", "parallelism.vp", "parallelism.cp", "parallelism.sequence_parallel",
     "workload.kv_heads", "workload.head_dim", "workload.positions", "workload.norm", "workload.attention",

@@ -1,8 +1,7 @@
-// What stands around the blocks of a model of several towers, and its two losses.
-// Patches are laid out as rows (a convolution whose stride is its width), multiplied, the class token put in front,
-// positions added. The caption loss is computed in fp32 under autocast: logits cast (r2 w4 bytes), log-softmax (r4
-// w4); its backward sets a gradient of that size to zero (w4), reads it with the probabilities (r8 w4) and casts back
-// (r4 w2).
+// What precedes and follows the blocks of a model of several towers, and its two losses. Patches are copied into rows (a convolution
+// whose stride equals its width) and multiplied; then the class token is put in front and positions are added. Under autocast the
+// caption loss is in fp32: logits cast (r2 w4 bytes), log-softmax (r4 w4). Its backward sets a gradient of that size to zero (w4),
+// reads it with the probabilities (r8 w4) and casts back (r4 w2).
 #include "model/multimodal/parts.h"
 
 namespace stepcast {
@@ -12,7 +11,7 @@ Bytes tensor(const TowerContext& c, long positions, long width) {
     return static_cast<double>(c.batch() * positions) * static_cast<double>(width) * c.element();
 }
 
-// A norm and what a linear layer makes of its result; backward the other way round, `between` them.
+// A norm followed by a linear layer. The backward runs in reverse order, with `between` in the middle.
 struct NormThenLinear {
     std::string norm;
     Bytes x;
@@ -28,7 +27,7 @@ void plan(const PassWriter& out, const TowerContext& c, const NormThenLinear& en
 }
 void nothing() {}
 
-// One position of each sample.
+// A projection of one position of each sample.
 Linear projection(const TowerContext& c, std::string_view name) {
     const Workload& w = c.workload();
     return {name, c.batch(), w.hidden, w.hidden, w.dtype};
@@ -50,7 +49,7 @@ void plan_patches(const PassWriter& out, const TowerContext& c) {
     out.backward("bias_gradient", MemoryPass{x, Bytes(0)});
 }
 
-// A dense gradient of the table: set to zero, rows added.
+// The gradient of the table is dense: it is set to zero, then rows are added.
 void plan_tokens(const PassWriter& out, const TowerContext& c) {
     const Workload& w = c.workload();
     const Bytes x = tensor(c, w.seq, w.hidden), table = static_cast<double>(w.vocab) * w.hidden * c.element();
@@ -60,7 +59,7 @@ void plan_tokens(const PassWriter& out, const TowerContext& c) {
     out.backward("embedding_gradient", MemoryPass{2 * x, table + x}, 2);
 }
 
-// The decoder's gradient of the text meets that of its one projected position.
+// Sums two gradients of the text: from the decoder, and from its one projected position.
 void plan_text_end(const PassWriter& out, const TowerContext& c) {
     const Bytes x = tensor(c, c.workload().seq, c.workload().hidden);
     plan(out, c, {"text_final_norm", x, true, projection(c, "text_projection")},
@@ -82,7 +81,7 @@ void plan_losses(const PassWriter& out, const TowerContext& c) {
     const Workload& w = c.workload();
     const Bytes scores = tensor(c, c.batch() * c.data.size(), 1), features = tensor(c, c.data.size(), w.hidden);
     const Bytes e = c.element();
-    const double n = static_cast<double>(c.batch() * w.decoder.seq) * w.vocab;  // caption logits
+    const double n = static_cast<double>(c.batch() * w.decoder.seq) * w.vocab;  // number of caption logits
     if (out.ahead != nullptr) {
         out.ahead->host("input", HostWork{HostWork::Kind::input, 1}, true);
         for (const char* name : {"gather_images", "gather_texts"}) out.ahead->collective(name, AllGather{features}, c.data);
@@ -92,7 +91,7 @@ void plan_losses(const PassWriter& out, const TowerContext& c) {
     else
         out.backward("caption_loss_backward", MemoryPass{n * 2 * e, n * 2 * e}, 2);
     out.backward("contrastive_loss_backward", MemoryPass{4 * scores, 4 * scores}, 8);
-    // Own features against everybody's, image to text and text to image.
+    // Own features against those of all ranks, image to text and text to image.
     for (int i = 0; i < 2; ++i) plan_tower_linear(out, {"similarity", c.batch(), c.batch() * c.data.size(), w.hidden, w.dtype}, c);
     out.forward("contrastive_loss", MemoryPass{6 * scores, 6 * scores}, 8);
     if (c.casts())

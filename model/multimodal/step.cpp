@@ -9,7 +9,7 @@
 namespace stepcast {
 namespace {
 
-// A layer, an end or the losses: its passes, and whose gradients are complete after its backward ("" = a later unit's).
+// A layer, an end or the losses: its passes, and the unit whose gradients are complete after its backward ("" = a later unit's).
 struct Unit {
     Plan forward, backward;
     std::string gradients;
@@ -42,7 +42,7 @@ public:
 
     TaskGraph write() {
         for (const Unit& unit : units_)
-            stage_.stamp(unit.forward, &unit == &units_.back() ? Phase::between : Phase::forward);  // last: the losses
+            stage_.stamp(unit.forward, &unit == &units_.back() ? Phase::between : Phase::forward);  // the last unit holds the losses
         for (std::size_t i = units_.size(); i-- > 0;) {
             const Unit& unit = units_[i];
             if (unit.recomputed) stage_.stamp(unit.forward, Phase::backward);
@@ -67,7 +67,7 @@ private:
         write({nullptr, &back}, context_);
         units_.push_back({ahead.take(), behind.take(), gradients});
     }
-    // The modules' own code costs the host once a pass.
+    // The Python code of the modules costs the host time once per pass.
     void add_block(const TowerBlock& block, const std::string& gradients) {
         add([&](const PassWriter& out, const TowerContext& c) {
             out.planner().host("layer", HostWork{HostWork::Kind::layer, 1}, false);
@@ -75,7 +75,7 @@ private:
         }, gradients);
         units_.back().recomputed = !block.pools() && e_.parallelism.recompute == Recompute::full;
     }
-    // The blocks of a layer in order; its gradients are complete after the backward of the first.
+    // Adds the blocks of each layer in order. The layer's gradients are complete after the backward of its first block.
     void add_layers(const std::string& tower, const std::vector<TowerBlock>& blocks) {
         for (int layer = 0; layer < blocks.front().layers; ++layer)
             for (const TowerBlock& block : blocks)
@@ -87,7 +87,7 @@ private:
     TowerContext context_;
     Stage stage_;
     ZeroOne zero_;
-    std::vector<Unit> units_;  // in the order of their forward
+    std::vector<Unit> units_;  // in forward order
 };
 
 }  // namespace

@@ -8,15 +8,15 @@
 namespace stepcast {
 namespace {
 
-// The tensors of a layer or an end, in elements, by whether they decay.
+// The tensors of a layer or an end, in elements: those without and those with weight decay.
 struct Tensors {
     std::vector<double> plain, decaying;
 };
 void add(std::vector<double>& to, std::initializer_list<double> tensors) { to.insert(to.end(), tensors); }
-// Scale and shift.
+// Adds scale and shift.
 void add_norm(Tensors& t, long width) { t.plain.insert(t.plain.end(), 2, static_cast<double>(width)); }
 
-// With rotary positions the projections are separate and the keys' has no bias (EVA-02, arXiv 2303.11331); else they
+// With rotary positions the projections are separate tensors, and that of keys has no bias (EVA-02, arXiv 2303.11331); otherwise they
 // are one tensor. Keys of another width have separate matrices and one bias. A pooler's queries are parameters.
 void add_block(Tensors& t, const TowerBlock& b) {
     const auto h = static_cast<double>(b.hidden), k = static_cast<double>(b.key_width), f = static_cast<double>(b.ffn);
@@ -32,7 +32,7 @@ void add_block(Tensors& t, const TowerBlock& b) {
     if (b.sub_norms) add_norm(t, b.hidden);
     add(t.plain, {h});
     add(t.decaying, {h * h});
-    if (b.pools()) add_norm(t, b.hidden);  // of the queries
+    if (b.pools()) add_norm(t, b.hidden);  // norm of the queries
     if (b.cross) add_norm(t, b.key_width);
     if (b.pools()) return;
     add_norm(t, b.hidden);
@@ -53,7 +53,7 @@ void add_groups(std::vector<ParameterGroup>& groups, const std::string& unit, co
     }
 }
 
-// `blocks` share a layer's groups.
+// Adds the groups of each layer, which its `blocks` share.
 void add_layers(std::vector<ParameterGroup>& groups, const std::string& tower, const std::vector<TowerBlock>& blocks) {
     Tensors tensors;
     for (const TowerBlock& b : blocks) add_block(tensors, b);

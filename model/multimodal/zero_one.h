@@ -1,13 +1,11 @@
-// Gradient exchange and optimizer under ZeRO stage 1 as DeepSpeed runs them (stage_1_and_2.py, 0.8): with n ranks
-//   exchange  each gradient is copied into a bucket buffer; when the next would not fit, or all are there, the whole
-//             buffer is divided by n and each run of elements that one rank owns is reduced to it. Without overlap
-//             all this follows the backward, group by group; with it each layer's gradients go as its backward has
-//             made them, next to the rest
-//   step      for each tensor that this rank owns a part of: is it finite, what is its norm: a value that the host
-//             waits for each time; for each group the norms of all ranks are added (one value sent, one read); then
-//             for each group the owned gradients are flattened and unscaled, the optimizer updates them, and at last
-//             the ranks gather
-// All of it costs the host a call a tensor or group whatever their sizes. Source: ZeRO, arXiv 1910.02054.
+// Gradient exchange and optimizer under ZeRO stage 1, as in DeepSpeed (stage_1_and_2.py, 0.8), with n ranks:
+//   exchange  each gradient is copied into a bucket buffer. When the next does not fit, or all are there, the whole buffer is divided
+//             by n, and each run of elements with one owner is reduced to that owner. Without overlap all this follows the backward,
+//             group by group. With overlap each layer's gradients are sent when its backward has made them.
+//   step      for each tensor that this rank owns a part of, the host waits for a value twice: is it finite, what is its norm. For each
+//             group the norms of all ranks are added (one value sent, one read). Then for each group the owned gradients are
+//             flattened and unscaled, and the optimizer updates them. At last the ranks gather the parameters.
+// Each of these costs the host one call per tensor or group, whatever their sizes. Source: ZeRO, arXiv 1910.02054.
 #pragma once
 
 #include <algorithm>
@@ -27,12 +25,12 @@ public:
         fullest_ = static_cast<int>(std::ranges::max_element(tensors) - tensors.begin());
     }
 
-    // The backward of a unit is written.
+    // Call after the backward of a unit was written.
     void gradients_ready(const std::string& unit) {
         if (p_.overlap) add(Phase::backward, [&](const ParameterTensor& tensor) { return tensor.unit == unit; });
     }
 
-    // After the last backward.
+    // Call after the last backward.
     void finish_gradients() {
         if (!p_.overlap) add(Phase::gradient_sync, [](const ParameterTensor&) { return true; });
         close();
@@ -59,7 +57,7 @@ public:
 private:
     [[nodiscard]] int ranks() const { return context_.data.size(); }
 
-    // The gradients of the tensors that are meant, group by group.
+    // Adds the gradients of the tensors that `meant` selects, group by group.
     template <typename Meant>
     void add(Phase phase, Meant meant) {
         if (ranks() == 1) return;
@@ -85,8 +83,8 @@ private:
         }
     }
 
-    // The buffer is used again: the next bucket's copies wait for these reductions; with overlap, which has two buffers, for
-    // those of the bucket before.
+    // The buffer is reused, so copies of the next bucket wait for these reductions. With overlap there are two buffers, so they wait
+    // for the reductions of the bucket before.
     void close() {
         if (runs_.empty()) return;
         Planner planner(graph_);
@@ -107,7 +105,7 @@ private:
         filled_ = 0;
     }
 
-    // A pass over the piece of a group, of whose every tensor the host reads a value.
+    // A pass over this rank's piece of a group; the host reads one value for each of its tensors.
     void read_norms(Planner& planner, const ParameterGroup& group, std::string_view pass, std::string_view read) const {
         planner.compute(pass, MemoryPass{piece_elements(group, ranks()) * size_of(p_.gradient_dtype), Bytes(0)}, 0);
         planner.host(read, HostWork{HostWork::Kind::read, static_cast<double>(tensors_on(group, ranks(), fullest_))}, true);
@@ -118,8 +116,8 @@ private:
         planner.host(read, HostWork{HostWork::Kind::read, 1}, true);
     }
 
-    // Flatten r2 w2, to fp32 r2 w4, unscale r4 w4. LAMB: fp32 gradient, master weight and two moments in, the last three
-    // out, its update written, read for its norm and applied; then the 16-bit weight is written.
+    // Flatten r2 w2, to fp32 r2 w4, unscale r4 w4. LAMB reads the fp32 gradient, the master weight and two moments, and writes the
+    // last three. It also writes its update, reads it for its norm and applies it. Then the 16-bit weight is written.
     void update_group(Planner& planner, double n) const {
         const bool lamb = context_.workload().optimizer == Optimizer::lamb;
         planner.host("flatten", HostWork{HostWork::Kind::flatten, 1}, false);
@@ -137,7 +135,7 @@ private:
     std::vector<ParameterGroup> groups_;
     int fullest_ = 0;
     double filled_ = 0;        // elements in the bucket
-    std::vector<Slice> runs_;  // of the bucket, neighbours of one owner joined
+    std::vector<Slice> runs_;  // runs in the bucket; neighbours with one owner are joined
     std::vector<TasksByRank> sent_;
 };
 

@@ -1,10 +1,10 @@
-// DualPipe (DeepSeek-V3, arXiv 2412.19437, section 3.2.1 and figure 5): two copies of the model in opposite directions,
-// half of the micro-batches entering at each end. A rank near an end fills while the middle ranks already meet the other
-// direction; then forwards and backwards of opposite directions take turns. Weight gradients are split off only where a
-// rank would wait. p + 1 chunks in flight, weights held twice.
-// DeepSeek's program runs such a forward and backward as one, F&B, which hides the all-to-alls of either; its bubble is
-// (p / 2 - 1)(F&B + B - 3W), B a whole backward. A step does so with parallelism.overlap_experts. Else it runs these slots one
-// after the other: what they send leaves sooner, the bubble is (p / 2 - 1)(F + B - 2W), and no all-to-all is hidden.
+// DualPipe (DeepSeek-V3, arXiv 2412.19437, section 3.2.1 and figure 5): two copies of the model run in opposite directions; half of
+// the micro-batches enter at each end. While a rank near an end fills, middle ranks already receive the other direction; then
+// forwards and backwards of opposite directions alternate. Weight gradients are split off only where a rank would wait. p + 1 chunks
+// are in flight, and weights are held twice.
+// DeepSeek runs such a forward and backward as one pass, F&B, which hides the all-to-alls of both; its bubble is (p / 2 - 1)(F&B + B
+// - 3W), B a whole backward. parallelism.overlap_experts does this. Otherwise the slots run in sequence: they send earlier, the
+// bubble is (p / 2 - 1)(F + B - 2W), and no all-to-all is hidden.
 #include <algorithm>
 
 #include "model/pipeline/known_schedules.h"
@@ -12,11 +12,11 @@
 namespace stepcast::pipeline_orders {
 namespace {
 
-// The slots of one rank; direction "near" enters at the end of the pipeline that is nearer to the rank.
+// The slots of one rank. Micro-batches of direction "near" enter at the end of the pipeline nearer to the rank.
 struct DualRank {
     int near_chunk, half;
     int forwards[2] = {}, backwards[2] = {};
-    Order waiting{}, order{};  // waiting: weight gradients that are put off
+    Order waiting{}, order{};  // waiting: postponed weight gradients
 
     void forward(bool near) { add(near, forwards, Pass::forward); }
     void backward(bool near) { add(near, backwards, Pass::backward); }
@@ -24,7 +24,7 @@ struct DualRank {
         const Slot slot = add(near, backwards, Pass::input_backward);
         waiting.push_back({slot.micro_batch, slot.chunk, Pass::weight_backward});
     }
-    // The oldest that was put off.
+    // Runs the oldest postponed weight gradient.
     void weight_backward() {
         order.push_back(waiting.front());
         waiting.erase(waiting.begin());
@@ -36,7 +36,7 @@ struct DualRank {
     }
 };
 
-// `depth` is the distance to the nearer end, 0 .. p/2 - 1; both directions have `half` micro-batches.
+// `depth` is the distance to the nearer end, 0 .. p/2 - 1. Both directions have `half` micro-batches.
 Order order_of(int rank, int stages, int half) {
     const int depth = std::min(rank, stages - 1 - rank), middle = stages / 2 - 1 - depth;
     constexpr bool near = true, far = false;
@@ -62,7 +62,7 @@ Order order_of(int rank, int stages, int half) {
         r.forward(far);
         r.backward(near);
     }
-    // Drain: after the first half of it, weight gradients are put off until no input gradient is left.
+    // Drain: in its second half, weight gradients are postponed until no input gradient is left.
     for (int i = 0; i <= depth; ++i) {
         const bool split_far = 2 * i >= depth + 1, split_near = 2 * i + 1 >= depth + 1;
         split_far ? r.input_backward(far) : r.backward(far);
@@ -78,7 +78,7 @@ Order order_of(int rank, int stages, int half) {
 
 }  // namespace
 
-// The pattern needs p micro-batches in each direction to unfold; with fewer, those above are left out of it.
+// The pattern needs p micro-batches in each direction. With fewer, it is built for p and the surplus ones are removed.
 Order dualpipe(int rank, int stages, int /*chunks*/, int micro_batches) {
     const int first = (micro_batches + 1) / 2, second = micro_batches / 2, half = std::max(first, stages);
     Order order;

@@ -1,5 +1,4 @@
-// The pipeline schedules and all that the rest knows of each. A new one is a file with its order next to this one, its
-// enumerator here and its row.
+// The pipeline schedules and their properties. To add one, add a file with its order beside this one, an enumerator here and its row.
 #pragma once
 
 #include <cstdint>
@@ -10,33 +9,33 @@
 
 namespace stepcast {
 
-// backward computes the gradients of input and weights in one; zero-bubble schedules split it into input_backward, which
-// the stage before waits for, and weight_backward, which only the optimizer waits for.
+// backward computes the gradients of inputs and weights together. Zero-bubble schedules split it into input_backward, which the
+// previous stage waits for, and weight_backward, which only the optimizer waits for.
 enum class Pass : std::uint8_t { forward, backward, input_backward, weight_backward };
 
-// What a stage does with one micro-batch in one of its chunks. `chunk` counts the chunks of the stage, in the order in
-// which a micro-batch meets them (dualpipe: chunk = direction).
+// What a stage does with one micro-batch in one of its chunks. `chunk` counts the chunks of the stage in the order in which a
+// micro-batch passes them (dualpipe: chunk = direction).
 struct Slot {
     int micro_batch = 0;
     int chunk = 0;
     Pass pass = Pass::forward;
-    bool paired = false;  // goes by turns with the slot after it
+    bool paired = false;  // alternates with the next slot
     friend bool operator==(const Slot&, const Slot&) = default;
 };
 using Order = std::vector<Slot>;
 
-// The order of one stage, for numbers that check_schedule() accepts.
+// The order of one stage. The arguments must pass check_schedule().
 using StageOrder = Order(int stage, int stages, int chunks, int micro_batches);
 namespace pipeline_orders {
 StageOrder gpipe, one_f_one_b, zb_h1, zb_v, dualpipe;
 }
 
-// one_f_one_b with vp > 1 is interleaved 1F1B (arXiv 2104.04473). zb_h1: weight gradients fill the drain (arXiv
-// 2401.10241); zb_v: two chunks a stage in a V (arXiv 2405.15362); dualpipe: micro-batches enter at both ends, each rank
-// holds two chunks (DeepSeek-V3, arXiv 2412.19437).
+// one_f_one_b with vp > 1 is interleaved 1F1B (arXiv 2104.04473). zb_h1: weight gradients fill the drain (arXiv 2401.10241). zb_v:
+// two chunks per stage in a V (arXiv 2405.15362). dualpipe: micro-batches enter at both ends and each rank holds two chunks
+// (DeepSeek-V3, arXiv 2412.19437).
 enum class Schedule : std::uint8_t { gpipe, one_f_one_b, zb_h1, zb_v, dualpipe };
 
-// Chunks of the model that a stage holds: one; as many as parallelism.vp says, spread in rounds over the stages; or two, the
+// How many chunks of the model a stage holds. rounds: parallelism.vp, spread in rounds over the stages. there_and_back: two, the
 // second on the way back from the last stage to the first.
 enum class StageChunks : std::uint8_t { one, rounds, there_and_back };
 
@@ -46,10 +45,10 @@ struct ScheduleTraits {
     StageOrder* order;
     StageChunks chunks = StageChunks::one;
     bool splits_backward = false;  // into gradients of inputs and of weights
-    bool forwards_first = false;   // all of them before the first backward: nothing repeats from round to round
-    int copies = 1;                // of the model; of two, micro-batches enter one at each end, and stages are paired
+    bool forwards_first = false;   // all forwards before the first backward, so nothing repeats from round to round
+    int copies = 1;                // copies of the model; with two, one is entered from each end, and stages are paired
     int steady_rounds = 4;         // fill and drain are shorter than this less one, in rounds of copies x stages micro-batches
-    // One stage holds both ends of the model.
+    // True if one stage holds both ends of the model.
     [[nodiscard]] constexpr bool ends_meet() const { return chunks == StageChunks::there_and_back && copies == 1; }
 };
 

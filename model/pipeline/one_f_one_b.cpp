@@ -1,8 +1,8 @@
-// 1F1B (PipeDream-Flush, arXiv 2006.09503): stage s of p runs p - 1 - s forwards ahead, then one forward and one backward
-// in turn. The bubble is GPipe's, (p - 1)(F + B); but min(m, p - s) micro-batches are in flight.
-// Interleaved 1F1B (arXiv 2104.04473): a stage holds v chunks, each 1/v of its layers. Micro-batches go in rounds of p:
-// a round passes chunk 0, then chunk 1, ..; backwards the chunks in reverse. Stage s runs 2 (p - s - 1) + (v - 1) p
-// forwards ahead, one more is in flight with them. Bubble (p - 1)(F + B) / v.
+// 1F1B (PipeDream-Flush, arXiv 2006.09503): stage s of p first runs p - 1 - s forwards, then alternates one forward and one backward.
+// The bubble is GPipe's, (p - 1)(F + B), but only min(m, p - s) micro-batches are in flight.
+// Interleaved 1F1B (arXiv 2104.04473): a stage holds v chunks, each 1/v of its layers. Micro-batches run in rounds of p: a round
+// passes chunk 0, then chunk 1, and so on; the backward takes the chunks in reverse. Stage s first runs 2 (p - s - 1) + (v - 1) p
+// forwards, and one more is in flight with them. Bubble (p - 1)(F + B) / v.
 #include <algorithm>
 
 #include "model/pipeline/known_schedules.h"
@@ -11,7 +11,6 @@ namespace stepcast::pipeline_orders {
 
 namespace {
 
-// The k-th forward or backward of a stage.
 Slot slot_of(int k, int stages, int chunks, Pass pass) {
     const int round = stages * chunks;
     const int chunk = k % round / stages;

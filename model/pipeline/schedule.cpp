@@ -53,7 +53,7 @@ std::vector<Order> schedule_orders(const Parallelism& p) {
     return orders;
 }
 
-// Except when interleaved, the second chunk of a stage lies on the way back from the last rank to the first.
+// Without interleaving, a second chunk of a stage lies on the way back from the last rank to the first.
 int stage_of(Schedule schedule, int stages, int global_chunk) {
     const int along = global_chunk % stages;
     const bool back = traits(schedule).chunks == StageChunks::there_and_back && global_chunk / stages == 1;

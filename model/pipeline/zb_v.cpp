@@ -1,6 +1,6 @@
-// ZB-V (arXiv 2405.15362, V-ZB; arXiv 2401.10241, section 6): stage s holds chunk s of the way down and chunk 2p - 1 - s
-// of the way up, so the last stage turns around without a transfer and the first begins the backward. With F = B = W no
-// stage waits between its first and last slot, while at most 2p half-size chunks are in flight: 1F1B's memory.
+// ZB-V (arXiv 2405.15362, V-ZB; arXiv 2401.10241, section 6): stage s holds chunk s on the way down and chunk 2p - 1 - s on the way
+// up, so the last stage turns around without a transfer and the first stage begins the backward. With F = B = W no stage waits
+// between its first and last slot, and at most 2p half-size chunks are in flight, which is 1F1B's memory.
 #include <algorithm>
 
 #include "model/pipeline/known_schedules.h"
@@ -8,7 +8,7 @@
 namespace stepcast::pipeline_orders {
 namespace {
 
-// Appends slots of chunk 0 (down) and 1 (up), each pass with its own next micro-batch.
+// Appends slots of chunk 0 (down) and 1 (up). Each pass counts its own micro-batches.
 struct Stage {
     Order order;
     int next[2][4] = {};
@@ -25,17 +25,17 @@ struct Stage {
 
 }  // namespace
 
-// The pattern needs 2p - 1 micro-batches to unfold; with fewer, those above are left out of it.
+// The pattern needs 2p - 1 micro-batches. With fewer, it is built for 2p - 1 and the surplus ones are removed.
 Order zb_v(int stage, int stages, int /*chunks*/, int asked) {
     const int micro_batches = std::max(asked, 2 * stages - 1);
     Stage s;
-    // Fill until the first micro-batch has come down and up again.
+    // Fill until the first micro-batch has passed down and up.
     for (int i = 0; i < 2 * (stages - stage) - 1; ++i) s.forward(0);
     for (int i = 0; i < stage; ++i) {
         s.forward(1);
         s.forward(0);
     }
-    // The backward of the way up begins; its weight gradients bridge the wait for the way down.
+    // The backward of the up chunk begins; its weight gradients fill the wait for the down chunk.
     for (int i = 0; i < stages - stage; ++i) {
         s.forward(1);
         s.backward(1);
@@ -46,7 +46,7 @@ Order zb_v(int stage, int stages, int /*chunks*/, int asked) {
         s.forward(1);
         s.backward(1);
     }
-    // Drain: input gradients first, the weight gradients that are left fill the rest.
+    // Drain: input gradients come first, and the remaining weight gradients fill the rest.
     for (int i = 0; i < stage; ++i) {
         s.input_backward(0);
         s.input_backward(1);

@@ -8,7 +8,7 @@
 namespace stepcast {
 namespace {
 
-// Which samples count: the accepted ones, or all when none was.
+// The samples that count: the accepted ones, or all if none was accepted.
 std::vector<std::size_t> counted(const Measurement& m) {
     std::vector<std::size_t> samples;
     for (std::size_t i = 0; i < m.steps.size(); ++i)

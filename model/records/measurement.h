@@ -1,4 +1,4 @@
-// Repeated executions of one graph, with every doubt about them.
+// Repeated executions of one graph, with all reservations about them.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace stepcast {
 struct MeasuredStep {
     StepTimes times;
     bool accepted = true;  // false: the machine was busy during this step
-    double cpu_share = 1;  // least thread CPU time / wall time over ranks (host device)
+    double cpu_share = 1;  // minimum over ranks of thread CPU time / wall time (host device)
     friend bool operator==(const MeasuredStep&, const MeasuredStep&) = default;
 };
 
@@ -23,18 +23,18 @@ struct Measurement {
     KEY(std::vector<std::string>, versions, {}, "of libraries");
     KEY(int, warmup, 0, "steps before the samples");
     std::vector<MeasuredStep> steps;  // all samples after warm-up, accepted or not
-    std::vector<Trace> traces;        // one a step, same order
+    std::vector<Trace> traces;        // one per step, in the same order
     KEY(bool, quiet, true, "the quiet check before and the share of rejected samples both passed");
     KEY(double, idle_share, 1, "idle ticks over the second before the run");
     KEY(std::vector<std::string>, warnings, {}, "busy, noisy, too few, throttled");
     friend bool operator==(const Measurement&, const Measurement&) = default;
 };
 
-// Median over accepted steps (over all, with a warning added by the runner, when none was accepted).
+// Median over accepted steps, or over all if none was accepted (then the runner adds a warning).
 StepTimes median_times(const Measurement& measurement);
 
-// Median measured duration of each task over accepted steps; a collective's counts from the latest arrival of its
-// ranks (the executor records the span so). Indexed by task id.
+// Median measured duration of each task over accepted steps, indexed by task id. A collective's duration counts from the latest
+// arrival of its ranks, as the executor records it.
 std::vector<Seconds> median_durations(const TaskGraph& graph, const Measurement& measurement);
 
 }  // namespace stepcast

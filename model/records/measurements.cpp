@@ -15,7 +15,7 @@ namespace {
 const std::vector<std::string> header{"run_id", "system", "model", "experts", "ranks",
                                       "phase",  "rank",   "step",  "value",   "unit"};
 constexpr std::size_t most_samples = 20'000'000;
-constexpr double longest = 1e7;  // s, four months
+constexpr double longest = 1e7;  // s, about four months
 
 Sample sample_of(const std::vector<std::string>& f) {
     Sample s;
@@ -47,7 +47,7 @@ Sample sample_of(const std::vector<std::string>& f) {
 std::vector<Sample> read_measurements(const std::string& path) {
     CsvReader csv(path);
     bool more = csv.next();
-    while (more && csv.fields().front().starts_with('#')) more = csv.next();  // provenance of shipped files
+    while (more && csv.fields().front().starts_with('#')) more = csv.next();  // shipped files begin with comments on their provenance
     if (!more || csv.fields() != header)
         csv.fail(fmt::format("not a measurements file; expected the header \"{}\"", fmt::join(header, ",")));
     std::vector<Sample> samples;
@@ -73,7 +73,7 @@ std::string write_measurements(const std::vector<Sample>& samples) {
 }
 
 int first_steady_step(int steps) {
-    // The last floor(0.7 n) of n; 30 for the recorded 100.
+    // The last floor(0.7 n) of n steps; for the recorded runs of 100 steps this starts at 30.
     return std::min(30, steps - steps * 7 / 10);
 }
 

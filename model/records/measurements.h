@@ -1,4 +1,4 @@
-// Measured samples in long form, from logs, own runs or other tools: one row a sample.
+// Measured samples in long form, one row per sample, from logs, own runs or other tools.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace stepcast {
 
-// CSV header: run_id,system,model,experts,ranks,phase,rank,step,value,unit . `phase` is what was timed: "step",
-// "forward", "backward", or a kernel or quantity name ("AG.forward", "host_assignment"); rank -1 = the whole run.
-// step -1 = a summary over steady steps (the imported medians). value in SI base units; unit "s", "B", "1".
+// CSV header: run_id,system,model,experts,ranks,phase,rank,step,value,unit . `phase` is what was timed: "step", "forward",
+// "backward", or a kernel or quantity name ("AG.forward", "host_assignment"). rank -1 = the whole run. step -1 = a summary over
+// steady steps (the imported medians). Values are in SI base units; unit "s", "B" or "1".
 struct Sample {
     std::string run_id, system, model;
     int experts = 0;  // total over all ranks; 0 = dense
@@ -27,7 +27,7 @@ struct Sample {
 std::vector<Sample> read_measurements(const std::string& path);
 std::string write_measurements(const std::vector<Sample>& samples);
 
-// First steady step of a run: 30 of 100 and more, else the last 70 %.
+// First steady step of a run: step 30 of 100 or more, else the start of the last 70 %.
 int first_steady_step(int steps);
 
 double median(std::vector<double> values);              // throws std::logic_error when empty

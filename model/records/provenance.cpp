@@ -17,11 +17,11 @@
 namespace stepcast {
 namespace {
 
-// What was measured: the first of these that a row states. A derived number next to it says nothing new.
+// What was measured: the first of these columns that a row states. Derived numbers beside it add no information.
 constexpr std::array measured_columns{"step_s",    "time_us",      "time_us_per_call",  "value",
                                       "forward_s", "peak_bytes",   "peak_reserved_gib", "allocated_gib",
                                       "median_us", "measured_gib", "sustained_us"};
-// What it was measured at; words only where they say what was timed.
+// What it was measured at. Words count only if they say what was timed.
 constexpr std::array setting_columns{
     "layers", "hidden",     "seq",      "gpus",  "tp",      "pp",           "cp",     "ep",     "mbs",
     "gbs",                                                                                                // steps
@@ -35,7 +35,7 @@ constexpr std::array setting_columns{
 constexpr int bits = 36, letters = 6, hashes_a_line = 20;
 constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-// "8192", "8192.0" and "8.192e3" are one number; a text that is none stays what it is, without blanks and capitals.
+// "8192", "8192.0" and "8.192e3" become the same number. Other text only loses blanks and capitals.
 std::string normal(std::string_view text) {
     std::string plain;
     for (const char c : text)

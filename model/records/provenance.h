@@ -1,5 +1,4 @@
-// Which measured rows a fit has read, told by their content: a copy under another name, in another order or with other
-// remarks is the same row.
+// Which measured rows a fit has read, identified by content: copies with other names, order or remarks are the same row.
 #pragma once
 
 #include <functional>
@@ -12,34 +11,34 @@
 
 namespace stepcast {
 
-// The measured number of a row (its step, time or value) with the sizes it was measured at; words only where they say what
-// was timed (op, dtype, pass, phase). Names, sources, notes and devices do not count, numbers are equal however they are
-// written. 36 bits, never 0; 0 where the row states no measured number. `cell` gives the text of a column, "" for none.
+// Hash of a row's measured number (step, time or value) and the sizes that it was measured at. Words count only if they say what was
+// timed (op, dtype, pass, phase). Names, sources, notes and devices do not count, and numbers are equal however they are written. 36
+// bits, never 0; 0 means that the row states no measured number. `cell` returns the text of a column, "" for none.
 RowHash row_hash(const std::function<std::string(std::string_view column)>& cell);
 RowHash row_hash(const Sample& sample);
-// The rows of whole steps, which stand for their run: of the run, not of single ranks.
+// Hashes of the rows of whole steps, which represent their run; rows of single ranks do not count.
 std::vector<RowHash> step_rows(const std::vector<Sample>& samples);
 
-// Six letters a hash (base 64, as in URLs), twenty hashes a line: rows of [fitted] and of model/presets/seen_rows.txt.
+// Hashes as text: six letters each (base 64, as in URLs), twenty per line, for [fitted] and model/presets/seen_rows.txt.
 std::vector<std::string> hash_lines(const std::vector<RowHash>& rows);
 std::vector<RowHash> read_hash_line(std::string_view line);  // throws ConfigError
 
-// The measured rows of any table; of imported measurements those of whole steps.
+// The measured rows of any table; of imported measurements only those of whole steps.
 std::vector<RowHash> rows_of_file(const std::string& path);
-// Of all files, as lines; throws ConfigError without a file.
+// The rows of all files as text lines. Throws ConfigError if there is no file.
 std::string rows_text(const std::vector<std::string>& paths);
 
-std::vector<RowHash> joined(std::vector<RowHash> a, const std::vector<RowHash>& b);  // ascending, each once
+std::vector<RowHash> joined(std::vector<RowHash> a, const std::vector<RowHash>& b);  // ascending, without duplicates
 
-// What a cluster knows of measured rows: those that its own constants were fitted to, and those of the clusters that its
-// constants were copied from (Cluster::inherits), however far back.
+// The measured rows that a cluster's constants were fitted to, and those of the clusters that constants were copied from
+// (Cluster::inherits), over all generations of copies.
 std::vector<RowHash> fitted_rows(const Cluster& cluster);
 
-// Rows that were there while the model, its conventions and priors were made (model/presets/seen_rows.txt): what is
-// predicted of them is no evidence, fitted or not.
+// Rows that the author could see while making the model, its conventions and priors (model/presets/seen_rows.txt). Predictions of
+// them are no evidence, fitted or not.
 const std::vector<RowHash>& seen_rows();
 
-// Fitted when the fit has read any of the rows. Without rows (own runs) unseen.
+// `fitted` if the fit has read any of the rows. Without rows (own runs) `unseen`.
 Evidence evidence_of(const std::vector<RowHash>& rows, const std::vector<RowHash>& fitted,
                      const std::vector<RowHash>& seen);
 

@@ -26,9 +26,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* begun_file = "run.begun";  // from the start of a run to its first sample
+constexpr const char* begun_file = "run.begun";  // exists from the start of a run to its first sample
 
-// Made where it is not there; a descriptor of it.
+// Creates the folder if necessary and returns a descriptor of it.
 int opened_folder(const std::string& folder) {
     std::error_code error;
     fs::create_directories(folder, error);
@@ -38,7 +38,7 @@ int opened_folder(const std::string& folder) {
     return opened;
 }
 
-// Why a run may not be written here, or "". What a run left that ended before its first sample may be replaced.
+// The reason why a run may not be written here, or "". A run that ended before its first sample may be replaced.
 std::string not_free(const std::string& folder) {
     const fs::path root(folder);
     if (fs::exists(root / "run.toml")) return "holds a run already";
@@ -49,7 +49,7 @@ std::string not_free(const std::string& folder) {
     return "";
 }
 
-// What is kept of a sample, in SI units.
+// A value that is stored of a sample, in SI units.
 struct KeptValue {
     const char* phase;
     const char* unit;
@@ -73,7 +73,6 @@ constexpr KeptValue kept_values[] = {
      [](MeasuredStep& s, double value) { s.cpu_share = value; }},
 };
 
-// The rows of one sample.
 std::vector<Sample> samples_of(const MeasuredStep& step, std::size_t index, const Experiment& experiment) {
     Sample sample;
     sample.run_id = experiment.name.empty() ? "run" : experiment.name;
@@ -118,7 +117,7 @@ std::vector<MeasuredStep> steps_of(const std::vector<Sample>& samples, const std
     return steps;
 }
 
-// What run.toml says in addition to the measurement.
+// What run.toml holds besides the measurement.
 struct RunHead {
     KEY(int, format, 0, "of the folder", 1, 2);
     KEY(std::string, experiment, {}, "format 1: the file or preset; then only its name");
@@ -128,14 +127,14 @@ struct RunHead {
     KEY_NAMED(std::string, experiment_stamp, {}, "stamp.experiment", "of experiment.toml");
     KEY_NAMED(std::string, cluster_stamp, {}, "stamp.cluster", "of cluster.toml");
     KEY_NAMED(std::string, framework_stamp, {}, "stamp.framework", "of framework.toml");
-    // Of the framework, which experiment.toml with its every key cannot tell.
+    // State of the framework that experiment.toml cannot express, because it holds every key.
     KEY_NAMED(std::vector<std::string>, stated, {}, "framework.stated", "keys that the experiment states itself");
     KEY_NAMED(std::vector<std::string>, replaced, {}, "framework.replaced", "what the framework replaced");
 };
 
 std::string trace_name(std::size_t step) { return fmt::format("trace_{:04}.csv", step); }
 
-// Every key that says something, so that nothing outside the folder does.
+// Every key that differs from its default, so that the folder depends on nothing outside.
 std::string experiment_text(const Experiment& experiment) {
     std::string text = "cluster.preset = \"cluster.toml\"\n";
     if (!experiment.framework.name.empty()) text += "framework.preset = \"framework.toml\"\n";
@@ -151,7 +150,7 @@ void require_stamp(const std::string& path, const std::string& expected) {
                           "); expected the folder of one run, as it was written");
 }
 
-// Format 1 named its experiment, which may have changed since; its cluster is that of the run.
+// Format 1 stored only the name of the experiment, which may have changed since. The cluster is that of the run.
 Experiment read_named_experiment(const fs::path& root, const RunHead& head, const RunRecord& record) {
     const std::string own = (root / "experiment.toml").string();
     Experiment experiment =
@@ -226,7 +225,7 @@ RunFolder::~RunFolder() {
     close(lock_);
 }
 
-// The trace first, then the rows that tell of it, in one piece: a reader never meets a sample without its trace.
+// Writes the trace first, then the sample's rows in one piece, so a reader never finds a sample without its trace.
 void RunFolder::add(const Measurement& sofar) {
     const std::string table = path("run.csv");
     const auto fail = [&](int error) { throw ConfigError(table + ": cannot be written (" + std::strerror(error) + ")"); };
@@ -238,7 +237,7 @@ void RunFolder::add(const Measurement& sofar) {
     for (; written_ < sofar.steps.size(); ++written_) {
         write_whole({{path(trace_name(written_)), write_trace(sofar.traces[written_], graph_stamp_)}});
         std::string rows = write_measurements(samples_of(sofar.steps[written_], written_, experiment_));
-        if (written_ > 0) rows.erase(0, rows.find('\n') + 1);  // the header stands there
+        if (written_ > 0) rows.erase(0, rows.find('\n') + 1);  // the file has its header already
         const off_t before = lseek(rows_, 0, SEEK_END);
         const ssize_t count = write(rows_, rows.data(), rows.size());
         if (count != static_cast<ssize_t>(rows.size())) {

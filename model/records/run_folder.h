@@ -1,5 +1,5 @@
-// A run on disk: what was executed, how, and every sample, so that `compare` can predict it again later, also elsewhere
-// and after presets have changed. Format: docs/formats.md.
+// A run on disk: what was executed, how, and every sample, so that `compare` can predict it later, on other machines, and after
+// presets changed. Format: docs/formats.md.
 #pragma once
 
 #include <string>
@@ -10,20 +10,19 @@
 
 namespace stepcast {
 
-// The folder while it is written. It belongs to one run: a second one is refused while the first goes on, and after it. What
-// is written is whole after each sample, so a run that is killed leaves the finished ones readable. All calls throw
-// ConfigError when the folder cannot be written.
+// The folder while it is written. It belongs to one run: a second run is refused, during the first and after it. The files are complete
+// after each sample, so a killed run leaves its finished samples readable. All calls throw ConfigError if the folder cannot be written.
 class RunFolder {
 public:
-    // Writes the experiment with all its keys, its cluster and the routing that it names.
+    // Writes the experiment with all its keys, its cluster, and the routing that it names.
     RunFolder(const std::string& folder, const Experiment& experiment, const std::vector<Override>& overrides,
               const TaskGraph& graph);
     RunFolder(const RunFolder&) = delete;
     RunFolder& operator=(const RunFolder&) = delete;
     ~RunFolder();
 
-    void add(const Measurement& sofar);       // its samples from the first that is not written yet
-    void finish(const Measurement& measured);  // the doubts about all of them
+    void add(const Measurement& sofar);       // writes the samples that were not written yet
+    void finish(const Measurement& measured);  // adds the reservations about all samples
 
 private:
     void write_head(const Measurement& measurement);
@@ -36,19 +35,19 @@ private:
 };
 
 struct RunRecord {
-    Experiment experiment;            // on the run's cluster
-    std::vector<Override> overrides;  // of the command line that made it; the experiment holds them already
-    std::string graph_stamp;          // of the step that was executed; "" in folders of format 1
+    Experiment experiment;            // with the run's cluster
+    std::vector<Override> overrides;  // of the command line that made it; the experiment already includes them
+    std::string graph_stamp;          // stamp of the executed step; "" in folders of format 1
     Measurement measurement;
 };
 
-// Throws ConfigError with file and line, and where a file was changed after the run or belongs to another.
+// Throws ConfigError with file and line, also if a file was changed after the run or belongs to another run.
 RunRecord read_run(const std::string& folder);
 
-// Throws ConfigError where a trace does not show this graph, task by task and place by place.
+// Throws ConfigError unless every trace matches this graph, task by task and place by place.
 void require_traces_of(const TaskGraph& graph, const RunRecord& record, const std::string& folder);
 
-// First line `# stepcast trace 1, executed`, after a run with a third field `graph STAMP`; then
+// First line `# stepcast trace 1, executed`, for runs with a third field `graph STAMP`; then the header
 // task,rank,lane,start_s,finish_s.
 std::string write_trace(const Trace& trace, const std::string& graph_stamp = "");
 struct TraceFile {

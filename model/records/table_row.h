@@ -1,4 +1,4 @@
-// One row of a table under the names of its header, comments passed over.
+// One row of a table, with cells by column name; comments are skipped.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ inline bool has_columns(const std::vector<std::string>& header, std::initializer
     });
 }
 
-// Moves the reader to the header: the first row that is no comment.
+// Moves the reader to the header, the first row that is not a comment.
 inline void find_header(CsvReader& reader) {
     while (reader.next())
         if (!reader.fields().front().starts_with('#')) return;
@@ -41,7 +41,7 @@ public:
         return false;
     }
     [[nodiscard]] bool has(const std::string& name) const { return column_.contains(name); }
-    // Empty for a column that the file lacks.
+    // Empty if the file lacks the column.
     [[nodiscard]] std::string text(const std::string& name) const {
         const auto at = column_.find(name);
         return at == column_.end() ? "" : reader_.fields()[at->second];
@@ -71,7 +71,7 @@ public:
 
     [[nodiscard]] std::string where() const { return reader_.path() + ":" + std::to_string(reader_.line()); }
 
-    // `work` is what a rate counts.
+    // `work` converts a rate into a time.
     [[nodiscard]] Seconds time(Flops work) const {
         const std::string unit = text("unit");
         if (has("time_us")) return positive("time_us") * parse_seconds("1 us");

@@ -18,7 +18,7 @@ int first_module(const Workload& w, const Parallelism& p, int stage) {
 
 namespace {
 
-// Modules 1 .. are the layers'. A chunk that begins with the last module of a layer begins inside it.
+// Modules 1 and up belong to the layers. A chunk that begins with a layer's last module begins inside that layer.
 void cut_by_modules(const Workload& w, const Parallelism& p, std::vector<Chunk>& chunks) {
     for (std::size_t g = 1; g < chunks.size(); ++g) {
         const int before = first_module(w, p, static_cast<int>(g)) - 1;
@@ -40,8 +40,8 @@ void cut_by_layers(const Workload& w, const Parallelism& p, std::vector<Chunk>& 
     }
 }
 
-// Where some layers of a stage are computed again: in each of its chunks as many, the first ones taking what is left over. So does
-// Megatron, which counts them by chunk.
+// If only some layers of a stage are recomputed, each of its chunks recomputes equally many, and the first chunks take the remainder.
+// Megatron does the same; it counts the layers per chunk.
 int layers_again(const Parallelism& p, int chunk) {
     const int chunks = chunks_per_stage(p);
     return p.recompute_layers / chunks + (chunk < p.recompute_layers % chunks ? 1 : 0);

@@ -1,4 +1,4 @@
-// Where the layers of the model live: chunks of consecutive layers, on stages.
+// The layers of the model as chunks of consecutive layers on stages.
 #pragma once
 
 #include <iterator>
@@ -10,26 +10,25 @@
 
 namespace stepcast {
 
-// Layers [first, last) of a model chunk, and whether it begins with the embedding or ends with the logits. Cut by modules it
-// may begin inside layer first - 1, with its down projection, and end inside layer last - 1, behind its up projection.
+// Layers [first, last) of a model chunk, and whether it begins with the embedding or ends with the logits. A cut by modules may let
+// it begin inside layer first - 1, with its down projection, and end inside layer last - 1, after its up projection.
 struct Chunk {
     int stage = 0;
-    int index = 0;  // among the chunks of its stage: what a Slot calls `chunk`
+    int index = 0;  // index among the chunks of its stage; Slot::chunk
     int first = 0, last = 0;
-    int again = 0;  // layers [first, again) run again where recompute is of whole layers
+    int again = 0;  // layers [first, again) are recomputed if recompute is of whole layers
     bool embedding = false, head = false;
     bool begins_inside = false, ends_inside = false;
     friend bool operator==(const Chunk&, const Chunk&) = default;
 };
 
-// The chunks that a micro-batch goes through, in forward order. `direction` is 0 but for the second direction of
-// dualpipe. Layers are spread by stage_layers, or as evenly as possible; modules as StageCut says, the last chunk taking
-// what is left over.
+// The chunks that a micro-batch passes, in forward order. `direction` is 1 only for the second direction of dualpipe. Layers are
+// spread by stage_layers or as evenly as possible; modules are spread as StageCut describes, and the last chunk takes the remainder.
 std::vector<Chunk> chunks_of(const Workload& workload, const Parallelism& parallelism, int direction = 0);
 
-// Whether a hop between chunks `position` and position + 1 of a path goes to the next stage, or, round the ring of stages, to the first; `back`: the
-// gradient's. On the way back up of a V, behind the stage that holds two chunks in a row, what goes forward goes to the stage before: on the lanes of
-// the way down it would wait for what comes from the other side.
+// Whether a hop between chunks `position` and position + 1 of a path goes to the next stage (from the last one to the first, in the
+// ring of stages). `back`: the hop of the gradient. On the way back up of a V (after the stage with two consecutive chunks), forward
+// hops go to the previous stage. On the lanes of the way down they would wait for messages from the other side.
 bool hop_goes_up(const std::vector<Chunk>& path, int direction, int position, bool back);
 
 // The modules of a layer that StageCut::modules counts.
@@ -37,11 +36,11 @@ inline constexpr std::string_view layer_modules[] = {"q_proj",    "k_proj", "v_p
                                                      "gate_proj", "act_fn", "up_proj", "down_proj"};
 inline constexpr int modules_per_layer = std::size(layer_modules);
 
-// The first module of a stage, counted from the embedding (0).
+// The first module of a stage; the embedding is module 0.
 int first_module(const Workload& workload, const Parallelism& parallelism, int stage);
 int module_count(const Workload& workload);
 
-// Copies of the model; of two, micro-batches of stage chunk 1 go the other way.
+// Number of copies of the model. With two, the micro-batches of stage chunk 1 run in the opposite direction.
 int directions(const Parallelism& parallelism);
 
 }  // namespace stepcast

@@ -9,13 +9,12 @@ namespace {
 
 double norm_width(const Workload& w, double width) { return w.norm == Norm::layernorm ? 2 * width : width; }
 
-// What the operators of a block add up to: weights of the rank that the block is written for, and operations of one token that
-// are no weight's.
+// Sums over a block's operators: weights of the rank that the block is written for, and operations per token without a weight.
 struct Tally {
     const Workload& w;
-    double share = 1;  // of the block in each layer
+    double share = 1;  // share of the block per layer
     double matrices = 0, biases = 0, norms = 0;
-    double constant = 0;  // of them, matrices that meet a constant once for all sequences
+    double constant = 0;  // matrices (included above) that multiply a constant once for all sequences
     double router = 0, experts = 0, one_expert = 0;
     double adapters = 0;  // beside the matrices
     double scores = 0;  // operations of attention and scans
@@ -25,7 +24,6 @@ struct Tally {
         for (const Operator& op : block) std::visit(*this, op);
     }
 
-    // One rule an operator.
     void operator()(const Linear& l) {
         const double weights = share * static_cast<double>(l.out.rank * l.in.rank);
         const double bias = l.bias ? share * static_cast<double>(l.out.rank) : 0;
@@ -45,18 +43,18 @@ struct Tally {
     }
     void operator()(const Normalize& n) { norms += share * norm_width(w, static_cast<double>(n.width)); }
     void operator()(const Elementwise& e) { matrices += share * e.weights; }
-    // Scores, then values weighted by them.
+    // Scores, then the values weighted by them.
     void operator()(const Attend&) {
         const double window = w.window > 0 ? std::min(w.window, w.seq) : w.seq;
         scores += share * 2.0 * (w.window_share * window + (1 - w.window_share) * w.seq) * w.heads * widths();
     }
-    // Scores of relative positions as well; keys and values of the memory are projected again.
+    // Adds scores of relative positions, and projects keys and values of the memory again.
     void operator()(const AttendRelative&) {
         const double again = 2.0 * 2 * w.hidden * kv_heads(w) * head_dim(w) * w.memory / w.seq;
         scores += 2.0 * (w.seq + w.memory) * w.heads * (widths() + head_dim(w)) + again;
     }
     void operator()(const Scan& s) { scores += 4.0 * static_cast<double>(s.state) * static_cast<double>(s.inner().rank); }
-    // Have no weights, and their arithmetic is left out.
+    // These have no weights, and their arithmetic is not counted.
     void operator()(const OneOf<Fork, Cast, HeadLayout, WithMemory, Activate, Residual, Route, ToExperts, FromExperts,
                                 AddShared, Embed, Loss, SpanLoss> auto&) {}
 
@@ -86,7 +84,7 @@ Tally block_tally(const Workload& w, const RankShape& s, int layer) {
 }
 RankShape whole(const Workload& w) { return rank_shape(w, {}); }
 
-// Of the matrices of a layer, what a token is multiplied with.
+// Weights of a layer's matrices that multiply a token.
 double met_weights(const Workload& w, const Tally& mixing, const Tally& block) {
     const double routed = block.router > 0 ? static_cast<double>(w.moe.experts) * w.hidden : 0;
     return mixing.matrices - mixing.constant + block.matrices + routed + w.moe.top_k * block.one_expert;

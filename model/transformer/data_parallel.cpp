@@ -7,17 +7,17 @@ struct StateBytes {
     Bytes read, written;
 };
 
-// A framework that is left to itself updates 16-bit weights in place: no fp32 copies, no loss scale.
+// A framework without autocast updates 16-bit weights in place, with no fp32 copies and no loss scale.
 bool keeps_masters(const Experiment& e) { return !e.parallelism.unfused || e.workload.autocast; }
 
-// Adam operation by operation in fp32, nine of them: first moment (scale, add), second (scale, add product), root, add, divide
-// and add to the weight, decay or clip. In tensors of four bytes.
+// Bytes of Adam as nine fp32 operations: first moment (scale, add), second moment (scale, add product), root, add, divide and add to
+// the weight, decay or clip. Tensors have four bytes per element.
 constexpr StateBytes unfused_adam{12 * Bytes(4), 8 * Bytes(4)};
-// LAMB besides: norms of weight and update, the update scaled and applied.
+// LAMB adds norms of weight and update, and scales and applies the update.
 constexpr StateBytes unfused_lamb{(12 + 5) * Bytes(4), (8 + 2) * Bytes(4)};
 
-// Of one parameter: fp32 gradient, master weight and two moments in; master, moments and the weight out. In fp32
-// training the weight is its own master. LAMB also writes, reads and applies the update for the layer's norms.
+// Bytes per parameter: reads the fp32 gradient, the master weight and two moments; writes master, moments and the weight. In fp32
+// training the weight is its own master. LAMB also writes, reads and applies the update, for the layer's norms.
 StateBytes state_bytes(const Experiment& e) {
     const Workload& w = e.workload;
     const Dtype stored = between_products(w.dtype);
@@ -38,7 +38,7 @@ StateBytes state_bytes(const Experiment& e) {
 
 }  // namespace
 
-// 16-bit gradients are cast to fp32 first; fp16 ones are divided by the loss scale.
+// 16-bit gradients are first cast to fp32. With fp16 they are divided by the loss scale.
 UpdatePasses update_passes(const Experiment& e, double updated, double gradients) {
     const Bytes kept = size_of(e.parallelism.gradient_dtype), wide(4);
     UpdatePasses passes;
@@ -139,7 +139,7 @@ void DataParallel::add_norm() {
     stage_.stamp(planner.take(), Phase::optimizer);
 }
 
-// A framework that keeps gradients apart from buckets copies them in and back.
+// A framework that stores gradients outside of the buckets copies them in and back.
 void DataParallel::add_bucket_copies(Planner& planner) const {
     const Parallelism& p = context_.experiment.parallelism;
     if (!p.unfused || p.zero != 0 || dense_.ranks == 1) return;

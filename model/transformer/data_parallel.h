@@ -3,10 +3,10 @@
 //   zero 1  reduce-scatter of the buckets, each rank updates its shard, all-gather of the parameters
 //   zero 2  the same, reduce-scatter in every micro-batch
 //   zero 3  parameters are gathered layer by layer before forward and backward, gradients scattered after each backward;
-//           a layer is fetched while the one before it runs (Zhao et al., PyTorch FSDP, arXiv 2304.11277)
-// A bucket closes when it holds parallelism.bucket bytes; layers fill it in the order of their backward. Without overlap
-// the buckets go after the last backward. Expert weights have a group and a bucket of their own. Source: ZeRO, arXiv
-// 1910.02054; PyTorch DDP, arXiv 2006.15704.
+//           a layer is fetched while the previous one runs (Zhao et al., PyTorch FSDP, arXiv 2304.11277)
+// A bucket closes when it holds parallelism.bucket bytes; layers fill it in the order of their backward. Without overlap the buckets
+// are sent after the last backward. Expert weights have their own group and bucket. Source: ZeRO, arXiv 1910.02054; PyTorch DDP,
+// arXiv 2006.15704.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@
 
 namespace stepcast {
 
-// The element-wise passes of an update: over the elements that this rank updates; set to zero are the gradients that it keeps,
-// all of them or (zero 2 and 3, whose gradients are accumulated as shards) those alone.
+// The element-wise passes of an update cover the elements that this rank updates. Zeroing covers the gradients that the rank keeps:
+// all, or under zero 2 and 3, which accumulate shards, only those of its shard.
 struct UpdatePasses {
     std::array<MemoryPass, 3> norm;
     std::array<std::string_view, 3> norm_names;
@@ -31,22 +31,22 @@ class DataParallel {
 public:
     DataParallel(TaskGraph& graph, const LayerContext& context, Stage& stage);
 
-    // zero 3: fetches the weights of a unit (a layer or an end of the model); the next forward or backward of the stage
-    // follows. `after`: what must have finished before (limits how much is fetched ahead).
+    // zero 3: fetches the weights of a unit (a layer or an end of the model); the stage's next forward or backward follows it.
+    // `after`: tasks that must have finished before, which limits how far ahead it fetches.
     TasksByRank gather(const RankWeights& weights, Phase phase, const TasksByRank& after);
-    // A unit's gradients are complete for this micro-batch; `last`: for this step.
+    // Call when a unit's gradients are complete for this micro-batch; `last`: for this step.
     void add_gradients(const RankWeights& weights, bool last);
     void flush();  // closes the open buckets
-    // zero 1, 2 with overlap_params: the gather of a unit's parameters that the step before has updated.
+    // zero 1, 2 with overlap_params: gathers a unit's parameters that the previous step updated.
     TasksByRank fetch_updated(const RankWeights& weights);
 
-    // After the last backward: what is left of the collective. What the stage does next follows all of it.
+    // After the last backward: writes the remaining collectives. The stage's next tasks follow all of them.
     void finish_gradients();
     void add_norm();       // reads all gradients
-    void add_optimizer();  // and gathers parameters where that does not overlap the next forward
+    void add_optimizer();  // includes the gather of parameters unless that overlaps the next forward
     [[nodiscard]] const RankWeights& total() const { return total_; }
     void count(const RankWeights& weights) { total_ += weights; }
-    // Elements that this rank's optimizer updates: those whose gradients are its own after finish_gradients().
+    // Elements that this rank's optimizer updates: those whose gradients it owns after finish_gradients().
     [[nodiscard]] double updated() const;
 
 private:
@@ -54,7 +54,7 @@ private:
         double elements = 0;
         GroupId group = 0;
         int ranks = 1;
-        Group replicas;  // zero 3: of each rank's shard
+        Group replicas;  // zero 3: ranks that hold the same shard
     };
     void close(Bucket& bucket);
     void collective(const Bucket& bucket, const TasksByRank& after);
@@ -65,7 +65,7 @@ private:
     Stage& stage_;
     RankWeights total_;
     Bucket dense_, experts_;
-    std::vector<Bucket> waiting_;  // without overlap: until the last backward
+    std::vector<Bucket> waiting_;  // without overlap: buckets to send after the last backward
     std::vector<TasksByRank> sent_;
 };
 

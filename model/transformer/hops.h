@@ -1,9 +1,9 @@
-// Activations and their gradients on their way between stages. A hop forward carries the tensors of the cut: the hidden
-// state between layers; inside a layer gate, up and residual. A model that a tracer cut by modules makes its mask and
-// rotary tables (cosine, sine) once, in the first stage, and sends them along. With resend_first_stage every later hop
-// carries the first stage's tensors whole, as a tuple of their own. Back go the gradients of the cut. A hop is
+// Sends activations and their gradients between stages. A forward hop carries the tensors of the cut: between layers the hidden
+// state, inside a layer gate, up and residual. If a tracer cut the model by modules, the first stage also makes mask and rotary
+// tables (cosine, sine) and sends them along. With resend_first_stage every later hop carries the first stage's tensors again, as a
+// separate tuple. A backward hop carries the gradients of the cut. A hop has
 //   tuples x messages_per_tuple + tensors x messages_per_tensor
-// messages; blocking_p2p: one task that holds the hosts of both ends, written once the receiver has come to it.
+// messages. blocking_p2p: it is one task that blocks the hosts of both ends, written when the receiver has reached it.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,13 @@
 
 namespace stepcast {
 
-// A micro-batch at a position of its path, on its way forward or back.
+// A micro-batch at a position of its path, in the forward or (`back`) the backward.
 struct At {
     int micro_batch, direction, position;
     bool back;
     friend auto operator<=>(const At&, const At&) = default;
 };
 
-// What one hop carries.
 struct HopLoad {
     int tensors = 0, tuples = 0;
     Bytes bytes;
@@ -32,14 +31,14 @@ inline HopLoad tensors_of_cut(const LayerContext& c, const Chunk& chunk) {
     return {1, 1, c.shape.outer()};
 }
 
-// Mask [seq, seq], cosine and sine [seq, width of a head]: of all sequences of a micro-batch the same shape.
+// Mask [seq, seq], cosine and sine [seq, head width]. The shape is the same for all sequences of a micro-batch.
 inline HopLoad shared_tensors(const LayerContext& c) {
     if (c.experiment.parallelism.cut != StageCut::modules) return {};
     const double elements = static_cast<double>(c.shape.seq * c.shape.seq + 2 * c.shape.seq * c.shape.qk_dim);
     return {3, 0, elements * c.shape.element()};
 }
 
-// From chunk `position` of the path to the next, or (`back`) from the next to it.
+// The load from chunk `position` of the path to the next, or with `back` from the next to this one.
 inline HopLoad hop_load(const LayerContext& c, const Path& path, int position, bool back) {
     const Parallelism& p = c.experiment.parallelism;
     HopLoad load = tensors_of_cut(c, path[static_cast<std::size_t>(position)]);
@@ -57,7 +56,7 @@ public:
     Hops(TaskGraph& graph, const LayerContext& context, const Stages& stages, const std::vector<Path>& paths)
         : graph_(graph), context_(context), stages_(stages), paths_(paths) {}
 
-    // From where the micro-batch is to the next chunk of its path, or back to the one before.
+    // Sends from the micro-batch's chunk to the next chunk of its path, or back to the previous one.
     void send(StageState& state, const At& at) {
         const Path& path = paths_[static_cast<std::size_t>(at.direction)];
         const int step = at.back ? -1 : +1;
@@ -76,9 +75,8 @@ public:
         arrived_[arrival] = std::move(sent);
     }
 
-    // Whether the arrival is written.
     [[nodiscard]] bool has_arrived(const At& at) const { return arrived_.contains(at); }
-    // What comes next on the stage follows the arrival; false while it is not written yet.
+    // Makes the stage's next task follow the arrival. Returns false if the arrival has not been written yet.
     bool take_arrived(StageState& state, const At& at) {
         const auto found = arrived_.find(at);
         if (found == arrived_.end()) return false;
@@ -87,8 +85,8 @@ public:
         return true;
     }
 
-    // blocking_p2p: whether the stage waits in a send; meet() writes the sends whose receivers have come to the slot that
-    // takes them, and says whether there were any.
+    // blocking_p2p. holds(): whether the stage waits in a send. meet(): writes the sends whose receivers have reached the slot that
+    // takes them, and returns whether there were any.
     [[nodiscard]] bool holds(const StageState& state) const {
         return std::ranges::any_of(waiting_, [&](const Waiting& w) { return w.from == state.index; });
     }
@@ -109,7 +107,7 @@ private:
         At at, arrival;
     };
 
-    // Blocking, nothing overlaps it on either end: it holds both hosts and follows what both devices did before.
+    // A blocking hop overlaps with nothing on either end: it occupies both hosts and follows the earlier work of both devices.
     TasksByRank write(StageState& from, StageState& to, const At& at) {
         const bool up = hop_goes_up(paths_[static_cast<std::size_t>(at.direction)], at.direction, at.back ? at.position - 1 : at.position, at.back);
         const bool blocking = p_.blocking_p2p;
@@ -128,7 +126,7 @@ private:
         return sent;
     }
 
-    // Tensor-parallel ranks hold the same activations: each sends its part, the receivers gather (arXiv 2104.04473, 4.1).
+    // Tensor-parallel ranks hold equal activations, so each sends a part and the receivers gather (arXiv 2104.04473, 4.1).
     [[nodiscard]] bool scatters() const { return p_.scatter_p2p && !p_.sequence_parallel && p_.tp > 1; }
 
     TasksByRank gathered(StageState& state, const At& at, const TasksByRank& parts) {
@@ -154,7 +152,7 @@ private:
     std::map<At, TasksByRank> arrived_;
     NameId forward_name_ = graph_.name_id("send_activations"), backward_name_ = graph_.name_id("send_gradients");
     std::vector<Waiting> waiting_;
-    std::map<At, OpId> ops_;  // by direction, position and way
+    std::map<At, OpId> ops_;  // by direction, position and forward or back
     OpId gather_op_ = 0;
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 int all_ranks(const Parallelism& p) { return p.pp * ranks_of_stage(p); }
 
-// One all-reduce for each rank of the stages, or (group of everybody) one over all of them.
+// Adds one all-reduce per rank of the stages, or if `group` contains all ranks, a single one over all.
 void across(TaskGraph& graph, const LayerContext& c, const Stages& stages, const std::vector<std::size_t>& of, std::string_view name,
             Bytes bytes, const Group& group, Phase phase) {
     const bool everybody = group.size() == all_ranks(c.experiment.parallelism);
@@ -32,7 +32,7 @@ void across(TaskGraph& graph, const LayerContext& c, const Stages& stages, const
     for (const std::size_t s : of) stages[s]->stage.follow(done);
 }
 
-// Under automatic casting the weights of a rank's experts are cast once a step, and their gradients back.
+// Automatic casting casts the weights of a rank's experts once per step, and their gradients back.
 void add_weight_casts(Program& program, const LayerContext& c, Phase phase) {
     const Workload& w = c.experiment.workload;
     if (!w.autocast) return;
@@ -75,9 +75,8 @@ void update_weights(TaskGraph& graph, const LayerContext& c, const Stages& stage
     for (const auto& state : stages) state->data.add_optimizer();
 }
 
-// The junction of a transformer's step and the MoE systems of model/moe: plans end where a system's layer begins, the
-// system writes its tasks on all ranks, and the plans go on behind them. All ranks are there: one stage, expert
-// parallel over the data-parallel ranks, nothing folded.
+// Inserts the MoE systems of model/moe into a transformer's step: plans end where a system's layer begins, the system writes its tasks on
+// all ranks, and plans continue after them. Needs all ranks unfolded: one stage, expert-parallel over the data-parallel ranks.
 void add_system_experts(TaskGraph& graph, Stage& stage, const LayerContext& c, int index, Phase phase) {
     Program program(graph, stage.last());
     add_weight_casts(program, c, phase);

@@ -1,4 +1,4 @@
-// What a layer is planned from. Sizes are per micro-batch and rank.
+// The inputs for planning a layer. Sizes are per micro-batch and rank.
 #pragma once
 
 #include "model/experiment.h"
@@ -9,29 +9,29 @@
 
 namespace stepcast {
 
-// The sizes of a transformer as one rank sees them: what tensor, context and sequence parallelism leave of a layer.
+// The sizes of a transformer on one rank, after tensor, context and sequence parallelism have split its layers.
 struct RankShape {
-    long batch = 0;         // sequences of a micro-batch
-    long tokens = 0;        // of a micro-batch on this rank: batch * seq / cp
+    long batch = 0;         // sequences per micro-batch
+    long tokens = 0;        // per micro-batch on this rank: batch * seq / cp
     long outer_tokens = 0;  // outside tensor-parallel blocks: tokens / tp with sequence parallelism, else tokens
-    long seq = 0;           // of a whole sequence
-    long seq_q = 0;         // query tokens of a sequence on this rank: seq / cp
-    long head_tokens = 0;   // whose logits are made
-    long routed_tokens = 0;  // that this rank sends to experts
+    long seq = 0;           // tokens of a whole sequence
+    long seq_q = 0;         // query tokens per sequence on this rank: seq / cp
+    long head_tokens = 0;   // tokens whose logits are computed
+    long routed_tokens = 0;  // tokens that this rank sends to experts
     long hidden = 0, ffn = 0, vocab = 0;  // ffn and vocab: this rank's part
-    long expert_ffn = 0, shared_ffn = 0;  // of one expert, and of the shared experts together: this rank's part
+    long expert_ffn = 0, shared_ffn = 0;  // width of one expert and of all shared experts: this rank's part
     long heads = 0, kv_heads = 0;         // this rank's
     long mamba_heads = 0, mamba_groups = 0;
     long qk_dim = 0, value_dim = 0;       // width of a head's query and key, and of its value
-    Dtype matrix = Dtype::bf16;           // of matrix products
-    Dtype storage = Dtype::bf16;          // of activations in memory, and of attention: bf16 where matrices are fp8
+    Dtype matrix = Dtype::bf16;           // type of matrix products
+    Dtype storage = Dtype::bf16;          // type of activations in memory and of attention: bf16 if matrices are fp8
     [[nodiscard]] Bytes element() const { return size_of(storage); }
     [[nodiscard]] Bytes outer() const { return static_cast<double>(outer_tokens * hidden) * element(); }
     [[nodiscard]] Bytes inner(long width) const { return static_cast<double>(tokens * width) * element(); }
     friend bool operator==(const RankShape&, const RankShape&) = default;
 };
 
-// Parts that do not divide are rounded up: the largest rank sets the time.
+// Parts that do not divide evenly are rounded up, because the largest rank determines the time.
 RankShape rank_shape(const Workload& workload, const Parallelism& parallelism);
 inline RankShape rank_shape(const Experiment& experiment) {
     return rank_shape(experiment.workload, experiment.parallelism);
@@ -41,11 +41,10 @@ struct LayerContext {
     const Experiment& experiment;
     RankShape shape;
     RankGroups groups;
-    const Routing& routing;  // of one expert-parallel group; empty = balanced
+    const Routing& routing;  // for one expert-parallel group; empty = balanced
 };
 
-// Where the backward of a block writes: one planner where weight gradients follow at once, two where the schedule
-// splits them off (zero bubble).
+// The planners for a block's backward: twice the same, or two if the schedule splits weight gradients off (zero bubble).
 struct BackwardPlanners {
     Planner& inputs;
     Planner& weights;

@@ -6,11 +6,11 @@
 namespace stepcast {
 namespace {
 
-// What a layer costs the host on top of its launches: the modules' own code.
-// Where launches block, it begins when the kernels before it have ended; sends between stages are not held up.
-// So do its tensor-parallel collectives (tensor_parallel.h: of attention and of the feed-forward block), where that is known.
-// Latent attention has modules down to and up from the keys' width, and the queries', where others have one projection of all three
-// (Megatron-Core's multi_latent_attention.py): two more without a width of the queries, three with one.
+// Host time of a layer on top of its launches: the Python code of its modules. Where launches block, it starts after the kernels
+// before it have ended, but it does not delay sends between stages. Tensor-parallel collectives cost the host too (split_linear.h: of
+// attention and feed-forward), if that cost is known. Latent attention has projections down to and up from the keys' latent, and the
+// queries', in place of one projection for all three (Megatron-Core's multi_latent_attention.py): two more modules without a latent
+// of the queries, three with.
 void plan_module(Planner& planner, const LayerContext& c) {
     planner.host("layer", HostWork{HostWork::Kind::layer, 1}, c.experiment.framework.launch_blocking.value_or(false));
     if (c.experiment.parallelism.tp > 1 && c.experiment.cluster.host.exchange > Seconds(0))
@@ -20,23 +20,22 @@ void plan_module(Planner& planner, const LayerContext& c) {
         planner.host("latent_modules", HostWork{HostWork::Kind::module, c.experiment.workload.mla.q_rank > 0 ? 3.0 : 2.0}, false);
 }
 
-// What a micro-batch costs it besides: the loop around the model, where that is known.
+// Further host time per micro-batch, if known: the loop around the model.
 void plan_micro_batch(Planner& planner, const LayerContext& c) {
     if (c.experiment.cluster.host.micro_batch > Seconds(0))
         planner.host("micro_batch", HostWork{HostWork::Kind::micro_batch, 1}, false);
 }
 
-// One kind of unit: its blocks in order, and their style. Experts and what stands around them have a style of their own.
+// Blocks of a unit with the same kernel style. Experts, and what surrounds the layers, have their own style.
 struct Part {
     std::span<const Operator> operators;
     KernelStyle style;
 };
 
-// What the host does before a unit's kernels.
+// Host work before a unit's kernels.
 using Host = void (*)(Planner&, const LayerContext&);
 void nothing(Planner&, const LayerContext&) {}
 
-// Writes the passes of units.
 struct Maker {
     TaskGraph& graph;
     const LayerContext& c;
@@ -70,15 +69,15 @@ private:
     }
 };
 
-// Where a cut between stages by modules opens a layer, and where a recompute that stops early does: before the product
-// down to the hidden width. Its input is the last tensor that the backward needs.
+// Where a cut by modules splits a layer, and where an early-stopping recompute ends: before the product down to the hidden width,
+// whose input is the last tensor that the backward needs.
 std::size_t opening(std::span<const Operator> feed_forward) {
     std::size_t i = feed_forward.size();
     while (i-- > 0)
         if (const auto* linear = std::get_if<Linear>(&feed_forward[i]); linear && linear->split == Split::row) break;
     return i;
 }
-// The gate's product is on the second stage.
+// In a cut, the product with the gate belongs to the second stage.
 std::size_t cut(std::span<const Operator> feed_forward) {
     const std::size_t i = opening(feed_forward);
     return std::holds_alternative<Elementwise>(feed_forward[i - 1]) ? i - 1 : i;
@@ -95,7 +94,7 @@ Plan alternate_plan(const Maker& m, std::span<const Operator> mixing, std::span<
     return m.forward(part, plan_module);
 }
 
-// A layer: what mixes positions, then a dense block or experts, of which a full recompute runs the first `again` operators.
+// A layer: attention or a Mamba block, then a dense block or experts, of which a full recompute runs the first `again` operators.
 PassPlans passes_of(const Maker& m, const Part& mixing, const Part& second, std::size_t again) {
     const Part parts[] = {mixing, second}, first[] = {mixing, {second.operators.first(again), second.style}};
     PassPlans plans = m.make(parts, plan_module, plan_module);
@@ -142,7 +141,7 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     std::vector<Part> last{{head, w.head == Head::span ? KernelStyle::unfused : style}};
     for (int i = 0; i < w.mtp_layers; ++i)
         last.insert(last.end(), {{prediction, style}, {mixing, style}, {last_layer, style}, {head, style}});
-    // A loss that is written as a framework does it, step by step (model/block/ends.h), moves nothing on top.
+    // A loss that a framework computes step by step (model/block/ends.h) already counts all its traffic.
     const Maker ends{graph, c, w.fused_loss ? m.traffic : 1.0, split};
     plans.embedding = ends.make(first, plan_micro_batch, plan_micro_batch);
     plans.head = ends.make(last, nothing, nothing);

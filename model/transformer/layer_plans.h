@@ -1,4 +1,4 @@
-// The plans of every kind of layer in a step, written once.
+// The plans of every kind of layer in a step, each written once.
 #pragma once
 
 #include "model/transformer/layer.h"
@@ -6,15 +6,15 @@
 namespace stepcast {
 
 struct PassPlans {
-    Plan forward, backward;  // backward: inputs and weights
+    Plan forward, backward;  // backward: gradients of inputs and weights together
     Plan input_backward, weight_backward;
-    Plan recompute;  // what backward runs again first
+    Plan recompute;  // what is recomputed before the backward
 };
 
 struct LayerPlans {
     PassPlans dense, experts, embedding, head;
-    PassPlans after_experts;  // of a layer whose experts a MoE system writes between `experts` and this
-    PassPlans opened, rest;   // of a dense layer that is cut before its down projection
+    PassPlans after_experts;  // the rest of a layer whose experts a MoE system writes after `experts`
+    PassPlans opened, rest;   // the two parts of a dense layer that is cut before its down projection
 };
 
 LayerPlans layer_plans(TaskGraph& graph, const LayerContext& context);

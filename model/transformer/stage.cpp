@@ -53,7 +53,7 @@ void Stage::collect(std::size_t rank, const PlannedTask& task) {
     for (const TasksByRank& tasks : chain_.followed) add_once(after_, tasks[rank]);
 }
 
-// A task that is no collective has group 0, in which every rank is by itself.
+// Tasks that are not collectives have group 0, in which every rank is alone.
 void Stage::stamp(const Plan& plan, Phase phase) {
     if (plan.tasks.empty()) return;
     stamped_.resize(plan.tasks.size() * ranks_.size());

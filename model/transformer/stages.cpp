@@ -6,7 +6,7 @@
 namespace stepcast {
 namespace {
 
-// Of the stage, ascending.
+// The ranks of the stage, ascending.
 std::vector<int> real_ranks(const Parallelism& p, int stage) {
     std::vector<int> ranks;
     for (int dp = 0; dp < p.dp; ++dp)
@@ -16,7 +16,7 @@ std::vector<int> real_ranks(const Parallelism& p, int stage) {
     return ranks;
 }
 
-// The expert-parallel rank of each of them: its position in its group.
+// For each rank its expert-parallel rank, which is its position in its group.
 std::vector<int> expert_indices(const Group& expert, const std::vector<int>& ranks) {
     std::vector<int> indices(ranks.size());
     for (const auto& group : groups_in(ranks, expert))

@@ -52,7 +52,7 @@ private:
         return paths;
     }
 
-    // zero 1, 2: what the optimizer of the step before updated is gathered during the first forward.
+    // zero 1, 2: parameters that the previous step's optimizer updated are gathered during the first forward.
     void fetch_updated_parameters() {
         if (!(p_.zero == 1 || p_.zero == 2) || !p_.overlap_params) return;
         for (auto& state : stages_)
@@ -93,19 +93,19 @@ private:
         const int direction = directions(p_) == 2 ? slot.chunk : 0;
         return {slot.micro_batch, direction, position_of(s, slot.chunk, direction), slot.pass != Pass::forward};
     }
-    // Positions where its way begins and ends.
+    // Positions where the path of `at` begins and ends.
     [[nodiscard]] int begin_of(const At& at) const { return at.back ? last_of(at) : 0; }
     [[nodiscard]] int end_of(const At& at) const { return at.back ? 0 : last_of(at); }
     [[nodiscard]] int last_of(const At& at) const {
         return static_cast<int>(paths_[static_cast<std::size_t>(at.direction)].size()) - 1;
     }
 
-    // False while what the slot needs from another stage is not written yet.
+    // Returns false if the slot needs something from another stage that has not been written yet.
     bool run_slot(std::size_t s, const Slot& slot) {
         const At at = at_of(s, slot);
         StageState& state = *stages_[s];
         const TaskId first = next_task();
-        const bool moves = slot.pass != Pass::weight_backward;  // from stage to stage
+        const bool moves = slot.pass != Pass::weight_backward;  // its data moves between stages
         if (moves && at.position != begin_of(at) && !hops_.take_arrived(state, at)) return false;
         write_units(state, slot);
         if (moves && at.position != end_of(at)) hops_.send(state, at);
@@ -114,12 +114,12 @@ private:
         return true;
     }
 
-    // One of two passes that go by turns: its units in its order, each in parts that end with an all-to-all.
+    // One of two passes that alternate: its units in execution order, each in parts that end with an all-to-all.
     struct Turns {
         const Slot& slot;
         Phase phase;
         std::vector<const Unit*> units;
-        bool last = false;  // the last gradients of its chunk
+        bool last = false;  // makes the last gradients of its chunk
         std::size_t unit = 0, part = 0;
         [[nodiscard]] bool done() const { return unit == units.size(); }
         [[nodiscard]] bool at_end_of_model() const { return !done() && units[unit]->layer < 0; }
@@ -142,9 +142,9 @@ private:
         ++turns.unit;
     }
 
-    // Megatron-Core's combined pass (model_chunk_schedule_plan.py): the backward's logits and the forward's embedding first, then a layer of
-    // either in turns: combine back during attention, dispatch during the experts back, dispatch back during the experts, combine during
-    // attention back.
+    // Megatron-Core's combined pass (model_chunk_schedule_plan.py): first the backward's logits and the forward's embedding, then one
+    // layer of each in turn. The backward's combine overlaps the forward's attention, the forward's dispatch the experts' backward,
+    // the backward's dispatch the forward's experts, and the forward's combine the attention's backward.
     bool run_pair(std::size_t s, const Slot& forward_slot, const Slot& backward_slot) {
         StageState& state = *stages_[s];
         const At ahead = at_of(s, forward_slot), back = at_of(s, backward_slot);
@@ -155,7 +155,7 @@ private:
         for (const Unit& unit : state.chunks[static_cast<std::size_t>(forward_slot.chunk)]) forward.units.push_back(&unit);
         for (const Unit& unit : state.chunks[static_cast<std::size_t>(backward_slot.chunk)]) backward.units.insert(backward.units.begin(), &unit);
         backward.last = --state.backwards_left[static_cast<std::size_t>(backward_slot.chunk)] == 0;
-        Stage::Chain other = state.stage.chain();  // of the one whose turn it is not
+        Stage::Chain other = state.stage.chain();  // chain of the pass that is waiting for its turn
         if (ahead.position != begin_of(ahead)) hops_.take_arrived(state, ahead);
         state.stage.swap_chain(other);
         if (back.position != begin_of(back)) hops_.take_arrived(state, back);
@@ -183,14 +183,14 @@ private:
         state.stage.stamp(plan, phase);
     }
 
-    // What was written since `first` is of this unit's layer.
+    // Records that the tasks written since `first` belong to this unit's layer.
     void mark(TaskId first, const Unit& unit) {
         if (const auto last = static_cast<TaskId>(graph_.size()); unit.layer >= 0 && last > first)
             written_.layers.push_back({first, last, unit.layer});
     }
     [[nodiscard]] TaskId next_task() const { return static_cast<TaskId>(graph_.size()); }
 
-    // The pass of a slot, unit by unit; under zero 3 the weights of the next are gathered while one runs.
+    // Writes the pass of a slot, unit by unit. Under zero 3 the next unit's weights are gathered while one runs.
     void write_units(StageState& state, const Slot& slot) {
         const std::vector<Unit>& units = state.chunks[static_cast<std::size_t>(slot.chunk)];
         const bool ahead = slot.pass == Pass::forward, makes_gradients = slot.pass == Pass::backward || slot.pass == Pass::weight_backward;

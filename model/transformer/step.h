@@ -1,4 +1,4 @@
-// One training step of a transformer under every parallelism.
+// One training step of a transformer, with every kind of parallelism.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,10 @@
 
 namespace stepcast {
 
-// Whether all ranks of a stage do the same: balanced routing, and groups that lie alike on every node.
+// True if all ranks of a stage do the same: routing is balanced, and groups have the same placement on every node.
 bool can_fold(const Experiment& experiment, const Routing& routing);
 
-// What a graph says of itself only while it is written: the tasks of each slot, [first, last), in the order of each stage.
+// What is known about a graph only while it is written: the tasks [first, last) of each slot, in the order of each stage.
 struct WrittenSlot {
     int stage = 0;
     Slot slot;
@@ -24,15 +24,15 @@ struct WrittenLayer {
     int layer = 0;
 };
 struct WrittenSlots {
-    std::vector<int> stage_of_rank;  // of the graph
-    std::vector<WrittenSlot> slots;   // of two that go by turns each has a part of their common tasks
-    std::vector<WrittenSlot> pieces;  // the tasks of each slot; several a slot where two go by turns
-    std::vector<WrittenLayer> layers;  // inside them, ascending
+    std::vector<int> stage_of_rank;  // by rank of the graph
+    std::vector<WrittenSlot> slots;   // one per slot; two alternating slots share their tasks, half each
+    std::vector<WrittenSlot> pieces;  // the exact tasks of each slot: several pieces if two slots alternate
+    std::vector<WrittenLayer> layers;  // layers inside the pieces, ascending
 };
-// Of the graph that build_transformer_step() makes.
+// For the graph that build_transformer_step() makes.
 WrittenSlots written_slots(const Experiment& experiment, const Routing& routing, Folding folding = Folding::automatic);
 
-// `routing`: of one expert-parallel group; empty = balanced. Folded, the graph has one rank a stage.
+// `routing` is that of one expert-parallel group; empty = balanced. A folded graph has one rank per stage.
 TaskGraph build_transformer_step(const Experiment& experiment, const Routing& routing,
                                  Folding folding = Folding::automatic);
 

@@ -10,7 +10,7 @@ UnitWeights unit_weights(const LayerContext& c, const RankWeights& all, double a
     return c.experiment.workload.adapter_rank > 0 ? UnitWeights{{adapters, 0}, all} : UnitWeights{all, {}};
 }
 
-// Norms, the router and projections to latents are not split over the tensor-parallel ranks.
+// Tensor-parallel ranks do not split norms, the router or projections to latents.
 RankWeights all_weights(const LayerContext& c, int layer) {
     const ParameterCount rank = layer_parameters(c.experiment.workload, c.shape, layer);
     return {rank.dense(), rank.experts / c.experiment.parallelism.ep};
@@ -30,9 +30,9 @@ UnitWeights embedding_weights(const LayerContext& c) {
 UnitWeights head_weights(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const Parallelism& p = c.experiment.parallelism;
-    const bool apart = p.pp > 1 && !traits(p.schedule).ends_meet();  // from the table
+    const bool apart = p.pp > 1 && !traits(p.schedule).ends_meet();  // on another stage than the embedding table
     RankWeights weights{final_norm_parameters(w) + (w.tied && apart ? embedding_parameters(w) : logits_parameters(w)) / p.tp, 0};
-    if (w.mtp_layers > 0 && apart && !w.tied) weights.dense += embedding_parameters(w) / p.tp;  // the table's copy
+    if (w.mtp_layers > 0 && apart && !w.tied) weights.dense += embedding_parameters(w) / p.tp;  // a copy of the table
     for (int i = 0; i < w.mtp_layers; ++i) {
         weights += all_weights(c, w.layers - 1);
         weights.dense += prediction_parameters(w);

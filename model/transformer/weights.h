@@ -1,11 +1,11 @@
-// The weights of one rank: what its gradients, parameters and optimizer states are sized by. In elements.
+// The weights of one rank, in elements: they determine the size of its gradients, parameters and optimizer states.
 #pragma once
 
 #include "model/transformer/layer.h"
 
 namespace stepcast {
 
-// `experts` are replicated over the expert-data group, the rest over the data (x context) group.
+// `experts` are replicated over the expert-data group, `dense` weights over the data (x context) group.
 struct RankWeights {
     double dense = 0, experts = 0;
     friend RankWeights operator+(const RankWeights& a, const RankWeights& b) { return {a.dense + b.dense, a.experts + b.experts}; }
@@ -14,16 +14,16 @@ struct RankWeights {
     friend bool operator==(const RankWeights&, const RankWeights&) = default;
 };
 
-// Of a unit of the model. With adapters those alone are trained: all else goes without gradients and updates, but under zero 3 is
-// sharded and gathered as what is trained is.
+// Weights of a unit of the model. With adapters only these are trained. Frozen weights have no gradients and updates, but zero 3
+// shards and gathers them like trained ones.
 struct UnitWeights {
     RankWeights trained, frozen;
 };
 UnitWeights layer_weights(const LayerContext& context, int layer);
 UnitWeights embedding_weights(const LayerContext& context);
-// Final norm, and the logits' weights unless they are the embedding's on the same stage.
+// The final norm, and the logits' weights unless the stage already has them as the embedding.
 UnitWeights head_weights(const LayerContext& context);
-// What is trained of a layer that a cut by modules opens: its down projection, and what comes before.
+// Trained weights of a layer that a cut by modules splits: rest_weights is its down projection, opened_weights what comes before.
 RankWeights rest_weights(const LayerContext& context);
 RankWeights opened_weights(const LayerContext& context, int layer);
 

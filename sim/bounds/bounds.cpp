@@ -1,14 +1,14 @@
-// lower <= the event engine, because both follow the same graph and
-// - every path through the slots that find_pipeline() found is a chain of tasks of it, each waiting for the one before:
-//   plans follow each other on a stage, a slot waits for the send of the one that it continues, sends of a lane go one by
-//   one, and hosts issue in order; a round that repeats is a chunk of such a path that comes back to where it began, some
-//   micro-batches later, where the orders of all stages are the same again;
-// - tasks take no less than alone and uncontended, in either engine: times there are sums and maxima (a rate below one only
-//   lengthens), so that nothing ends earlier when something else takes longer;
-// - what kernels lose during collectives follows from how much of both a rank does between two moments, and from collectives that
-//   are in flight from a known moment on (sim/bounds/least.cpp); links that collectives share only keep them longer in flight;
-// - after the slots, the last bucket holds no less than the last unit, and norm, update and what joins stages follow one
-//   after the other; all collectives of a stage's data lane go one by one.
+// lower <= the event engine, because both follow the same graph:
+// - Each path that find_pipeline() found is a chain of tasks of the graph, in which each waits for the one before. Plans of a stage run
+//   one after another, a slot waits for the send of the slot that it continues, sends of a lane go one by one, and hosts issue in order.
+//   A round that repeats is a part of such a path that returns to its start some micro-batches later, where all stages' orders are the
+//   same again.
+// - No task is faster than alone and uncontended, in either engine. Times are sums and maxima (a rate below one only lengthens them), so
+//   nothing ends earlier when something else takes longer.
+// - sim/bounds/least.cpp derives what kernels lose during collectives from how much of both a rank runs between two moments, and from
+//   collectives in flight from a known moment on. Links that collectives share only keep them longer in flight.
+// - After the slots, the last bucket holds at least the last unit. Norm, update and collectives that join stages run one after another,
+//   and all collectives of a stage's data lane go one by one.
 #include "sim/bounds/bounds.h"
 
 #include <algorithm>
@@ -21,15 +21,14 @@
 namespace stepcast {
 namespace {
 
-// Whether the plans that fill a gradient run once or are added to.
+// Whether the plans accumulate gradients over micro-batches, instead of filling them once.
 bool accumulates(const Parallelism& p) { return !p.fused_accumulation && p.zero != 3 && micro_batches(p) != 1; }
 
-// What tables are kept by, or were made for: what says where ranks are, what shape a rank's share has, which pipeline runs,
-// and what it sends.
+// The values that cached tables depend on: where ranks are, the shape of a rank's share, which pipeline runs, and what it sends.
 auto ranks_of(const Parallelism& p) {
     return std::tie(p.tp, p.cp, p.dp, p.pp, p.ep, p.shard, p.expert_tensor_parallel, p.rank_order);
 }
-// Full recompute is counted apart, so that it shares a shape with none.
+// Full recompute is counted apart from the shape, so it shares a shape with no recompute.
 int of_shape(Recompute recompute) { return recompute == Recompute::full ? 0 : static_cast<int>(recompute); }
 auto shape_of(const Parallelism& p) {
     return std::tuple(p.tp, p.cp, p.ep, p.micro_batch, p.sequence_parallel, of_shape(p.recompute),
@@ -62,7 +61,7 @@ StepBounds::StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> p
     reference_ = bound_shape(one, {}, prices_).estimate;
 }
 
-// Where ranks are laid out otherwise, groups of a shape depend on all sizes.
+// With another rank order, the groups of a shape depend on all sizes.
 StepBounds::ShapeKey StepBounds::shape_key(const Parallelism& p) {
     const bool usual = p.rank_order == default_order;
     const auto numbers = [&](auto... part) { return std::array{static_cast<int>(part)..., usual ? 0 : p.dp, usual ? 0 : p.pp}; };
@@ -87,13 +86,12 @@ PipelineKey StepBounds::pipeline_key(const Parallelism& p) const {
 
 namespace {
 
-// One of the steps below: how much each part weighs.
+// How much each part weighs in one of the directions below.
 struct Weighed {
     double send = 0, again = 0, host = 0, backward = 1, weights = 1;
 };
 
-// Of `reference`; `layer`, `chunk`: their forwards. Sends are relative to that of a chunk, near ones cheaper where there are
-// any.
+// Scales the times `f`. `layer` and `chunk` are their forward times. Sends are relative to a chunk; near sends, if any, are cheaper.
 Features weighed(Features f, double layer, double chunk, bool all_far, const Weighed& by) {
     for (const UnitKind k : layer_kinds) {
         f[feature::again(k)] *= by.again;
@@ -111,7 +109,7 @@ Features weighed(Features f, double layer, double chunk, bool all_far, const Wei
 
 }  // namespace
 
-// Steps in which sends, recompute, the ends or hosts weigh more or less; of the workload's own layers on one rank.
+// Times of the workload's own layers on one rank, in which sends, recompute, backwards or hosts weigh more or less.
 Directions StepBounds::directions(const PipelineKey& key) const {
     Directions found;
     const int chunks = model_chunks(key.schedule, key.pp, key.chunks);
@@ -134,7 +132,7 @@ Directions StepBounds::directions(const PipelineKey& key) const {
                 for (const double weights : {0.6, 1.0, 1.4})
                     for (const double again : {0.0, 1.0}) add({send, again, 0, inputs, weights});
     for (const double host : {1.3, 10.0}) add({.send = 0.03, .host = host});
-    // zero 3: collectives of a layer of all lengths, and what they keep waiting.
+    // zero 3: collectives of a layer of several lengths, and the waits that they cause.
     found.sharded = found.times.size();
     Parallelism sharded = parallelism_of(key);
     sharded.zero = 3;
@@ -157,7 +155,7 @@ void StepBounds::bind(const Parallelism& p) {
     const bool fresh = shape_ == nullptr;
     const bool ranks = fresh || ranks_of(p) != ranks_of(last) || (p.zero == 3) != (last.zero == 3);
     const bool shape = fresh || shape_of(p) != shape_of(last) || p.rank_order != last.rank_order ||
-                       (ranks && p.rank_order != default_order);  // as shape_key()
+                       (ranks && p.rank_order != default_order);  // the same condition as in shape_key()
     if (ranks) bind_groups();
     if (shape) bind_shape();
     if (ranks || shape) context_.emplace(LayerContext{now_, shape_->shape, groups_, shape_->routing});
@@ -209,7 +207,7 @@ void StepBounds::bind_pipeline() {
     }
 }
 
-// What a stage holds at its fullest moment.
+// Each stage at its fullest moment.
 void StepBounds::bind_memory() {
     const std::size_t kinds = pipeline_->kinds.size();
     std::vector<ChunkMemory> chunks;

@@ -1,5 +1,5 @@
-// Closed forms of a transformer's step: what it cannot beat, what it will take, and whether it fits, for any way to split
-// it. From the same costs as the event engine, each priced once; no graph is built.
+// Closed forms of a transformer's step, for any way to split it: a lower bound, an estimate, and whether it fits. They use the costs of
+// the event engine, each priced once, and build no graph.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@
 
 namespace stepcast {
 
-// `lower` is no more than what the event engine gives for the same experiment without jitter; `estimate` is near it and no
-// less than `lower`. `peak` and `fits` are those of transformer_memory(): `fits` counts cluster.overheads.
+// `lower` is at most the step of the event engine without jitter. `estimate` is near that step and no less than `lower`. `peak` and
+// `fits` are those of transformer_memory(); `fits` counts cluster.overheads.
 struct StepBound {
     Seconds lower, estimate;
     Bytes peak;
@@ -21,10 +21,10 @@ struct StepBound {
     friend bool operator==(const StepBound&, const StepBound&) = default;
 };
 
-// The pipelines that were searched for one workload and cluster: threads that share them search each once.
+// The pipelines searched so far for one workload and cluster. Threads that share this object search each pipeline once.
 class FoundPipelines {
 public:
-    // Others wait while one thread searches the pipeline that they want too.
+    // While one thread searches a pipeline, other threads that want it wait.
     template <class Search>
     const Pipeline& find(const PipelineKey& key, const Search& search) {
         Entry* entry = nullptr;
@@ -45,33 +45,31 @@ private:
     std::map<PipelineKey, Entry> entries_;
 };
 
-// Of one workload on one cluster and one draw of the routing; holds what was priced. One thread at a time, so
-// give each its own; they may share the pipelines, which no draw changes.
-//
-// To be called in nested loops. The cost of a call depends on what changed since the call before:
+// The bounds for one workload, cluster and draw of the routing; keeps what it priced. One object is for one thread. Objects may share the
+// pipelines, which do not depend on the draw. Meant for nested loops: the cost depends on what changed since the last call.
 //   zero, overlap, overlap_params, bucket                               innermost: tens of nanoseconds
-//   schedule, pp, vp, dp, global_batch, scatter_p2p, overlap_p2p        hundreds, once their pipelines were met
-//   tp, cp, ep, micro_batch, sequence_parallel, recompute, all others   a look-up, once met; else tens of microseconds
+//   schedule, pp, vp, dp, global_batch, scatter_p2p, overlap_p2p        hundreds of nanoseconds, if their pipelines are known
+//   tp, cp, ep, micro_batch, sequence_parallel, recompute, all others   a look-up if known, else tens of microseconds
 class StepBounds {
 public:
-    // Whether these closed forms know all that the step does. They do not: other workloads than transformers, stages cut
-    // between modules, blocking sends and what they resend, passes by turns (overlap_experts), operations counted one by one (parallelism.unfused, eager_script), MoE systems
-    // but alltoall, ranks of different rates.
+    // Whether the closed forms model everything in the step. They do not cover: other workloads than transformers, adapters, Mamba layers,
+    // stages cut between modules, blocking sends and resent tensors, overlap_experts, operations counted one by one (parallelism.unfused,
+    // eager_script), MoE systems other than alltoall, and ranks of different rates.
     [[nodiscard]] static bool cover(const Experiment& experiment);
 
-    // std::logic_error for a workload that is no transformer.
+    // Throws std::logic_error for a workload that is no transformer.
     explicit StepBounds(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines = std::make_shared<FoundPipelines>(),
                         int draw = 0);
     StepBounds(const StepBounds&) = delete;
     StepBounds& operator=(const StepBounds&) = delete;
 
-    // Of a split that check_experiment() accepts with this workload and cluster, and that is covered.
+    // `p` must be a split that check_experiment() accepts with this workload and cluster, and that cover() covers.
     StepBound operator()(const Parallelism& p);
 
 private:
     using ShapeKey = std::pair<std::array<int, 20>, std::string>;  // shape_of() and two sizes; rank_order
-    // A path for the micro-batches of this call: how often it meets each feature, and what those take of it that data
-    // parallelism leaves alone.
+    // A path with the micro-batches of this call. `meets` is how often the path contains each feature. `lower` and `estimate` are the
+    // times of its features that data parallelism does not change.
     struct RunPath {
         Features meets;
         bool by_host;
@@ -80,13 +78,13 @@ private:
     // A group of stages with the times of this call.
     struct GroupEnd {
         const StageGroup* group;
-        std::vector<RunPath> paths;  // those under the collectives of zero 3 last
-        double lower_by_host = 0, lower_by_slots = 0;  // longest paths, by what they begin with
-        double slots = 0;                          // when they end, before data parallelism
-        DataTimes least, most;                     // of its stage with the fewest and the most layers
+        std::vector<RunPath> paths;  // the paths found for zero 3 come last
+        double lower_by_host = 0, lower_by_slots = 0;  // longest paths that begin with the host, or with a slot
+        double slots = 0;                          // when the slots end, without data parallelism
+        DataTimes least, most;                     // of its stages with the fewest and the most layers
         double slowdown = 0;
-        double least_join = 0, join = 0;  // dualpipe: of the gradients of both copies, after the slots
-        double lower = 0, estimate = 0;   // when gradients are there
+        double least_join = 0, join = 0;  // dualpipe: the sum over the gradients of both copies, after the slots
+        double lower = 0, estimate = 0;   // when the gradients are ready
     };
     struct FullStage {
         StageWeights weights;
@@ -96,7 +94,7 @@ private:
     [[nodiscard]] static ShapeKey shape_key(const Parallelism& p);
     [[nodiscard]] PipelineKey pipeline_key(const Parallelism& p) const;
     [[nodiscard]] Directions directions(const PipelineKey& key) const;
-    // Each makes anew what follows from the parallelism of this call.
+    // Each computes what depends on the parallelism of this call.
     void bind(const Parallelism& p);
     void bind_shape();
     void bind_groups();
@@ -121,21 +119,21 @@ private:
     Features reference_{};  // of one layer on one rank
     std::map<ShapeKey, BoundShape> shapes_;
     std::shared_ptr<FoundPipelines> pipelines_;
-    std::map<PipelineKey, const Pipeline*> met_;  // of them: found without a lock
+    std::map<PipelineKey, const Pipeline*> met_;  // entries of pipelines_, found without a lock
 
-    // Of the last call.
+    // State of the last call.
     const BoundShape* shape_ = nullptr;
     const Pipeline* pipeline_ = nullptr;
     PipelineKey key_;
     Rounds rounds_;
     RankGroups groups_;
     std::optional<LayerContext> context_;
-    UnitMemory units_;  // head as it lies in this pipeline
+    UnitMemory units_;  // with the head's weights in this pipeline
     Features lower_{}, alone_{}, estimate_{};
-    double sending_ = 0;  // share of the slots during which something is sent, which slows them already
+    double sending_ = 0;  // share of the slots' kernel time that sends overlap, and so slow already
     std::vector<GroupEnd> ends_;
-    std::optional<LeastCollectives> least_collectives_;  // none: nothing is added
-    double least_parameters_ = 0;                    // of any stage, gathered
+    std::optional<LeastCollectives> least_collectives_;  // none: collectives add nothing to the lower bound
+    double least_parameters_ = 0;                    // the least gather time of all parameters of any stage
     std::vector<FullStage> full_;
     double norm_all_reduce_ = 0, embedding_all_reduce_ = 0;
 };

@@ -62,7 +62,7 @@ double DataPrices::gathers(const DataInputs& in, const RankWeights& weights) {
            collective(Kind::all_gather, experts_, weights.experts * element);
 }
 
-// Units close buckets in the order head, layers, embedding; every chunk ends with one.
+// Units close buckets in the order head, layers, embedding. Every chunk ends its last bucket.
 void DataPrices::add_buckets(const DataInputs& in, const UnitCounts& units, DataTimes& times) {
     const Parallelism& p = in.context.experiment.parallelism;
     const double limit = p.bucket.si() / size_of(p.gradient_dtype).si();
@@ -94,7 +94,7 @@ void DataPrices::add_buckets(const DataInputs& in, const UnitCounts& units, Data
     }
 }
 
-// As DataParallel::add_norm() and add_optimizer() do.
+// As in DataParallel::add_norm() and add_optimizer().
 void DataPrices::add_update(const DataInputs& in, const UnitCounts& units, DataTimes& times) {
     const Experiment& e = in.context.experiment;
     const Parallelism& p = e.parallelism;
@@ -106,13 +106,13 @@ void DataPrices::add_update(const DataInputs& in, const UnitCounts& units, DataT
     if (p.zero == 1 || p.zero == 2) times.parameters_joined = gathers(in, all);
 }
 
-// The last bucket holds the last unit at least. Joined, collectives take no longer than one by one; zero 2 joins what is
-// left of a micro-batch with the next.
+// The last bucket holds at least the last unit. Joined collectives take no longer than one by one. zero 2 joins what is left of a
+// micro-batch with the next micro-batch.
 void DataPrices::add_least(const DataInputs& in, const UnitCounts& units, DataTimes& times) {
     const Parallelism& p = in.context.experiment.parallelism;
     const RankWeights all = total(in, units);
     times.elements = shared_out(in.context, all, 1);
-    const int of_copy = micro_batches(p) / directions(p);  // at least
+    const int of_copy = micro_batches(p) / directions(p);  // of the copy with fewer
     const int rounds = p.zero >= 2 ? of_copy : std::min(1, of_copy);
     const double bucket = p.bucket / size_of(p.gradient_dtype);
     double least = all.dense, one_by_one = 0, gathered = 0;

@@ -10,7 +10,7 @@ namespace stepcast {
 
 namespace {
 
-// Of what a path meets the part that is among these features, in seconds. In four sums, which a compiler keeps apart.
+// The time of the features [first, last) of a path, in seconds. Four independent sums can be vectorized.
 template <std::size_t first, std::size_t last>
 double time_of(const Features& meets, const Features& times) {
     std::array<double, 4> sums{};
@@ -23,7 +23,7 @@ double settled(const Features& meets, const Features& times) {
 }
 double changing(const Features& meets, const Features& times) { return time_of<0, feature::settled>(meets, times); }
 
-// Of the first `count` paths.
+// The latest end of the first `count` paths.
 template <class Path>
 double latest(const std::vector<Path>& paths, std::size_t count, const Features& times) {
     double end = 0;
@@ -33,7 +33,7 @@ double latest(const std::vector<Path>& paths, std::size_t count, const Features&
 
 }  // namespace
 
-// Where experts are uneven, ranks wait for each other, and nothing is added to the lower bound.
+// With uneven experts, ranks wait for each other, and nothing is added to the lower bound.
 void StepBounds::bind_slots() {
     const Parallelism& p = now_.parallelism;
     const double all = base_.cluster.interference.compute_slowdown, slowdown = all * (1 - sending_);
@@ -53,7 +53,7 @@ void StepBounds::bind_slots() {
                                          send + lower_[feature::arrival], all});
 }
 
-// dualpipe: a stage and its mirror sum the gradients of the copies that they hold.
+// dualpipe: a stage and its mirror stage sum the gradients of the copies of the model that they hold.
 double StepBounds::copy_join(int stage, const DataTimes& data) {
     const Parallelism& p = now_.parallelism;
     if (stepcast::directions(p) == 1) return 0;
@@ -71,7 +71,7 @@ void StepBounds::bind_data() {
     }
 }
 
-// The longest paths with what collectives delay at least.
+// The longest paths, with the least delay by collectives.
 void StepBounds::bind_least() {
     const Features times = least_collectives_ ? least_collectives_->features(now_.parallelism, ends_[0].least) : lower_;
     least_parameters_ = std::numeric_limits<double>::infinity();
@@ -111,7 +111,7 @@ void StepBounds::bind_ends() {
     }
 }
 
-// Tied embeddings are joined when the slots of both ends are done; then all stages norm, and all update.
+// Tied embeddings are summed when the slots of both ends are done. Then all stages compute the norm, and then all update.
 void StepBounds::time(StepBound& bound) const {
     const Parallelism& p = now_.parallelism;
     const bool gathers = (p.zero == 1 || p.zero == 2) && !p.overlap_params;

@@ -1,21 +1,20 @@
-// Lower bounds of what is lost during collectives. While a collective is in flight on a rank its kernels run at 1 / (1 +
-// s).
+// Lower bounds of the time lost during collectives. While a collective is in flight on a rank, kernels of the rank run at 1 / (1 + s).
 //
-// A plan. Between two moments, all kernels (w seconds alone) and collectives (c seconds) of a rank in between:
-//   time = kernels running + idle, and of the time kernels run during collectives the share s / (1 + s) is lost, hence
+// A plan. Between two moments a rank runs kernels (w seconds alone) and collectives (c seconds). The time is that of running kernels plus
+// idle time. Of the time that kernels run during collectives, the share s / (1 + s) is lost. Hence
 //   time >= w + s / (1 + s) c, and time >= c.
-// It is counted between the points of a plan that everything before them precedes and everything after them follows.
+// The moments are points of a plan that all tasks before them precede and all tasks after them follow.
 //
-// A path through slots. Where collectives take D without a gap from a moment on, work that follows that moment cannot be
-// further after D than if it began at once, at the slower rate for its kernels: it loses s / (1 + s) of D, less what of
-// D passes during the plans' own collectives, in which nothing is lost twice. Waiting does not help: it costs more than
-// it saves.
+// A path through slots. If collectives take D without a gap from a moment on, then at the end of D the work after that moment cannot be
+// further along than if it had begun at once, with its kernels at the slower rate. So it loses s / (1 + s) of D, except for the part of D
+// that passes during the plans' own collectives, in which nothing is lost twice. Waiting does not help, because it costs more than it
+// saves.
 //   zero 0, 1  a bucket that a layer fills in the last backward of a chunk is in flight during the layer after it
-//   zero 2     in every backward
-//   zero 3     the parameters of the layer after the next come during a layer, in a backward after the gradients of the layer
-//              before it: a layer lasts no less than both. From slot to slot of a stage the last gradients go first, then
-//              the parameters of the next layer, overlapped with nothing.
-// The lane that carries them is in order, so that nothing of this depends on when other collectives end.
+//   zero 2     the same holds in every backward
+//   zero 3     during a layer the parameters of the next layer are gathered, in a backward after the gradients of the layer before:
+//              a layer lasts no less than both. Between slots of a stage the last gradients go first, then the parameters of the
+//              next layer, overlapped with nothing.
+// The lane that carries them is in order, so nothing of this depends on when other collectives end.
 #include "sim/bounds/least.h"
 
 #include <algorithm>
@@ -25,16 +24,16 @@ namespace {
 
 double share_lost(double slowdown) { return slowdown / (1 + slowdown); }
 
-// Tasks of a plan between two points that everything passes.
+// The tasks of a plan between two neighbouring points that everything passes.
 struct Section {
     TaskId first = 0;
     double kernels = 0, collectives = 0, start = 0, end = 0;
 };
 
-// Empty where the plan has no such points: a task leaves one out, or waits for the host.
+// Empty if the plan has no such points: a task skips one, or the host waits for the device.
 std::vector<Section> sections_of(const TaskGraph& plan, const Costs& costs, const Timeline& timeline) {
     std::vector<Section> sections;
-    std::vector<TaskId> entry, open;  // that the section follows; so far without a successor
+    std::vector<TaskId> entry, open;  // tasks that this section follows; tasks that have no successor so far
     for (TaskId t = 0; t < plan.size(); ++t) {
         const auto before = plan.predecessors(t);  // ascending
         if (plan.on_host(t)) {
@@ -100,14 +99,14 @@ Features LeastCollectives::features(const Parallelism& p, const DataTimes& data)
     return f;
 }
 
-// A path begins with the embedding, then a layer; each waits for its own parameters and all that are gathered before them.
+// A path begins with the embedding and a layer. Each waits for its own parameters and for all that are gathered before them.
 double LeastCollectives::start(const Parallelism& p, const DataTimes& data, double parameters) const {
     const auto embedding = at(UnitKind::embedding);
     const double gathered = data.gathered[embedding], layer = of_layers(data.gathered),
                  first = in_.lower[feature::unit(UnitKind::embedding, Pass::forward)];
     const double one = std::max(gathered, gathered + layer - first);
     if (p.zero == 3) return one;
-    // Before any gradient: after the forward of one micro-batch.
+    // Only gathers during the forward of one micro-batch count, because gradients may follow it.
     const double until = std::min(parameters, all_layers(in_.model) * forward_.fewest);
     const auto overlapping = [&](double from) {
         if (in_.chunk_layers == 0) return 0.0;
@@ -142,13 +141,13 @@ double LeastCollectives::of_layers(const std::array<double, unit_kinds>& times) 
     return least;
 }
 
-// By how much at least a layer gets longer when `collectives` begin with it. `awaited`: what follows the layer waits for them too.
+// The least by which a layer gets longer if `collectives` begin with it. `awaited`: what follows the layer waits for them too.
 double LeastCollectives::longer(const Layers& layers, double collectives, bool awaited) const {
     const double lost = lost_ * std::max(0.0, collectives - layers.overlapped);
     return awaited ? std::max(lost, collectives - layers.all) : std::min(lost, in_.slowdown * layers.alone);
 }
 
-// The first layer of any slot while collectives go on from the slot before.
+// The least delay of the first layer of a slot, while collectives of the slot before continue.
 double LeastCollectives::overlapping_first(double collectives) const {
     return std::max(0.0, lost_ * (std::min(collectives, shortest_) * (1 - overlapped_share_) - overlapped_ - ends_));
 }
@@ -158,8 +157,8 @@ void LeastCollectives::add(Features& f, Pass pass, double time) const {
         if (in_.model[at(kind)] > 0) f[feature::unit(kind, pass)] += time;
 }
 
-// What the gradients of a layer delay: the layer after it in its slot (`inside`), and the first layer of the stage's next slot (`next`).
-// An embedding is the last unit of its slot, so that it takes the place of that first layer.
+// What the gradients of a layer delay: the next layer in its slot (`inside`), and the first layer of the stage's next slot (`next`). An
+// embedding is the last unit of its slot, so that it takes the place of that first layer.
 void LeastCollectives::collective(Features& f, const Parallelism& p, const DataTimes& data) const {
     const double gradients = of_layers(data.filled),
                  inside = std::min(longer(backward_, gradients, false), longer(weights_, gradients, false));
@@ -172,7 +171,7 @@ void LeastCollectives::collective(Features& f, const Parallelism& p, const DataT
         f[feature::unit(UnitKind::embedding, pass)] -= next;
         return;
     }
-    // With one chunk or more that end where they began, nothing follows the slot of the embedding.
+    // Only if chunks go there and back, another slot of the stage can follow that of the embedding.
     const bool ends_first = traits(in_.schedule).chunks == StageChunks::there_and_back;
     double last = of_layers(data.flushed);
     if (ends_first) last = std::min(last, data.flushed[at(UnitKind::embedding)]);
@@ -180,9 +179,9 @@ void LeastCollectives::collective(Features& f, const Parallelism& p, const DataT
     f[feature::after_last] = overlapping_first(last);
 }
 
-// During each layer the parameters of the next are gathered, in a backward after the gradients of the layer before went away. Of the
-// first and the last layer of a slot that is certain only where the slots before and after are of the same stage, so that slots that
-// wait for their input count them off. Between split backwards nothing is gathered.
+// During each layer the parameters of the next layer are gathered, in a backward after the gradients of the layer before. For the first
+// and last layer of a slot this is certain only if the slots before and after are of the same stage, so slots that wait for their input
+// subtract it. Between split backwards nothing is gathered.
 void LeastCollectives::shard(Features& f, const Parallelism& p, const DataTimes& data) const {
     if (split_) return;
     const double gather = of_layers(data.gathered), scatter = p.overlap ? of_layers(data.exchanged) : 0;
@@ -196,7 +195,7 @@ void LeastCollectives::shard(Features& f, const Parallelism& p, const DataTimes&
     add(f, Pass::forward, next);
     f[feature::opened] = 2 * next;
     f[feature::filled] = f[feature::filled_single] = next + (p.overlap ? gather + scatter : 0);
-    // Ends of the model in the place of such a layer may take or move less.
+    // An end of the model in the place of such a layer may take less time, or move less.
     const auto less = [&](UnitKind kind, const auto& times, double usual) {
         return std::max(0.0, usual - times[at(kind)]);
     };

@@ -1,4 +1,4 @@
-// What contention adds to the lower bound: time that a rank must lose because kernels of its path run during collectives.
+// What contention adds to the lower bound: the time that a rank must lose because collectives run during kernels of its path.
 #pragma once
 
 #include "sim/bounds/data.h"
@@ -6,20 +6,20 @@
 
 namespace stepcast {
 
-// A plan by itself, in seconds: what it takes at least, and the part of it in which kernels overlap no collective.
+// Of a plan that runs alone, in seconds: its least time, and the least of its kernel time that no collective overlaps.
 struct LeastTimes {
     double all = 0, alone = 0;
 };
 LeastTimes least_times(const TaskGraph& plan, const Costs& costs, double slowdown);
 
-// What has to be known of a split and its slots; times in seconds.
+// Properties of a split and its slots; times in seconds.
 struct LeastInputs {
-    const Features &lower, &alone;  // as BoundShape has them; both must outlive what is made of them
+    const Features &lower, &alone;  // as in BoundShape; both must outlive LeastCollectives
     Schedule schedule;
     bool recomputes_some = false;  // some layers run again, but not all
     UnitCounts model{};            // the units of one copy of the model
     int chunk_layers = 1;          // how many layers the shortest chunk has
-    double send = 0;               // what a send takes at most, with what comes between it and the slot that waited for it
+    double send = 0;               // the longest send, with the time from its end to the slot that waited for it
     double slowdown = 0;
 };
 
@@ -27,16 +27,16 @@ class LeastCollectives {
 public:
     explicit LeastCollectives(const LeastInputs& in);
 
-    // `lower` with what the collectives of each slot delay: zero 3 inside and between slots, else gradients that overlap them.
-    // `data`: of any stage, as units of one kind are alike.
+    // `lower` with the delays by collectives: under zero 3 inside and between slots, otherwise by gradients that overlap slots. `data`
+    // may be of any stage, because units of one kind are alike.
     [[nodiscard]] Features features(const Parallelism& p, const DataTimes& data) const;
-    // What a path that begins with the first slot takes longer for the parameters that its slots await and that slow
-    // them; with zero 1 and 2 `parameters` of any stage are gathered without a gap, at least.
+    // By how much a path that begins with the first slot gets longer, because its slots wait for parameters and are slowed by their
+    // gathers. Under zero 1 and 2 every stage gathers for at least `parameters` seconds without a gap.
     [[nodiscard]] double start(const Parallelism& p, const DataTimes& data, double parameters) const;
 
 private:
-    // What layers take of either kind in one pass: `all` the most, `fewest` and `alone` the least, `overlapped` own
-    // collectives the most.
+    // Times of one pass of a layer, over both kinds of layers: the longest (`all`), the shortest (`fewest`), the least without own
+    // collectives (`alone`), and the most that own collectives overlap (`overlapped`).
     struct Layers {
         double all = 0, fewest = 0, alone = 0, overlapped = 0;
     };
@@ -49,9 +49,9 @@ private:
     void shard(Features& f, const Parallelism& p, const DataTimes& data) const;
 
     LeastInputs in_;
-    double lost_;                          // share of a collective that kernels that overlap it lose
-    bool split_;                           // backwards
-    Layers forward_, backward_, weights_;  // the last: what makes gradients of weights where backwards are split
+    double lost_;                          // share of an overlapping collective's time that kernels lose
+    bool split_;                           // whether backwards are split
+    Layers forward_, backward_, weights_;  // weights_: the pass that makes weight gradients
     double shortest_ = 1e300, overlapped_ = 0, overlapped_share_ = 0, ends_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The longest paths through the slots of all stages, once for each direction: traced back from their ends (SlotTimes).
+// The longest paths through the slots of all stages, one for each direction, traced back from their ends (SlotTimes).
 #include <algorithm>
 #include <optional>
 
@@ -7,7 +7,7 @@
 namespace stepcast {
 namespace {
 
-// A step of a path: a slot, with what decided when it ended, or the send that follows it.
+// A step of a path: a slot with what decided its end, or the send that follows a slot.
 struct Step {
     int node = -1;
     bool sent = false;
@@ -45,7 +45,7 @@ private:
     [[nodiscard]] const SlotNode& node(int i) const { return slots_.node(i); }
     [[nodiscard]] double end(int i) const { return times_.end(i, direction_); }
 
-    // Adds a step that no host decided to a path; returns the one before it, without its cause.
+    // Adds to the path a step that no host decided. Returns the step before it, whose cause is not set yet.
     Step add_step(const Step& step, Features& path) const {
         const SlotNode& n = node(step.node);
         if (step.sent) {
@@ -87,8 +87,8 @@ private:
         return path;
     }
 
-    // What the host of a stage issues in a round; nothing where the slot `begun` comes before the steady part of its stage, or
-    // where that takes no longer than `longest`.
+    // What a stage's host issues in a round. Nothing if `begun` is before the stage's steady part, or if the round takes at most
+    // `longest`.
     std::optional<Features> host_round(const SlotNode& begun, double longest) const {
         const auto [first, last] = slots_.steady[at(begun.stage)];
         if (begun.position < first || last <= 0) return std::nullopt;
@@ -102,14 +102,14 @@ private:
         return hosts > longest ? std::optional(round) : std::nullopt;
     }
 
-    // Of all parts of the path that are one round long the one that takes longest, or a round of the host that it begins with.
+    // The longest part of the path that spans one round, or a round of the host if the path begins with it and that takes longer.
     Features repeated(const std::vector<Step>& steps) const {
-        // By kind and micro-batch: the number of the run of steady steps in which the path met it last, and where in `steps`.
+        // By kind and micro-batch: the number of the run of steady steps in which the path last met this slot, and its index in `steps`.
         std::vector<std::pair<int, std::size_t>> met(slots_.kinds.size() * at(key_.micro_batches));
         int run = 1;
         std::pair<std::size_t, std::size_t> best{};
         double longest = 0;
-        for (std::size_t i = 0; i < steps.size(); ++i) {  // from the end
+        for (std::size_t i = 0; i < steps.size(); ++i) {  // from the end of the path
             const SlotNode& n = node(steps[i].node);
             const auto [first, last] = slots_.steady[at(n.stage)];
             const bool steady = n.position >= first && n.position < last;
@@ -129,14 +129,14 @@ private:
             if (const auto issued = host_round(node(steps.back().node), longest)) return *issued;
         Features round{};
         for (std::size_t i = best.first; i < best.second; ++i) add_step(steps[i], round);
-        round[feature::inside_last] = round[feature::after_last] = 0;  // what comes once comes once in more rounds too
+        round[feature::inside_last] = round[feature::after_last] = 0;  // these happen once, no matter how many rounds there are
         return round;
     }
 
     const PipelineKey& key_;
     SlotGraph slots_;
     SlotTimes times_;
-    std::size_t direction_ = 0;  // whose path is traced
+    std::size_t direction_ = 0;  // the direction that is traced
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace stepcast {
 namespace {
 
-// Two chunks of one signature hold the same: ends, and layer by layer whether it has experts and is computed again.
+// Chunks with the same signature hold the same ends and, layer by layer, the same kind of layer, recomputed or not.
 std::string signature(const Workload& w, const Chunk& chunk) {
     std::string text{chunk.embedding ? 'e' : '-', chunk.head ? 'h' : '-'};
     for (int l = chunk.first; l < chunk.last; ++l)
@@ -25,21 +25,21 @@ bool covers(const MemoryMoment& a, const MemoryMoment& b) {
     return true;
 }
 
-// a takes no less than b whatever the times are.
+// Whether a takes no less time than b, whatever the times of the features are.
 bool covers(const PipelinePath& a, const PipelinePath& b) {
     for (std::size_t f = 0; f < a.once.size(); ++f)
         if (a.once[f] < b.once[f] || a.round[f] < b.round[f]) return false;
     return true;
 }
 
-// Nor does a stage.
+// Whether a takes no less memory than b, whatever the sizes are.
 bool covers(const MemoryStage& a, const MemoryStage& b) {
     return a.units == b.units && std::ranges::all_of(b.moments, [&](const MemoryMoment& moment) {
                return std::ranges::any_of(a.moments, [&](const auto& other) { return covers(other, moment); });
            });
 }
 
-// Of what covers another alone stays, the first of equals.
+// Adds an element unless a known one covers it, and removes those that it covers. Of equals the first stays.
 template <class T>
 void add(std::vector<T>& all, T more) {
     if (std::ranges::any_of(all, [&](const T& known) { return covers(known, more); })) return;
@@ -79,7 +79,7 @@ void find_memory(Pipeline& pipeline, const Workload& w, const StageChunkLists& s
         add(pipeline.memory, {units_of(w, stages[s]), moments_of(orders[s], kind_of[s], kinds.size())});
 }
 
-// By stage: slots of weight gradients at the end of its order.
+// For each stage, how many weight-gradient slots end its order.
 std::vector<int> trailing_weights(const std::vector<Order>& orders) {
     std::vector<int> counts;
     for (const Order& order : orders) {
@@ -90,8 +90,7 @@ std::vector<int> trailing_weights(const std::vector<Order>& orders) {
     return counts;
 }
 
-// Where orders end with weight gradients, the stages that end with the most of them are a group of their own: they
-// are done before the others.
+// Of stages whose orders end with weight gradients, those that end with the most form their own group: they are done before the others.
 void find_groups(Pipeline& pipeline, const PipelineKey& key, const Workload& w, const StageChunkLists& stages,
                  const std::vector<int>& last_weights, const Directions& directions) {
     std::map<UnitCounts, int> most_weights;  // by the ends of a stage
@@ -102,7 +101,7 @@ void find_groups(Pipeline& pipeline, const PipelineKey& key, const Workload& w, 
         int& most = most_weights[ends[s]];
         most = std::max(most, last_weights[s]);
     }
-    std::map<std::pair<UnitCounts, bool>, std::size_t> known;  // by ends, and whether no such stage has more of them
+    std::map<std::pair<UnitCounts, bool>, std::size_t> known;  // by ends, and whether no stage with these ends has more such slots
     std::vector<std::vector<int>> members;
     for (std::size_t s = 0; s < stages.size(); ++s) {
         const auto [found, fresh] =
@@ -132,9 +131,9 @@ bool near_link(const PipelineKey& key, int stage) {
     return key.node == 0 || stage * key.stride / key.node == (stage + 1) * key.stride / key.node;
 }
 
-// A path repeats when it comes back to its stage: after pp micro-batches at the latest, twice as many where they go both
-// ways. Fill and drain take less than three rounds; with zb-v, which looks two rounds ahead, five. GPipe's forwards and
-// backwards are apart: no part of a path covers a round.
+// A path repeats when it returns to its stage: after pp micro-batches at the latest, or twice as many if they go both ways. Fill and
+// drain take less than three rounds, or five with zb-v, which looks two rounds ahead. GPipe runs all its forwards first, so its path
+// never repeats.
 Rounds rounds_of(Schedule schedule, int pp, int micro_batches) {
     const ScheduleTraits& s = traits(schedule);
     if (s.forwards_first) return {micro_batches, 0, micro_batches};

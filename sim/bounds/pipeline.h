@@ -1,6 +1,5 @@
-// Pipelines for the closed forms: which path through the slots of all stages is the longest, as counts of what is on it,
-// and which moments of a stage's order hold the most. Found once for a schedule, its stages and micro-batches; any times
-// and sizes can then be put in.
+// Pipelines for the closed forms: the longest paths through the slots of all stages, as counts of what lies on them, and the moments at
+// which a stage holds the most. Searched once for a schedule with its stages and micro-batches; any times and sizes can then be put in.
 #pragma once
 
 #include <span>
@@ -17,76 +16,75 @@ struct PipelineKey {
     int pp = 1, chunks = 1, micro_batches = 1;
     int recompute_layers = 0;
     bool overlap_p2p = true;
-    // Ranks of a node, and from a stage to the next, where only some neighbours share a node; else 0.
+    // Ranks of a node, and the rank distance of neighbouring stages, if only some neighbours share a node; else 0.
     int node = 0, stride = 0;
     std::vector<int> stage_layers;
     friend auto operator<=>(const PipelineKey&, const PipelineKey&) = default;
 };
 
-// Between stages i and i + 1, by whether they share a node; near where all links are alike.
+// Whether stages `stage` and `stage` + 1 share a node; true where all links are alike.
 bool near_link(const PipelineKey& key, int stage);
 
-// A path through the slots for the micro-batches of the key, and what each further round of micro-batches adds to it.
+// A path through the slots for the micro-batches of the key (`once`), and what each further round of micro-batches adds to it (`round`).
 struct PipelinePath {
     Features once{}, round{};
-    bool by_host = false;  // begins with what a host issues, not with the first slot
+    bool by_host = false;  // begins with the issue of the host, not with the first slot
 };
 
 constexpr int all_layers(const UnitCounts& units) { return units[0] + units[1]; }
 constexpr int all_ends(const UnitCounts& units) { return units[at(UnitKind::embedding)] + units[at(UnitKind::head)]; }
 
-// Stages with the same ends of the model that drain alike, and the longest paths to when their slots are done.
+// Stages that hold the same ends of the model and whose orders end alike, with the longest paths to the end of their slots.
 struct StageGroup {
     int first_stage = 0;
-    UnitCounts fewest{}, most{};  // units of each kind: the fewest of any of its stages; those of its fullest stage
-    std::vector<PipelinePath> paths, sharded_paths;  // the latter under the collectives of zero 3
-    // Split backwards: slots of weight gradients that end an order, one after the other, of its stage with the fewest.
+    UnitCounts fewest{}, most{};  // for each kind, the fewest of any stage; the units of the fullest stage
+    std::vector<PipelinePath> paths, sharded_paths;  // the latter with the collectives of zero 3
+    // Split backwards: how many weight-gradient slots in a row end the order of a stage, the fewest of any stage.
     int last_weights = 0;
 };
 
-// What a stage holds while a slot runs: chunks of each kind, first those whose backward is to come, then those of which
-// only the weight gradients are; and what runs back, a kind, or of its halves one: kinds + kind.
+// What a stage holds while a slot runs. `held`: by kind of chunk, first the chunks before their backward, then those of which only the
+// weight gradients are left. `backward`: the kind whose backward runs, or kinds + kind if one half of it runs.
 struct MemoryMoment {
     std::vector<int> held;
-    int backward = -1;  // none while a forward runs; not among `held`
+    int backward = -1;  // -1 while a forward runs; `held` does not count this chunk
     friend bool operator==(const MemoryMoment&, const MemoryMoment&) = default;
 };
 struct MemoryStage {
     UnitCounts units;  // both copies under dualpipe
-    std::vector<MemoryMoment> moments;  // none holds less than another in every kind
+    std::vector<MemoryMoment> moments;  // without those that another moment covers
 };
 
 struct Pipeline {
     std::vector<StageGroup> groups;
-    std::vector<Chunk> kinds;  // of chunks that hold the same, one
-    std::vector<MemoryStage> memory;  // stages that can be the fullest
+    std::vector<Chunk> kinds;  // one of each set of chunks that hold the same
+    std::vector<MemoryStage> memory;  // the stages that can be the fullest
     UnitCounts model{};               // of one copy
     int shortest_chunk = 0;           // layers
 };
 
-// Micro-batches from which on a pipeline repeats: m stands for `least` + rounds * `round`.
+// Micro-batches as `least` + `count` * `round`: beyond `least`, a pipeline repeats every `round` micro-batches.
 struct Rounds {
     int least = 0, count = 0, round = 1;
 };
 Rounds rounds_of(Schedule schedule, int pp, int micro_batches);
 
-// Typical times (any scale), those from `sharded` on with the collectives of zero 3.
+// Typical times of the features (any scale). Those from index `sharded` on include the collectives of zero 3.
 struct Directions {
     std::vector<Features> times;
     std::size_t sharded = 0;
 };
-// The longest path under each of the directions is found. The key's micro-batches are rounds_of()'s.
+// Finds the longest path under each of the directions. The key's micro-batches must be `least` of rounds_of().
 Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, const Directions& directions);
 
-// The longest path of a pipeline to the end of the slots of each of its groups, for every direction. A round adds the part
-// of the path that comes back to the same pass of the same chunk one round of micro-batches later, while every stage is
-// between its fill and its drain (there, orders are the same a round later); nothing where a path has no such part.
-// Result: [direction][group].
+// For every direction, the longest path to the end of the slots of each group. A round adds the part of the path that returns to the same
+// pass of the same chunk one round of micro-batches later, while every stage is between its fill and its drain (there, orders repeat
+// every round). A path without such a part adds nothing. Result: [direction][group].
 std::vector<std::vector<PipelinePath>> longest_paths(const PipelineKey& key, const Workload& workload,
                                                     std::span<const std::vector<int>> group_stages,
                                                     std::span<const Features> directions);
 
-// A Parallelism with what the key says, for chunks_of() and the like.
+// A Parallelism with the values of the key, for functions such as chunks_of().
 Parallelism parallelism_of(const PipelineKey& key);
 
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-// What sends between stages take, and what they slow.
+// Times of sends between stages, and what sends slow down.
 #include <algorithm>
 
 #include "model/transformer/stages.h"
@@ -17,10 +17,9 @@ double StepBounds::send_time(int a, int b) {
     return prices_.collective(SendRecv{bytes, p.messages_per_tensor}, between_stages(*context_, a, b)).si();
 }
 
-// Before each slot whose input was sent. Parts that came early are gathered behind the last collective of the slot
-// before, while that slot still computes and sends; those that are waited for, when they are there. With several
-// chunks a stage computes while it sends: its own send overlaps the first kernels of the next slot (unless that
-// waits for it), what it receives comes at any moment.
+// The time before each slot whose input was sent. Parts that came early are gathered behind the last collective of the slot before, while
+// that slot still computes and sends. Parts that the slot waits for are gathered when they arrive. With several chunks a stage computes
+// while it sends: its own send overlaps the first kernels of the next slot, unless that slot waits for it, and it receives at any moment.
 void StepBounds::bind_entry(double gather, double send) {
     const bool waits = !now_.parallelism.overlap_p2p;
     const double s = base_.cluster.interference.compute_slowdown;

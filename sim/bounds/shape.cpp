@@ -30,7 +30,7 @@ class PlanPricer {
 public:
     PlanPricer(const TaskGraph& ops, OpPrices& prices) : ops_(ops), prices_(prices) {}
 
-    // Of the expert-parallel rank `rank`, as this unit of the shape. Returns what its host takes to issue it.
+    // Fills in unit `unit` of the shape, priced on the expert-parallel rank `rank`. Returns the host's time to issue the plan.
     double price(const Plan& plan, Phase phase, int rank, std::size_t unit, BoundShape& s) {
         if (plan.tasks.empty()) return 0;
         const bool blocking = prices_.cluster().launch_blocking;
@@ -41,13 +41,13 @@ public:
         const LeastTimes least = least_times(once.graph, device, prices_.cluster().interference.compute_slowdown);
         s.lower[unit] = least.all;
         s.alone[unit] = least.alone;
-        // Where the device waits for the host, or the host for it, what a second one behind the first adds.
+        // Where host and device wait for each other, the estimate is what a second plan behind the first adds.
         double added = 0;
         if (blocking || waits) {
             const Run twice = stamped(plan, phase, rank, 2);
             added = std::max(least.all, end_of(twice.graph, twice.costs) - end_of(once.graph, once.costs));
         }
-        const double alone = end_of(once.graph, device);  // what follows is of this run
+        const double alone = end_of(once.graph, device);  // from here on timeline_ is that of this run
         s.estimate[unit] = blocking || waits ? added : alone;
         s.computing[unit] = computing(once.graph);
         std::tie(s.lead[unit], s.rest[unit]) = outside_collectives(once.graph);
@@ -76,7 +76,7 @@ private:
         return r;
     }
 
-    // What the host does while the device does not wait for it takes nothing.
+    // Host time is zero, except for host tasks that wait for the device.
     static Costs without_hosts(const Run& r) {
         Costs costs = r.costs;
         for (TaskId t = 0; t < r.graph.size(); ++t) {
@@ -86,7 +86,7 @@ private:
         return costs;
     }
 
-    // Time of kernels in the last run while no collective runs.
+    // The kernel time of the last run during which no collective runs.
     double computing(const TaskGraph& graph) const {
         double sum = 0;
         for (TaskId t = 0; t < graph.size(); ++t) {
@@ -101,7 +101,7 @@ private:
         return sum;
     }
 
-    // Of the last run.
+    // The time of the last run before its first collective, and after its last.
     [[nodiscard]] std::pair<double, double> outside_collectives(const TaskGraph& graph) const {
         double first = timeline_.end.si(), last = 0;
         for (TaskId t = 0; t < graph.size(); ++t) {
@@ -122,7 +122,7 @@ private:
     Timeline timeline_;
 };
 
-// Of a kind of unit on an expert-parallel rank.
+// Prices the passes of one kind of unit on an expert-parallel rank.
 void fill(BoundShape& s, PlanPricer& pricer, UnitKind kind, const PassPlans& plans, int rank = 0) {
     const bool layer = kind <= UnitKind::experts;
     const std::array<const Plan*, 4> passes{&plans.forward, &plans.backward, &plans.input_backward, &plans.weight_backward};
@@ -137,8 +137,8 @@ void fill(BoundShape& s, PlanPricer& pricer, UnitKind kind, const PassPlans& pla
     s.lower[again] = s.estimate[again] = pricer.price(plans.recompute, Phase::backward, rank, feature::again(kind), s);
 }
 
-// Of the ranks of an expert-parallel group: the busiest one's work bounds the step from below; each pass is estimated by
-// the rank that takes longest in it, because the collectives between make the others wait.
+// Over the ranks of an expert-parallel group, the busiest rank's work bounds the step from below. Each pass is estimated by the rank that
+// takes longest in it, because the collectives between passes make the others wait.
 void fill_busiest(BoundShape& s, PlanPricer& pricer, const PassPlans& plans, int ranks) {
     const auto work = [](const BoundShape& of) {
         return of.lower[feature::unit(UnitKind::experts, Pass::forward)] +
@@ -159,7 +159,7 @@ void fill_busiest(BoundShape& s, PlanPricer& pricer, const PassPlans& plans, int
 
 BoundShape bound_shape(const Experiment& experiment, const Routing& routing, OpPrices& prices) {
     Experiment e = experiment;
-    e.parallelism.schedule = Schedule::zb_h1;  // plans of split backwards too
+    e.parallelism.schedule = Schedule::zb_h1;  // makes plans of split backwards as well
     BoundShape s;
     s.routing = routing;
     s.shape = rank_shape(e);

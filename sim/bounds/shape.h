@@ -1,5 +1,5 @@
-// What one rank's share of a layer and of the ends costs and holds, for one way to split tensors, sequences and
-// experts: the plans of the step (model/transformer/layer_plans.h) priced once and run alone.
+// Times and memory of one rank's share of a layer and of the ends, for one way to split tensors, sequences and experts. Each plan of the
+// step (model/transformer/layer_plans.h) is priced once and simulated alone.
 #pragma once
 
 #include <array>
@@ -12,32 +12,30 @@
 
 namespace stepcast {
 
-// A path through a pipeline as how often it meets each of these, or what each of these takes, in seconds: the product of both
-// is the length of the path.
+// Either how often a path contains each of these, or how many seconds each takes: the length of the path is the product of both.
 namespace feature {
 enum : std::size_t {
     units = 0,  // passes of a layer or an end of the model: see unit()
-    // After a slot that makes gradients of weights what the next slot of its stage waits for, and in it what its collectives change;
-    // `_single`: the same of a chunk that is a lone layer.
+    // For slots that make weight gradients. `filled`: what the next slot of the stage waits for after such a slot. `filling`: by how much
+    // collectives change the slot itself. `_single`: the same for a chunk of one layer.
     filled = units + 4 * unit_kinds,
     filling,
-    // What follows a forward on its stage waits for this, which is counted in the forward's last unit already: whoever waits for
-    // the forward itself counts it off.
+    // What the stage's next slot waits for after a forward. The last unit of the forward includes it, so the forward's slot subtracts it.
     opened,
     filled_single,
     filling_single,
-    inside_last,  // layers but one of the slot that makes the last gradients of its chunk,
-    after_last,   // and between that slot and the next of its stage
+    inside_last,  // in the slot that makes the last gradients of its chunk: all layers but one
+    after_last,   // the step from that slot to the next slot of its stage
     arrival,      // between a send and the slot that waited for it
-    // Those before change with the collectives of data parallelism, those from here on with shape and pipeline alone.
+    // The features before this one change with the collectives of data parallelism; those from here on only with shape and pipeline.
     settled,
-    agains = settled,  // layers computed again in a backward: see again()
+    agains = settled,  // recomputed layers in a backward: see again()
     send_near = agains + layer_kinds.size(),  // sends to a stage of the same node,
     send_far,                                 // of another,
     send_wrap,                                // and from the last stage to the first
     entry,                                    // before a slot whose input was sent
-    none,                                     // nothing more takes a device's time
-    hosts = none,                             // what issuing a layer takes the host: see host(), host_again()
+    none,                                     // end of the features that take device time
+    hosts = none,                             // the host's time to issue a layer: see host(), host_again()
     host_agains = hosts + 4 * layer_kinds.size(),
     count = host_agains + layer_kinds.size()
 };
@@ -49,7 +47,7 @@ constexpr std::size_t host_again(UnitKind kind) { return host_agains + at(kind);
 using Features = std::array<double, feature::count>;
 inline constexpr std::array all_passes{Pass::forward, Pass::backward, Pass::input_backward, Pass::weight_backward};
 
-// Prices ops on one cluster; matrix products and group paths are kept.
+// Prices operations on one cluster; keeps the times of matrix products and the paths of groups.
 class OpPrices {
 public:
     explicit OpPrices(const Cluster& cluster) : cluster_(cluster), paths_(cluster) {}
@@ -61,12 +59,11 @@ public:
 private:
     const Cluster& cluster_;
     RingPaths paths_;
-    std::map<std::tuple<long, long, long, long, Dtype, bool, bool, Gemm::Layout>, Seconds> gemms_;  // by all that they are
+    std::map<std::tuple<long, long, long, long, Dtype, bool, bool, Gemm::Layout>, Seconds> gemms_;  // by the Gemm's fields
 };
 
-// `lower`: device time without hosts, on a rank on which nothing but the plan runs. `estimate`: alone on its rank with
-// both; a layer in which the host waits for the device as one of many. Sends are left out; layers computed again are
-// filled in whether or not they are.
+// `lower`: a bound on the device time of a plan that runs alone on its rank. `estimate`: its simulated device time or, where host and
+// device wait for each other, what a second plan behind the first adds. Excludes sends. Times of recomputed layers are always filled in.
 struct BoundShape {
     Routing routing;
     RankShape shape;

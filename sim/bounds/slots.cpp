@@ -38,8 +38,8 @@ public:
 
 private:
     struct StageState {
-        int next = 0, last = -1;  // position in its order; slot before that
-        std::array<int, 2> out{-1, -1}, in{-1, -1};  // [down] slots that sent last on a lane
+        int next = 0, last = -1;  // position in its order; the slot before that position
+        std::array<int, 2> out{-1, -1}, in{-1, -1};  // [down]: the slot that last sent on a lane
     };
 
     void add_kinds() {
@@ -79,14 +79,14 @@ private:
         return near_link(key_, low) ? feature::send_near : feature::send_far;
     }
 
-    // Of each chunk the last slot that makes gradients.
+    // Marks in each chunk the last slot that makes gradients.
     void mark_last() {
         std::vector<bool> met(at(key_.pp * key_.chunks));
         for (SlotNode& n : std::views::reverse(graph_.nodes))
             if (makes_gradients(n.pass()) && !met[at(n.kind / 4)]) met[at(n.kind / 4)] = n.fills_last = true;
     }
 
-    // The longest run of slots that come again a round later, with that round.
+    // For each stage, the longest run of slots that repeat a round later, including that round.
     void find_steady(std::span<const Order> orders) {
         graph_.shift = rounds_of(key_.schedule, key_.pp, key_.micro_batches).round / static_cast<int>(paths_.size());
         for (const Order& order : orders) {
@@ -148,7 +148,7 @@ private:
     std::vector<std::vector<Chunk>> paths_;
     std::vector<std::vector<int>> position_;  // [direction][stage * chunks + chunk]
     std::vector<StageState> stages_;
-    std::vector<int> written_;  // node that ended at (direction, position, micro-batch, back), or -1
+    std::vector<int> written_;  // the node for (direction, position, micro-batch, back), or -1
     SlotGraph graph_;
 };
 
@@ -174,7 +174,7 @@ void SlotTimes::set(std::span<const Features> directions) {
     }
 }
 
-// All that a slot waits for before it begins: call(what it is, when that ends, what comes between that end and the slot).
+// For all that a slot waits for: call(cause, when it ends, the time between that end and the slot).
 template <class Call>
 void SlotTimes::each_wait(const SlotNode& n, const Call& call) const {
     const Lanes& nothing = feature_[feature::none];
@@ -195,7 +195,7 @@ const SlotTimes::Lanes& SlotTimes::entry(const SlotNode& n) const {
 
 void SlotTimes::run(std::span<const Features> directions) {
     set(directions);
-    std::vector<Lanes> hosts(at(key_.pp));  // until when the host of a stage issues
+    std::vector<Lanes> hosts(at(key_.pp));  // when the host of a stage has issued its slots so far
     for (std::size_t i = 0; i < slots_.nodes.size(); ++i) {
         const SlotNode& n = slots_.nodes[i];
         Lanes ready{};
@@ -215,7 +215,7 @@ void SlotTimes::run(std::span<const Features> directions) {
     }
 }
 
-// Of causes that end at the same time the first.
+// Of several causes that end at the same time, the first counts.
 SlotTimes::Cause SlotTimes::cause(int i, std::size_t direction) const {
     const SlotNode& n = slots_.node(i);
     double ready = 0;

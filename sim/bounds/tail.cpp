@@ -1,10 +1,9 @@
-// Micro-batch m of n, f and b the slots of one chunk of the stage, C its gradients' collective, G its parameters' gather,
-// s the slowdown of computation during communication:
-//   zero 0, 1  C during the last backwards, from when the first bucket is full; chunks end p slots apart; with the
-//              schedules that drain stage by stage each stage's slower last backward delays those before it
-//   zero 2     n C during all backwards
-//   zero 3     inside the slots; the first gather and the last collective are awaited
-// and with overlap_params (zero 1, 2) G during the first forwards: a layer waits for its own and all before it.
+// With n micro-batches, C the collectives of one chunk's gradients, and G the gather of its parameters:
+//   zero 0, 1  C runs during the last backwards, once the first bucket is full; chunks end pp slots apart. In schedules that drain
+//              stage by stage, each stage's slower last backward delays the stages before it
+//   zero 2     n C run during all backwards
+//   zero 3     collectives run inside the slots; the step waits for the first gather and the last collective
+// With overlap_params (zero 1, 2) G runs during the first forwards: a layer waits for its own parameters and for all before them.
 #include "sim/bounds/tail.h"
 
 #include <algorithm>
@@ -12,10 +11,10 @@
 namespace stepcast {
 namespace {
 
-// The passes of a stage's layers and ends, and of a chunk's.
+// Times of the passes of a stage, and of its mean layer.
 struct Work {
-    double forward = 0, backward = 0;  // of a stage, one micro-batch; backward: the pass whose end fills buckets
-    double whole = 0;                  // backward in all
+    double forward = 0, backward = 0;  // of a stage, one micro-batch; backward: the pass that fills buckets
+    double whole = 0;                  // the whole backward
     double layer_forward = 0, layer_backward = 0;
 };
 
@@ -46,8 +45,8 @@ Work work_of(const TailInputs& in) {
 
 double beyond(double a, double b) { return std::max(0.0, a - b); }
 
-// The backward of a chunk, with the collective of its gradients: during how much of the slot that may run, as its first bucket
-// fills before, and what the slot loses by it.
+// The last backward of a chunk: its slot, the collectives of its gradients, for how long they may run during the slot (once its first
+// bucket is full), and the time that the slot loses to them.
 struct LastBackward {
     double slot, gradients, window, lost;
 };
@@ -57,12 +56,11 @@ LastBackward last_backward(const TailInputs& in, const Work& work) {
     return {slot, gradients, window, lost_to_overlap(window, gradients, in.slowdown)};
 }
 
-// Schedules that drain stage by stage: each stage's slower last backward delays those before it.
 double lost_by_later_stages(const TailInputs& in, double lost) {
     return traits(in.p.schedule).splits_backward ? 0 : lost * (in.p.pp - 1);
 }
 
-// zero 0 and 1, buckets during the last backwards of the chunks.
+// zero 0 and 1: buckets are reduced during the last backwards of the chunks.
 void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
     const LastBackward last = last_backward(in, work);
     const double chunks = in.chunks, running = last.window + last.lost;
@@ -72,8 +70,8 @@ void add_last_backwards(const TailInputs& in, const Work& work, Tail& tail) {
         {in.data.last_bucket, last.gradients - running, in.data.gradients - running - (chunks - 1) * between});
 }
 
-// Until the first backward fills a bucket: the first micro-batch goes through all chunks, with GPipe after all others.
-// Under dualpipe a copy's path is one chunk of each stage, and under it and zb-v it ends where the first stage is.
+// The time until the first backward fills a bucket. The first micro-batch goes through all chunks, with GPipe behind all others. Under
+// dualpipe a copy's path is one chunk of each stage. Under dualpipe and zb-v the path ends at the first stage.
 double first_bucket(const TailInputs& in, const Work& work) {
     const ScheduleTraits& schedule = traits(in.p.schedule);
     const bool ends_first = schedule.chunks == StageChunks::there_and_back;
@@ -81,7 +79,7 @@ double first_bucket(const TailInputs& in, const Work& work) {
     const double sends =
         in.p.pp * in.chunks * (in.times[feature::send_far] + in.times[feature::send_near] + in.times[feature::entry]);
     const double ahead = schedule.forwards_first ? in.micro_batches - 1 : 0;
-    // Split: weights come after a stage's own gradients of inputs, and other stages hand those on alone.
+    // Split backwards: a stage makes weight gradients after its own input gradients, and other stages only pass on input gradients.
     const double inputs = schedule.splits_backward ? (work.whole - work.backward) / in.chunks : 0;
     const double handed = schedule.splits_backward ? inputs : work.whole / in.chunks;
     const double back = in.group.first_stage == 0 && !ends_first ? (in.p.pp - 1) * handed : 0;
@@ -89,12 +87,12 @@ double first_bucket(const TailInputs& in, const Work& work) {
            in.data.first_layers * work.layer_backward;
 }
 
-// zero 2: from the first backward on, during everything that a stage does; in the last slot only once its first bucket
-// is full. Other stages wait for the last backwards of those after them.
+// zero 2: collectives run from the first backward on, during all that a stage does, but in the last slot only once its first bucket is
+// full. Stages wait for the last backwards of the stages after them.
 void add_all_backwards(const TailInputs& in, const Work& work, double end, Tail& tail) {
     const double n = in.micro_batches, all = n * in.data.gradients;
     const LastBackward last = last_backward(in, work);
-    // Interleaved stages end with the backwards of all chunks but the first, whose forwards they began with.
+    // Interleaved stages end with (chunks - 1) * pp backwards in a row, as they began with as many forwards.
     const ScheduleTraits& schedule = traits(in.p.schedule);
     const bool interleaved = schedule.chunks == StageChunks::rounds && in.chunks > 1;
     const double apart = schedule.forwards_first ? n : interleaved ? (in.chunks - 1) * in.p.pp : in.group.last_weights;
@@ -118,13 +116,13 @@ void add_first_forwards(const TailInputs& in, const Work& work, Tail& tail) {
     tail.delay += std::max({0.0, first, last});
 }
 
-// A pass that overlaps collectives, where kernels are so large a share of it.
+// A pass that overlaps collectives; `slowdown` is scaled with the kernels' share of the pass.
 double overlapped(double work, double collective, double slowdown) {
     return std::max(work + lost_to_overlap(work, collective, slowdown), collective);
 }
 
-// Of what is between two slots of a stage: of its most frequent kind of layer. `plan`: what ends the slot, alone and with
-// what is computed again; each with its kernels' slowdown.
+// What lies between two slots of a stage, for its most frequent kind of layer. `last_plan` ends the slot, `alone` is the same with what
+// is recomputed, and `slowed` is the slowdown scaled with their kernels' share.
 struct Boundary {
     double gather, scatter, alone, last_plan, slowed, ungathered;
     bool split;
@@ -140,7 +138,7 @@ void set_boundary(Features& times, const Boundary& b, bool overlap) {
         times[feature::filled] = b.gather + b.scatter + std::max(0.0, b.scatter - last);
         return;
     }
-    // The gather for the next slot begins with the last plan of this one, after what is computed again.
+    // The gather for the next slot begins with the last plan of this slot, after the recomputation.
     const double slowed_plan = b.last_plan + lost_to_overlap(b.last_plan, b.gather, b.slowed);
     times[feature::filling] = times[feature::filling_single] = b.alone - b.last_plan + slowed_plan - middle - b.ungathered;
     times[feature::filled] = times[feature::filled_single] = std::max(0.0, b.gather - slowed_plan);
@@ -158,8 +156,8 @@ double slowdown_of(const Features& times, const Features& computing, const UnitC
     return all > 0 ? slowdown * kernels / all : slowdown;
 }
 
-// zero 3: a unit's parameters are gathered during the unit before it. In a backward the gradients of the unit before go
-// first, and the gather for the slot that follows waits for those of its last unit, overlapped with nothing.
+// zero 3: a unit's parameters are gathered during the unit before it. In a backward the gradients of the unit before go first. The gather
+// for the next slot waits for the gradients of the last unit, and overlaps nothing.
 Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
                        const UnitCounts& units, double slowdown) {
     if (p.zero != 3) return times;
@@ -171,7 +169,7 @@ Features with_sharding(Features times, const Features& computing, const Parallel
         double& backward = times[feature::unit(kind, Pass::backward)];
         double& inputs = times[feature::unit(kind, Pass::input_backward)];
         double& weights = times[feature::unit(kind, Pass::weight_backward)];
-        // By kernels' share of a pass and of what it computes again.
+        // The slowdown, scaled with the kernels' share of a pass and of what it recomputes.
         const auto slowed = [&](Pass pass) {
             const std::size_t f = feature::unit(kind, pass);
             const bool repeats = again > 0 && (pass == Pass::backward || pass == Pass::input_backward);
@@ -182,7 +180,7 @@ Features with_sharding(Features times, const Features& computing, const Parallel
         const double of_forward = slowed(Pass::forward), of_backward = slowed(Pass::backward),
                      of_inputs = slowed(Pass::input_backward), of_weights = slowed(Pass::weight_backward);
         const double slowed_forward = forward + lost_to_overlap(forward, gather, of_forward);
-        // Between split backwards nothing is gathered.
+        // Nothing is gathered between split backwards.
         const double ungathered = split ? overlapped(inputs + again, gather, of_inputs) - (inputs + again) : 0;
         const Boundary between{gather, scatter, split ? weights : backward + again, split ? weights : backward,
                                split ? of_weights : of_backward, ungathered, split};

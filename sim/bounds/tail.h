@@ -1,38 +1,38 @@
-// Before and after the slots of a stage: what data parallelism keeps waiting, and how it slows what overlaps it.
+// What data parallelism adds before and after the slots of a stage, and how it slows the slots that overlap it.
 #pragma once
 
 #include "sim/bounds/data.h"
 
 namespace stepcast {
 
-// Time lost to `collective` seconds of communication during `work` seconds, which it slows down by `slowdown`; the work of a
-// plan, whose own collectives take part of it, by as much less.
+// Time lost to `collective` seconds of communication during `work` seconds, which it slows by `slowdown`. If the work is a plan with
+// collectives of its own, `slowdown` is smaller by their share.
 inline double lost_to_overlap(double work, double collective, double slowdown) {
     return slowdown / (1 + slowdown) * std::min(collective, (1 + slowdown) * work);
 }
 
-// What layers and ends take while units are gathered and their gradients exchanged in every micro-batch (zero 3), on a
-// stage with these units. `computing`: as BoundShape has it.
+// The times of layers and ends under zero 3, where units are gathered and gradients exchanged in every micro-batch, on a stage with these
+// units. `computing` is that of BoundShape.
 Features with_sharding(Features times, const Features& computing, const Parallelism& p, const DataTimes& data,
                        const UnitCounts& units, double slowdown);
-// The slowdown of all that a stage does by communication that overlaps it: its kernels' share of the time.
+// By how much overlapping communication slows all that a stage does: `slowdown` times the kernels' share of the time.
 double slowdown_of(const Features& times, const Features& computing, const UnitCounts& units, double slowdown);
 
-// Of one group of stages.
+// For one group of stages.
 struct Tail {
-    double delay = 0;    // of the slots: parameters that are awaited at the start, slower last backwards
+    double delay = 0;    // of the slots: by parameters that they wait for at the start, and by slower last backwards
     double exposed = 0;  // between the last slot and the norm
 };
 struct TailInputs {
     const Parallelism& p;
-    const Features& times;  // with_sharding() included
+    const Features& times;  // after with_sharding()
     const StageGroup& group;
     const DataTimes& data;
     int chunks = 1;
-    double micro_batches = 1;  // that each chunk sees
+    double micro_batches = 1;  // of each chunk
     double slowdown = 0;
 };
-// `end`: of the slots of the group, without delays.
+// `end`: when the slots of the group end without delays.
 Tail tail_of(const TailInputs& in, double end);
 
 }  // namespace stepcast

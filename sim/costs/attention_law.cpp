@@ -11,11 +11,11 @@ namespace {
 
 constexpr double backward_products = 2.5;  // relative to the forward's two
 constexpr double traffic_efficiency = 0.85;
-constexpr double cache_gain = 2;  // what passes outside the kernel gain where the L2 holds their operands
-constexpr double usual_width = 128;  // of the heads that the efficiency speaks of
-constexpr double key_tile = 128;  // a window's edges cut a tile of keys at either side
+constexpr double cache_gain = 2;  // how much faster passes outside the kernel are if the L2 holds their operands
+constexpr double usual_width = 128;  // the head width that `efficiency` refers to
+constexpr double key_tile = 128;  // a window's edges cut a tile of keys on either side
 
-// Pairs of query and key of one head's blocks, and of its longest block.
+// Pairs of query and key in all blocks of one head, and in its longest block.
 struct Pairs {
     double all = 0, longest = 0, blocks = 0;
 };
@@ -37,8 +37,8 @@ Pairs pairs_in_blocks(const AttentionShape& shape, const AttentionKernel& kernel
     return {tile * (seen + blocks * kernel.fill), tile * (most + kernel.fill), blocks};
 }
 
-// Blocks that are alike run in whole waves. Different ones: one on each SM takes as long as the longest; of more, the SMs share the work
-// and end apart by some of it.
+// Blocks that are alike run in whole waves. Different blocks take as long as the longest if each has an SM. If there are more, the SMs
+// share the work and end apart by a part of the longest block.
 double pairs_on_an_sm(const Pairs& pairs, double heads, bool causal, double corner, double sms) {
     if (!causal) return pairs.longest * waves_of(heads * pairs.blocks / sms, std::min(1.0, corner));
     if (heads * pairs.blocks <= sms) return pairs.longest;
@@ -47,13 +47,12 @@ double pairs_on_an_sm(const Pairs& pairs, double heads, bool causal, double corn
 
 double rounded_up(long width) { return 32 * std::ceil(static_cast<double>(width) / 32); }
 
-// fp32 goes to the tensor cores as three products in tf32 (cutlass's OpMultiplyAddFastF32), in kernels of the second
-// generation.
+// Kernels of the second generation run fp32 on the tensor cores as three tf32 products (cutlass's OpMultiplyAddFastF32).
 bool in_three(const Attention& op, const Cluster& cluster) {
     return op.dtype == Dtype::fp32 && cluster.gpu.peaks[Dtype::tf32] > FlopsPerSecond(0);
 }
 
-// Time of the op's products over that of the kernel's in 16 bits, at the same rate of exponentials.
+// Time of the op's products over that of the kernel's 16-bit products, at the same rate of exponentials.
 double slower_products(const Attention& op, const AttentionKernel& kernel, const Cluster& cluster) {
     if (op.dtype == Dtype::fp8) return peak(cluster.gpu, Dtype::bf16) / peak(cluster.gpu, op.dtype) * (kernel.efficiency / kernel.fp8_efficiency);
     if (op.generation == FlashGeneration::triton && cluster.kernel.attention_triton > 0)

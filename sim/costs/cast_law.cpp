@@ -20,7 +20,7 @@ Kind kind_of(CastScale scale) {
     return {};
 }
 
-// Of elements that are read in 16 bits and written in 8.
+// For elements that are read in 16 bits and written in 8 bits.
 double held(double elements, const CastCosts& cast) { return held_by_cache(Bytes(3 * elements), cast); }
 
 double warmth(double elements, const CastCosts& cast) { return 1 + (cast.cache_gain - 1) * held(elements, cast); }

@@ -9,8 +9,8 @@ namespace {
 
 constexpr double pico = 1e-12;
 
-// What an operation of this dtype takes relative to one of 16 bits: as much energy a second at either peak, at most in the
-// measure of their bits. A higher peak of 16 bits takes nothing from operations that do not run at it.
+// Energy of an operation of this dtype relative to a 16-bit one. The power at either peak is the same, so this is the ratio of the peaks,
+// but at most the ratio of the bits: operations that do not run at the 16-bit peak do not draw more because that peak is high.
 double of_sixteen_bits(Dtype dtype, const Gpu& gpu) {
     const FlopsPerSecond none(0), sixteen = std::max(gpu.peaks[Dtype::fp16], gpu.peaks[Dtype::bf16]), own = gpu.peaks[dtype];
     const double bits = size_of(dtype) / size_of(Dtype::bf16);
@@ -22,7 +22,7 @@ double drawn(Flops work, Dtype dtype, Bytes moved, const Cluster& cluster) {
                    cluster.power.byte * moved.si());
 }
 
-// Operands in and results out of a product, once.
+// Bytes of a product if each operand and result crosses the memory once.
 Bytes product_bytes(double m, double n, double k, Dtype dtype) {
     return (m * k + k * n) * size_of(dtype) + m * n * size_of(between_products(dtype));
 }

@@ -13,17 +13,17 @@
 namespace stepcast {
 namespace {
 
-// What a ring or tree does with a payload of `bytes`: rounds inside and between nodes, bytes through each link, the
-// chunk that a rank owns and how often it is moved in addition to the ring.
+// What a ring or tree does with a payload of `bytes`: rounds inside and between nodes, bytes through each link, the chunk that a rank
+// owns (`piece`), and how often that chunk is moved in addition to the ring (`copy`).
 struct Walk {
     double rounds_inside = 0, rounds_between = 0;
     Bytes traffic, piece;
     double copy = 0;
 };
 
-// What one rank exchanges: bytes and peers inside and outside its node; `own` stays with it.
+// What one rank exchanges: bytes and peers inside and outside its node. `own` stays with the rank.
 struct Exchange {
-    Bytes inside, between, own, largest;  // `largest`: of the messages inside
+    Bytes inside, between, own, largest;  // `largest`: the largest message inside the node
     double peers_inside = 0, peers_between = 0;
 };
 
@@ -46,13 +46,13 @@ Exchange exchange_of(const AllToAll& op, const std::vector<int>& node_of, std::s
 struct Pricer {
     const Cluster& cluster;
     const RingPath& path;
-    Bytes small;  // of messages
+    Bytes small;  // the largest message that counts as small
     const Link& intra = cluster.intra;
     const Link& inter = cluster.inter;
-    const Link& link = path.nodes > 1 ? inter : intra;  // whose measured curves hold
+    const Link& link = path.nodes > 1 ? inter : intra;  // the link whose measured curves apply
     double n = path.ranks, nodes = path.nodes;
 
-    // Passes of n-1 rounds, N-1 of them between nodes.
+    // Each pass has n-1 rounds, N-1 of them between nodes.
     [[nodiscard]] Walk ring(Bytes bytes, double passes, double traffic, double copy) const {
         return {passes * (n - nodes), passes * (nodes - 1), traffic * bytes, bytes / n, copy};
     }
@@ -61,7 +61,7 @@ struct Pricer {
         return std::min(path.ring * inside, path.inter * between);
     }
 
-    // Moving a chunk within the device goes at the rate of the node's own links.
+    // A chunk moves within the device at the rate of the node's own links.
     [[nodiscard]] Seconds copied(double copy, Bytes piece) const {
         return copy == 0 ? Seconds(0) : copy * piece / intra.bandwidth;
     }
@@ -70,8 +70,8 @@ struct Pricer {
         return walk.rounds_inside * inside + walk.rounds_between * between;
     }
 
-    // A ring's bytes that leave the node, on networks whose transport hands over piece by piece: a round takes its piece's
-    // transfer or the hand-over, link.inter.slot_latency, whichever is longer, and where they are alike a little more.
+    // A ring's bytes that leave the node, on networks whose transport hands over piece by piece. A round takes the longer of its piece's
+    // transfer and the hand-over (link.inter.slot_latency), and a little more if both are about equal.
     [[nodiscard]] Seconds handed_over(const Walk& walk, Seconds transfer) const {
         if (nodes == 1 || inter.slot_latency == Seconds(0)) return transfer;
         const Seconds waits = (walk.rounds_inside + walk.rounds_between) * inter.slot_latency;
@@ -96,7 +96,7 @@ struct Pricer {
                handed_over(walk, walk.traffic / slowest(inside.efficiency, between.efficiency));
     }
 
-    // A channel's threads fill one slot at once; beyond it more channels join in.
+    // The threads of a channel fill one slot at once. For larger pieces more channels join in.
     [[nodiscard]] Seconds slot(Bytes piece) const {
         if (intra.slot == Bytes(0)) return Seconds(0);
         return std::min(1.0, piece / intra.slot) * intra.slot_latency;
@@ -136,7 +136,7 @@ struct Pricer {
     Seconds operator()(const Broadcast& op) const { return one_pass(link.broadcast, op.bytes, 1, 0); }
     Seconds operator()(const Reduce& op) const { return one_pass(link.reduce, op.bytes, 1, 0); }
 
-    // Of dispatch kernels, where the cluster has a rate for them.
+    // The share of the link's rate that dispatch kernels reach, if the cluster has one for them.
     [[nodiscard]] static double dispatch_share(const Link& l, bool by_kernels) {
         return by_kernels && l.dispatch_efficiency > 0 ? l.dispatch_efficiency : l.all_to_all_efficiency;
     }
@@ -156,8 +156,7 @@ struct Pricer {
                                         transfer(dispatch_share(intra, by_kernels), dispatch_share(inter, by_kernels))) +
                               copied(intra.exchange_copy, e.own);
         if (slower.exchange.efficiency == 0 || (e.inside > Bytes(0) && intra.exchange.efficiency == 0)) return large;
-        // Small messages go side by side, a channel for each peer of the node, as long as the link carries them all; a NIC takes
-        // them one after the other.
+        // Small messages go side by side, on a channel for each peer of the node, up to what the link carries. A NIC sends them in turn.
         const Seconds message = e.inside == Bytes(0) ? Seconds(0)
                                                      : std::max(e.largest / (inside * intra.exchange.efficiency),
                                                                 e.inside / (inside * intra.all_to_all_efficiency));
@@ -165,7 +164,7 @@ struct Pricer {
         return std::min(large, slower.exchange.launch + peers + std::max(message, out));
     }
 
-    // The kernels' SMs move all rows; those between nodes go through the NICs meanwhile.
+    // The kernels' SMs move all rows. Meanwhile the rows for other nodes also go through the NICs.
     [[nodiscard]] Seconds dispatch(const AllToAll& op, const Exchange& e, BytesPerSecond inside) const {
         const DispatchLoad load{(e.inside + e.between) / op.row, op.tokens, op.row};
         const Seconds kernels = dispatch_law_time(load, intra.dispatch, inside, intra.dispatch.sms);
@@ -176,11 +175,11 @@ struct Pricer {
 
     Seconds operator()(const AllToAll& op) const {
         if (!link.all_to_all.empty()) return interpolate(link.all_to_all, busiest_bytes(op));
-        // Dispatch kernels cross between nodes on their own rail; what they hand on inside a node is among their bytes there.
+        // Dispatch kernels cross between nodes on their own rail. What they pass on inside a node is among their bytes there.
         const bool direct = op.by_kernels() && cluster.fabric == Fabric::nvswitch;
         const BytesPerSecond inside = direct ? intra.bandwidth : path.inside;
         Seconds worst(0);
-        // Where the link has a share for dispatch of its own, steps run other kernels than DeepEP's.
+        // If the link has a dispatch share of its own, steps run other kernels than DeepEP's.
         const bool dispatched = op.by_kernels() && intra.dispatch.efficiency > 0 && intra.dispatch_efficiency == 0;
         for (std::size_t r = 0; r < path.node_of.size(); ++r) {
             const Exchange e = exchange_of(op, path.node_of, r);

@@ -13,8 +13,7 @@
 
 namespace stepcast {
 
-// Per task id. `issue` is the host time that issuing the task takes on each of its ranks. `links`: empty where no two
-// tasks can share a link.
+// Per task id. `issue`: host time to issue the task on each of its ranks. `links`: empty if no two tasks can share a link.
 struct Costs {
     std::vector<Seconds> duration;
     std::vector<Seconds> issue;
@@ -22,11 +21,10 @@ struct Costs {
     friend bool operator==(const Costs&, const Costs&) = default;
 };
 
-// Duration of one op on a cluster. `places` gives the participants of a collective, `phase` the direction of host
-// calls.
+// Duration of one op on a cluster. `places` gives the participants of a collective, `phase` the direction of host calls.
 Seconds op_time(const Op& op, Phase phase, std::span<const Place> places, const Cluster& cluster);
 
-// The share of the memory's rate that a pass reaches: which of the cluster's constants it is.
+// The constant of the cluster that gives the share of the memory's rate that a pass reaches.
 struct PassConstant {
     MemoryPass::Access access;
     const char* key;
@@ -42,17 +40,17 @@ constexpr const PassConstant& pass_constant(MemoryPass::Access access) {
     return *std::ranges::find(pass_constants, access, &PassConstant::access);
 }
 
-// Of a collective among a stated group, inside a step.
+// Time of a collective inside a step, with the path of its group.
 Seconds time_in_step(const Op& op, const RingPath& path, const Cluster& cluster);
 
-// What issuing takes for one of a task's host_calls.
+// Host time to issue one of a task's host_calls.
 Seconds host_call_time(const Cluster& cluster);
 
-// Prices every task, those of one class (sim/costs/price_classes.h) once.
+// Prices every task. Tasks of one class (sim/costs/price_classes.h) are priced once.
 Costs price(const TaskGraph& graph, const Cluster& cluster);
 
-// What lies outside of measured tables, or of the sizes that laws were fitted on (cluster.fitted->ranges), one line each
-// ("extrapolated: gemm.n up to 128256, fitted on 512 to 16384"), in alphabetical order; empty when nothing.
+// One line for each size that lies outside the measured tables, or outside the sizes that laws were fitted on (cluster.fitted->ranges),
+// such as "extrapolated: gemm.n up to 128256, fitted on 512 to 16384". In alphabetical order; empty if there is none.
 std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& cluster);
 
 }  // namespace stepcast

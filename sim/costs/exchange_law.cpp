@@ -7,8 +7,8 @@
 namespace stepcast {
 namespace {
 
-constexpr unsigned channels_of_all = 32, without_nvlink = 2;  // of a peer
-constexpr double parts_of_chunk = 8;  // of which each is worth a channel of its own
+constexpr unsigned channels_of_all = 32, without_nvlink = 2;  // the latter for each peer
+constexpr double parts_of_chunk = 8;  // each part is worth a channel of its own
 constexpr Bytes small_part(8 << 10), small_of_channel(16 << 10);
 
 double channels(Bytes message, Bytes part, double most) {

@@ -18,7 +18,7 @@ struct Tile {
 };
 constexpr std::array<Tile, 6> all_tiles{{{0, 128}, {0, 256}, {1, 128}, {3, 128}, {2, 128}, {4, 128}}};
 
-constexpr Tile few_tokens{3, 64}, many_tokens{1, 64};  // of Triton's default table
+constexpr Tile few_tokens{3, 64}, many_tokens{1, 64};  // from Triton's default table
 constexpr std::array<Tile, 3> few_rows{{{1, 128}, {2, 128}, {3, 128}}};
 
 std::span<const Tile> tiles_of(const ExpertLayer& layer, const ExpertKernel& kernel) {
@@ -27,7 +27,7 @@ std::span<const Tile> tiles_of(const ExpertLayer& layer, const ExpertKernel& ker
     return {layer.tokens <= layer.experts ? &few_tokens : &many_tokens, 1};
 }
 
-// Of all experts with rows: [rows, n, k].
+// The grouped product of all experts with rows: [rows, n, k].
 Seconds product_time(double n, double k, const ExpertLoad& load, const ExpertLayer& layer, const ExpertKernel& kernel,
                      const Cluster& cluster) {
     const FlopsPerSecond per_sm = peak(cluster.gpu, layer.dtype) / cluster.gpu.sms * kernel.efficiency;

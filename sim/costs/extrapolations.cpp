@@ -1,4 +1,4 @@
-// Which sizes of a step lie outside of what its cluster's tables and fits were made of.
+// Which sizes of a step lie outside of what the cluster's tables and fits were made from.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,7 +18,6 @@ struct LeastAndMost {
     double least = 0, most = 0;
 };
 
-// Takes op after op.
 struct Outside {
     const Cluster& cluster;
     std::set<std::string> found;
@@ -68,7 +67,7 @@ struct Outside {
         LeastAndMost& extent = met.try_emplace(what, LeastAndMost{value, value}).first->second;
         extent = {std::min(extent.least, value), std::max(extent.most, value)};
     }
-    // Tables hold collectives inside a node. What those between nodes rest on, priors or whole steps, a forecast says of itself.
+    // Tables hold collectives inside a node. For others, the forecast itself says whether they rest on priors or on whole steps.
     void meet_group(const Op& op, const Group& group) {
         const bool moves = std::visit([]<class T>(const T&) { return OneOf<T, AllReduce, AllGather, ReduceScatter, AllToAll>; }, op);
         if (moves && group.size() > 1 && group.size() <= cluster.gpus_per_node) meet(std::string(kind_name(op)) + ".ranks", group.size());
@@ -101,7 +100,7 @@ struct Outside {
 std::vector<std::string> extrapolations(const TaskGraph& graph, const Cluster& cluster) {
     Outside outside{.cluster = cluster, .found = {}, .met = {}};
     for (const Op& op : graph.ops()) std::visit(outside, op);
-    std::vector<GroupId> met(graph.ops().size(), 0);  // of each op the group looked at last: a step repeats the same few
+    std::vector<GroupId> met(graph.ops().size(), 0);  // the group of each op that was seen last, because a step repeats the same few
     for (TaskId t = 0; t < graph.size(); ++t)
         if (const GroupId group = graph.group_id(t); group != 0 && std::exchange(met[graph.op_id(t)], group) != group)
             outside.meet_group(graph.op(t), graph.group(group));

@@ -15,17 +15,17 @@ namespace {
 constexpr std::array splits{1L, 2L, 3L, 4L, 6L, 8L};
 constexpr double least_split_k = 64;
 
-// What of the law's constants goes with the format of the operands.
+// The constants of the law that depend on the format of the operands.
 struct Format {
     double efficiency, fill, tile_reuse, wave_loss;
     bool splits = false;  // libraries cut products of 16 bits and more along k
-    double written = 1;    // how often the memory's time of the results counts
-    double remainder = 0;  // how much longer, as a share, few rows beyond the last whole 128 take the loop over k
+    double written = 1;    // how many times the results' memory time counts
+    double remainder = 0;  // the share by which few rows beyond the last whole 128 lengthen the loop over k
 };
 
-// The same on all devices that were measured, each by itself (docs/calibration.md): 1.7 to 2.2 on five, 1.5 to 1.8 on H100 and H200.
+// Equal for all measured devices. Fitted for each device alone (docs/calibration.md): 1.7 to 2.2 on five, 1.5 to 1.8 on H100 and H200.
 constexpr double written_apart = 1.8, hopper_remainder = 1.6;
-// 0.27 to 0.37 on seven of eight devices, 0.47 on A100.
+// Fitted for each device alone: 0.27 to 0.37 on seven of eight devices, 0.47 on A100.
 constexpr double held_by_l2 = 0.3;
 
 struct Kernel {
@@ -34,12 +34,12 @@ struct Kernel {
     bool accumulate;
     double rate;  // relative to the law's
     GemmSetting setting;
-    double in_step;  // of it, what a step loses
+    double in_step;  // the factor in `rate` that stands for a step
     bool scaled_blocks = false;
     Gemm::Layout layout = Gemm::Layout::nt;
 };
 
-// What the memory carries: operands in and results out once, fp32 results that are added to in and out.
+// Bytes through the memory: operands in and results out once; accumulated fp32 results in and out.
 struct Traffic {
     Bytes activations, weights, results, partial_results;
     [[nodiscard]] Bytes all() const { return activations + weights + results; }
@@ -58,16 +58,16 @@ Traffic traffic_of(const Kernel& kernel) {
             kernel.accumulate ? 2 * fp32_results : results * size_of(between_products(kernel.dtype)), fp32_results};
 }
 
-// How much longer the memory takes for rows of so many elements, one behind the other: where all begin at the same channel, few of the
-// channels are busy at a time ("partition camping").
+// How much longer the memory takes for consecutive rows of so many elements. If all rows begin at the same memory channel, few channels
+// are busy at a time ("partition camping").
 double camping(double row, Bytes element, const Cluster& cluster) {
     const Bytes period = cluster.gpu.memory_interleave;
     if (period == Bytes(0) || std::fmod((row * element).si(), period.si()) != 0) return 1;
     return 1 / cluster.kernel.gemm_camping;
 }
 
-// A benchmark reads the same activations in every repeat, and what the L2 still holds of them does not come from the memory. Weights
-// are taken from several copies in turn; in a step other kernels come between. Results that fit the L2 leave it in an order of its own.
+// A benchmark reads the same activations in every repeat, and what the L2 still holds of them does not come from memory. It takes weights
+// from several copies in turn, and in a step other kernels come between. Results that fit the L2 leave it in an order without camping.
 Bytes memory_bytes(const Kernel& kernel, const Traffic& traffic, const Format& format, const Cluster& cluster) {
     if (kernel.shapes.empty()) return {};
     const Bytes element = size_of(kernel.dtype), l2 = cluster.gpu.l2;
@@ -84,7 +84,7 @@ Bytes memory_bytes(const Kernel& kernel, const Traffic& traffic, const Format& f
     return all - held * a * traffic.activations;
 }
 
-// Rows beyond the last whole block of 128 take the k loop longer where they are fewer than 96. One such block of many costs little.
+// Fewer than 96 rows beyond the last whole block of 128 lengthen the k loop. One such block of many costs little.
 double remainder_of(const Kernel& kernel, double loss) {
     constexpr long rows = 128, enough = 96;
     double last = 0, blocks = 0;
@@ -95,7 +95,7 @@ double remainder_of(const Kernel& kernel, double loss) {
     return blocks > 0 ? 1 + loss * last / blocks : 1;
 }
 
-// Tiles of all groups and their mean k, weighted by tiles.
+// The number of tiles of all groups, and their mean k weighted by tiles.
 struct Tiling {
     double count = 0, mean_k = 0;
 };
@@ -110,7 +110,7 @@ Tiling tiling_of(std::span<const Shape> shapes, const Tile& tile) {
     return {count, count > 0 ? k_sum / count : 0};
 }
 
-// Tiles walk over both operands again and again: what does not stay near comes from the memory each time. It goes with the geometric mean
+// Tiles read both operands again and again, and what no cache holds comes from memory each time. The loss grows with the geometric mean
 // of the operands. Libraries that visit tiles in blocks do not show it.
 double reloaded(const Kernel& kernel, const KernelCosts& costs) {
     if (costs.gemm_reload == 0) return 1;
@@ -121,7 +121,7 @@ double reloaded(const Kernel& kernel, const KernelCosts& costs) {
     return 1 + costs.gemm_reload * std::max(0.0, 1 - costs.gemm_reload_cache / operand);
 }
 
-// Filling the pipeline of the k loop takes a time, hence k elements as the arithmetic is fast.
+// Filling the pipeline of the k loop takes a fixed time, which is more elements of k the faster the arithmetic is.
 double fill_of(const Gpu& gpu, const KernelCosts& costs, Dtype dtype) {
     return gpu.peaks[Dtype::fp16] > FlopsPerSecond(0) ? costs.gemm_k0 * (peak(gpu, dtype) / gpu.peaks[Dtype::fp16]) : costs.gemm_k0;
 }
@@ -135,7 +135,7 @@ Format format_of(const Kernel& kernel, const Cluster& cluster) {
             return {.efficiency = narrow.efficiency, .fill = narrow.k0, .tile_reuse = narrow.tile_reuse, .wave_loss = narrow.wave_loss,
                     .written = apart ? written_apart : 1, .remainder = apart && !is_blackwell(cluster.gpu) ? hopper_remainder : 0};
     }
-    const bool even = costs.gemm_even_tiles;  // which no reuse makes slower and no split along k fits to the waves
+    const bool even = costs.gemm_even_tiles;  // no tile is slower for lack of reuse, and waves are whole
     return {costs.gemm_efficiency, fill_of(cluster.gpu, costs, kernel.dtype), even ? 0 : costs.gemm_tile_reuse,
             even ? 1 : costs.gemm_wave_loss, true};
 }
@@ -148,7 +148,7 @@ Flops work_of(const Kernel& kernel) {
     return Flops(2 * products);
 }
 
-// The clock of the setting, after a time at the full one. What a step loses is no rest: the chip draws what it draws alone.
+// The time at the clock of the setting, from the time at full clock. What a step loses lets no chip rest: it draws as much as alone.
 Seconds at_clock(Seconds full, const Kernel& kernel, const Traffic& traffic, const Cluster& cluster) {
     const double slowdown =
         sustained_slowdown(work_of(kernel), kernel.dtype, traffic.all(), kernel.in_step * full, cluster);
@@ -191,8 +191,8 @@ Seconds law_time(const Kernel& kernel, const Cluster& cluster) {
     return kernel.setting == GemmSetting::step ? time : std::max(costs.call_ahead, costs.event + time);
 }
 
-// In a step tensor cores run at the clock that the power leaves them; fp32 without them does not reach that limit. Narrow:
-// scales in addition to the operands; their casts are passes of their own.
+// In a step tensor cores run at the clock that the power limit leaves; fp32 without tensor cores does not reach the limit. Narrow formats
+// add scales to the operands. Their casts are passes of their own.
 double rate_in_step(Dtype dtype, const KernelCosts& kernel) {
     if (dtype == Dtype::fp32) return 1;
     return kernel.training_gemm * (is_narrow(dtype) ? kernel.training_fp8 : 1.0);
@@ -204,7 +204,6 @@ Kernel kernel_of(std::span<const Shape> shapes, Dtype dtype, bool accumulate, co
     return {shapes, dtype, accumulate, in_step, setting, in_step};
 }
 
-// How the law's rate changes with layout, type and batch.
 double rate_of(const Gemm& op, const KernelCosts& kernel) {
     const double layout = op.layout == Gemm::Layout::nn   ? kernel.gemm_nn
                           : op.layout == Gemm::Layout::tn ? kernel.gemm_tn

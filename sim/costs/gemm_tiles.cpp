@@ -17,8 +17,8 @@ constexpr std::array<Tile, 11> rated_tiles{{{256, 128, &KernelCosts::gemm_tile_2
                                             {128, 192, &KernelCosts::gemm_tile_192},
                                             {256, 64, &KernelCosts::gemm_tile_narrow},
                                             {64, 256, &KernelCosts::gemm_tile_narrow}}};
-// Operands in registers (Ampere, and RTX cards to this day): powers of two. From shared memory, 128 rows an instruction and as many
-// columns as one likes: libraries for Hopper and Blackwell's data-centre chips have every tile that is a multiple of 16.
+// With operands in registers (Ampere, and RTX cards to this day), tiles are powers of two. From shared memory an instruction takes 128
+// rows and any number of columns, so libraries for Hopper and Blackwell's data-centre chips have every tile that is a multiple of 16.
 constexpr std::array<Tile, 6> register_tiles{{{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}}};
 constexpr auto shared_tiles = [] {
     constexpr long step = 16, most = 256;
@@ -29,7 +29,7 @@ constexpr auto shared_tiles = [] {
     return tiles;
 }();
 
-// Of kernels that add up scaled blocks of 128 x 128.
+// For kernels with scaled blocks of 128 x 128.
 constexpr auto block_tiles = [] {
     constexpr long step = 16, most = 128;
     std::array<Tile, most / step> tiles{};
@@ -37,7 +37,7 @@ constexpr auto block_tiles = [] {
     return tiles;
 }();
 
-// The size of `count` equal pieces of `whole`, as few as `most` allows, in whole steps.
+// The size of equal pieces of `whole`, as few as `most` allows, rounded up to whole steps.
 long even_piece(long whole) {
     constexpr long step = 32, most = 256;
     return ceil_div(ceil_div(whole, ceil_div(whole, most)), step) * step;

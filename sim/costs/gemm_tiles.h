@@ -9,7 +9,7 @@ namespace stepcast {
 
 struct Tile {
     long m, n;
-    double KernelCosts::*rate = nullptr;  // none: what its operands leave, tile_rate
+    double KernelCosts::*rate = nullptr;  // nullptr: tile_rate() alone decides
 };
 
 // One group of the kernel: `count` GEMMs [m,n,k].
@@ -19,11 +19,11 @@ struct Shape {
 
 inline long ceil_div(long a, long b) { return (a + b - 1) / b; }
 
-// Of a library that searches: the law takes the fastest. Kernels that add up scaled blocks of 128 x 128 have their own.
+// The tiles among which a library searches; the law takes the fastest. Kernels with scaled blocks of 128 x 128 have their own.
 std::span<const Tile> tiles_of(const KernelCosts& costs, bool of_blocks);
 
-// Of a library that goes by the sizes alone: rows and columns (of the largest group) are cut into as few pieces as 256 allows, as alike as
-// multiples of 32 can be.
+// The tile of a library that goes by the sizes alone: it cuts rows and columns (of the largest group) into as few pieces of at most 256
+// as it can, as equal as multiples of 32 can be.
 Tile even_tile(std::span<const Shape> shapes);
 
 }  // namespace stepcast

@@ -1,6 +1,6 @@
-// A collective fills the link that limits it for as long as its duration is due to bandwidth (what is left of it without
-// limits of bandwidth are starts and rounds), and the others of its path by their rates: r of a link of rate R takes r
-// / R. Where ranks of a node talk over PCIe, what goes to other nodes crosses the rank's own link to its node as well.
+// A collective fills the link that limits it during the part of its duration that is due to bandwidth; without bandwidth limits only
+// starts and rounds would be left. Of another link of its path, with rate R, it takes r / R at its rate r. If ranks of a node talk over
+// PCIe, what goes to other nodes also crosses the rank's own link to its node.
 #include <algorithm>
 #include <limits>
 
@@ -40,7 +40,7 @@ LinkUse use_of(const Op& op, Seconds time, const RingPath& path, const Cluster& 
     return use;
 }
 
-// Whether two lanes of a rank want the same link.
+// Whether two lanes of some rank want the same link.
 bool meet(const TaskGraph& graph, const LinkUses& links) {
     std::vector<std::array<int, rank_links>> lane_of(static_cast<std::size_t>(graph.rank_count()), {-1, -1, -1, -1});
     for (TaskId t = 0; t < graph.size(); ++t) {

@@ -1,4 +1,4 @@
-// The price of one op: matrix kernels, memory passes, host calls; collectives in collective_costs.cpp.
+// The price of one op: matrix kernels, memory passes and host calls. Collectives are in collective_costs.cpp.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,7 +16,7 @@ Seconds memory_time(Bytes bytes, double efficiency, const Cluster& cluster) {
     return bytes / (cluster.gpu.memory_bandwidth * efficiency);
 }
 
-// By HostWork::Kind; a module's of its forward.
+// By HostWork::Kind; for a module that of its forward.
 constexpr std::array host_calls{&HostCosts::framework, &HostCosts::module_forward, &HostCosts::layer, &HostCosts::exchange_setup,
                                 &HostCosts::schedule, &HostCosts::assignment, &HostCosts::read, &HostCosts::flatten,
                                 &HostCosts::update, &HostCosts::gather, &HostCosts::input, &HostCosts::expert_layer,
@@ -37,8 +37,8 @@ struct Pricer {
         return static_cast<double>(op.batch) * gemm_table_time(table, op.m, op.n, op.k, op.dtype);
     }
 
-    // With a measured table (host) one group is one GEMM call. A weight gradient over block lists has a rate of its own
-    // where the cluster gives one: every block adds to its expert's full gradient.
+    // With a measured table (host), each group is one GEMM call. A weight gradient over block lists has its own rate if the cluster
+    // states one, because every block adds to its expert's full gradient.
     Seconds operator()(const GroupedGemm& op) const {
         if (cluster.kernel.gemm_table.empty() || cluster.kernel.gemm_table_by_weight) return grouped_law(op);
         Seconds sum(0);
@@ -55,11 +55,11 @@ struct Pricer {
         return cluster.kernel.launch + flops_of(op) / (peak(cluster.gpu, op.dtype) * cluster.kernel.wgrad_efficiency);
     }
 
-    // One thread block computes its blocks over all n columns, so time goes in waves of one thread block a SM:
+    // One thread block computes its blocks over all n columns, so time goes in waves of one thread block on each SM:
     //   t = ramp + ceil(thread blocks / SMs) * flops per thread block / (SM peak * efficiency).
-    // Gather: the last remote row arrives after remote bytes / link bandwidth, then `tail` of compute is left, at most one
-    // wave: max(t, tail + transfer). Scatter: writes are posted; a share of their transfer is not hidden: t + share * transfer.
-    // Source: docs/recorded-runs.md (kernels AG and GA); ignores which peer holds the rows.
+    // Gather: after the last remote row arrives (remote bytes / link bandwidth), `tail` of compute is left, at most one wave: max(t, tail
+    // + transfer). Scatter: writes are posted, and a share of their transfer is not hidden: t + share * transfer. Source:
+    // docs/recorded-runs.md (kernels AG and GA); ignores which peer holds the rows.
     Seconds operator()(const FusedGemm& op) const {
         const double thread_blocks =
             std::ceil(static_cast<double>(op.blocks) / static_cast<double>(op.blocks_per_thread_block));
@@ -76,7 +76,7 @@ struct Pricer {
         return compute + cluster.kernel.fused_scatter_exposed * transfer;
     }
 
-    // Plain attention: two batched GEMMs forward, four backward, and the scores read and written around the softmax.
+    // Plain attention: two batched GEMMs forward and four backward; the scores are read and written around the softmax.
     Seconds operator()(const Attention& op) const {
         if (op.flash)
             return attention_law_time({op}, cluster.kernel.attention, cluster, GemmSetting::step);
@@ -89,13 +89,13 @@ struct Pricer {
 
     Seconds operator()(const MemoryPass& op) const {
         const Bytes bytes = op.read + op.written;
-        if (!cluster.kernel.memory_curve.empty())  // of streams
+        if (!cluster.kernel.memory_curve.empty())  // measured with streams
             return interpolate(cluster.kernel.memory_curve, bytes) *
                    (cluster.kernel.memory_efficiency / pass_efficiency(op.access));
         return cluster.kernel.launch + memory_time(bytes, pass_efficiency(op.access), cluster) / warmth(bytes);
     }
 
-    // Between a cache that holds what a pass moves and memory: a share 1 / (1 + (bytes / cache)^3) goes at the cache's rate.
+    // A share 1 / (1 + (bytes / cache)^3) of a pass goes at the cache's rate, the rest at the memory's.
     [[nodiscard]] double warmth(Bytes bytes) const {
         if (cluster.kernel.cache == Bytes(0)) return 1;
         return 1 + (cluster.kernel.cache_gain - 1) / (1 + std::pow(bytes / cluster.kernel.cache, 3));

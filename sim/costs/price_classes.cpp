@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t none = ~std::uint32_t{0};
 
-// An op on one place, or with a group stated, costs the same wherever it runs; else its ranks count.
+// An op on one place or with a stated group costs the same wherever it runs. For other ops the ranks count.
 bool same_participants(const TaskGraph& graph, TaskId a, TaskId b) {
     if (graph.group_id(a) != graph.group_id(b)) return false;
     const auto p = graph.places(a), q = graph.places(b);
@@ -23,7 +23,7 @@ bool same_participants(const TaskGraph& graph, TaskId a, TaskId b) {
 
 PriceClasses::PriceClasses(const TaskGraph& graph) : graph_(graph) {
     class_of_.reserve(graph.size());
-    // The class last met of each op and phase is nearly always the one; the others of that op and phase form a chain.
+    // `last` has the class last met for each op and phase, nearly always the right one. `before` chains the others of that op and phase.
     std::vector<std::uint32_t> last(graph.ops().size() * phase_count, none), before;
     for (TaskId t = 0; t < graph.size(); ++t) {
         std::uint32_t& head = last[graph.op_id(t) * phase_count + static_cast<std::size_t>(graph.phase(t))];
@@ -53,7 +53,7 @@ Seconds PriceClasses::price(std::uint32_t c, const TaskGraph& sizes, const Clust
     const GroupId group = graph_.group_id(t);
     const Seconds time = group == 0 ? op_time(sizes.op(t), graph_.phase(t), graph_.places(t), cluster)
                                     : time_in_step(sizes.op(t), paths.at(group), cluster);
-    // Rates that are legal one by one can be out of all proportion together; sums of such times are no times.
+    // Rates that are legal one by one can be absurd together, and sums of such times mean nothing.
     constexpr Seconds longest(1e8);
     if (!(time >= Seconds(0) && time < longest))
         throw ConfigError(fmt::format("task \"{}\" would take {:.3g} s on cluster {}; expected less than {:.0e} s: one of its "

@@ -1,5 +1,4 @@
-// Which tasks of a graph cost the same on any cluster, so that one graph is priced on many clusters for the price of its
-// distinct ops.
+// Which tasks of a graph cost the same on any cluster, so that pricing it on many clusters only takes the pricing of its distinct ops.
 #pragma once
 
 #include <map>
@@ -13,31 +12,30 @@
 
 namespace stepcast {
 
-// Tasks of one class share op and phase, and the group or, where none is stated, the ranks that take part.
+// Tasks of one class share op and phase, and the group; without a stated group, they share the ranks that take part.
 class PriceClasses {
 public:
-    explicit PriceClasses(const TaskGraph& graph);  // which it refers to
+    explicit PriceClasses(const TaskGraph& graph);  // must outlive this object
 
     [[nodiscard]] std::size_t size() const { return examples_.size(); }
     [[nodiscard]] std::uint32_t of(TaskId t) const { return class_of_[t]; }
 
-    // Of every group that takes part in a class.
+    // The paths of all groups that take part in a class.
     using Paths = std::map<GroupId, RingPath>;
     [[nodiscard]] Paths paths(const Cluster& cluster) const;
 
-    // Of class c, with the sizes that its task has in `sizes`: this graph, or one of the same tasks.
+    // The price of class c, with the sizes that its task has in `sizes`: this graph or one of the same tasks.
     [[nodiscard]] Seconds price(std::uint32_t c, const TaskGraph& sizes, const Cluster& cluster, const Paths& paths) const;
-    // By class; `paths` of a cluster with the same_paths().
+    // The price of each class. `paths` must be of a cluster with the same_paths().
     [[nodiscard]] std::vector<Seconds> price(const Cluster& cluster, const Paths& paths) const;
-    // Every task at the price of its class, kernels of each rank at its own rate (cluster.gpu.rank_rates; empty = all
-    // alike), and what the hosts take to issue it at `call` a host call; no links.
+    // Gives every task the price of its class. Kernels of each rank run at the rank's own rate (cluster.gpu.rank_rates; empty = all
+    // alike), and issuing a task takes `call` for each host call. Sets no links.
     void fill(Costs& costs, std::span<const Seconds> prices, Seconds call, std::span<const double> rank_rates) const;
-    // All that tasks cost on the cluster.
+    // Sets all costs of the tasks on the cluster.
     void fill(Costs& costs, std::span<const Seconds> prices, const Paths& paths, const Cluster& cluster) const;
 
 private:
-    // Empty unless the cluster's links are shared (cluster.interference.shared_links) and some rank has two lanes whose
-    // collectives want the same link.
+    // Empty unless cluster.interference.shared_links is set and some rank has two lanes whose collectives want the same link.
     [[nodiscard]] LinkUses links(std::span<const Seconds> prices, const Paths& paths, const Cluster& cluster) const;
 
     const TaskGraph& graph_;

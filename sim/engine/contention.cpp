@@ -1,4 +1,4 @@
-// The event engine, and what it needs to know of a graph.
+// The event engine and the structure that it derives from a graph.
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
@@ -21,7 +21,7 @@ void find_successors(const TaskGraph& graph, EventStructure& s) {
         for (const TaskId earlier : graph.predecessors(t)) s.successors[s.successor_begin[earlier + 1]++] = t;
 }
 
-// A task waits for each device place that has an earlier task. The hosts release the places on host lanes.
+// A task waits for each device place that has an earlier task. Hosts themselves release the places on host lanes.
 void queue_places(const TaskGraph& graph, EventStructure& s) {
     std::vector<TaskId> next(static_cast<std::size_t>(graph.place_count()), no_task);
     s.next_on_place.assign(graph.place_offset(static_cast<TaskId>(graph.size())), no_task);
@@ -96,7 +96,7 @@ void EventEngine::reset(const Costs& costs, const Interference& interference, Ti
     timeline.end = Seconds(0);
 }
 
-// Until the task starts, timeline.start holds when the hosts that have come to it had issued it.
+// Until the task starts, timeline.start holds the latest time at which a host has issued it so far.
 void EventEngine::release_issued(TaskId t, double issued) {
     Seconds& known = timeline_->start[t];
     known = std::max(known, Seconds(issued));
@@ -119,8 +119,7 @@ void EventEngine::handle(std::uint32_t slot) {
         ready_.push_back(running_[slot].waiting);
 }
 
-// The host issues one task after another, which nothing can hold up, to the next that it has to wait for: one of its
-// own, or any when launches block.
+// A host issues one task after another, up to the next that it must wait for: one on its own lane, or any task if launches block.
 void EventEngine::work_on(int rank) {
     HostQueue& host = hosts_[static_cast<std::size_t>(rank)];
     double& time = host_free_[static_cast<std::size_t>(rank)];
@@ -180,14 +179,14 @@ void EventEngine::finish(TaskId t) {
     if (!structure_.with_hosts || (kind != on_host && !graph_.launch_blocking())) return;
     for (const Place& place : places) {
         HostQueue& host = hosts_[static_cast<std::size_t>(place.rank())];
-        if (host.next == host.end || structure_.host_tasks[host.next] != t) continue;  // a second place on this rank
+        if (host.next == host.end || structure_.host_tasks[host.next] != t) continue;  // the task has a second place on this rank
         ++host.next;
         host_free_[static_cast<std::size_t>(place.rank())] = now_;
         work_on(place.rank());
     }
 }
 
-// What runs on a rank whose activity of one kind began or ended: tasks of the other kind change their overlap.
+// When a kind of activity begins or ends on a rank, the running tasks of the other kind there change their overlap.
 void EventEngine::settle_rank(std::uint32_t rank) {
     Activity& activity = activity_[rank];
     activity.changed = false;
@@ -225,8 +224,8 @@ void EventEngine::settle(Running& running) {
     events_.set(running.slot, now_ + running.remaining * factor);
 }
 
-// Started tasks last: their overlap is counted whole from the settled ranks. They are settled once, at their start,
-// so that they are skipped among the touched.
+// Started tasks come after the ranks, because their overlap is counted anew from the settled ranks. settle() then skips them among the
+// touched, because their factor is already right.
 void EventEngine::settle_rates() {
     for (const std::uint32_t rank : changed_ranks_) settle_rank(rank);
     if (sharing_) [[unlikely]]

@@ -1,5 +1,4 @@
-// The event engine kept for many runs over one graph: what follows from the graph alone is found once, and nothing is
-// allocated again.
+// The event engine for many runs over one graph. It finds once what depends on the graph alone, and allocates nothing in later runs.
 #pragma once
 
 #include <array>
@@ -10,16 +9,16 @@
 
 namespace stepcast {
 
-// Tasks that touch a rank, in id order: what its host works through.
+// The tasks that touch a rank, in id order: its host issues them one after another.
 struct HostQueue {
     std::uint32_t next = 0, end = 0;
 };
 
-// Who waits for whom, as it follows from the graph alone.
+// Which tasks wait for which others, as far as the graph alone decides it.
 struct EventStructure {
-    // Hosts can hold up tasks (needs_hosts()): every task waits for the host of each of its ranks.
+    // If hosts can hold up tasks (needs_hosts()), every task waits for the host of each of its ranks.
     bool with_hosts = false;
-    std::vector<std::uint32_t> waits;            // per task: predecessors, places with an earlier task, hosts
+    std::vector<std::uint32_t> waits;            // per task, the number of: predecessors, places with an earlier task, hosts
     std::vector<std::uint32_t> successor_begin;  // CSR
     std::vector<TaskId> successors;
     std::vector<TaskId> next_on_place;  // per (task, place): next task of that place
@@ -27,30 +26,30 @@ struct EventStructure {
     std::vector<TaskId> host_tasks;
 };
 
-// An event is the finish of a task, or a start that only its issue held up, at its first place. At one instant everything
-// that ends is ended first, then what became ready starts, then the rates of what overlaps are settled; so equal times
-// need no order of their own. A changed rate moves the event of the task.
+// An event is the end of a task, or the start of a task that only waited for its issue; it belongs to the task's first place. At each
+// instant the engine first ends all that ends, then starts what became ready, and then settles the rates of what overlaps. So equal times
+// need no order of their own. When a rate changes, the event of its task moves.
 class EventEngine {
 public:
     explicit EventEngine(const TaskGraph& graph)  // which must outlive it
         : graph_(graph), events_(static_cast<std::size_t>(graph.place_count())) {}
 
-    // As run_with_contention().
+    // Same as run_with_contention().
     void run(const Costs& costs, const Interference& interference, Timeline& timeline);
 
 private:
-    // What a running task is to its neighbours.
+    // How a running task affects tasks on the same ranks.
     enum Kind : std::uint8_t { computing, communicating, on_host };
-    // A running task, kept at its first place; its other places only name the task.
+    // A running task is stored at its first place; its other places only hold its id.
     struct Running {
-        TaskId task = no_task, waiting = no_task;  // waiting: ready but for its issue
+        TaskId task = no_task, waiting = no_task;  // waiting: ready except for its issue
         std::uint32_t slot = 0;              // first place of the task
-        std::uint32_t overlaps = 0;          // places of the task on ranks that are busy with the other kind
+        std::uint32_t overlaps = 0;          // how many of its places are on ranks that are busy with the other kind
         Kind kind = on_host;
         double remaining = 0, since = 0, factor = 1;  // work left at `since`; factor: time per work
     };
 
-    // Ranks busy with each kind: running places now, and whether that was taken into account in the rates.
+    // How many running places of each kind a rank has, and whether the rates account for that.
     struct Activity {
         std::array<std::uint32_t, 2> count{};
         std::array<bool, 2> seen{};
@@ -90,7 +89,7 @@ private:
     double now_ = 0;
     std::size_t finished_ = 0;
 
-    std::vector<std::uint32_t> pending_;  // per task: what it still waits for
+    std::vector<std::uint32_t> pending_;  // per task: how many things it still waits for
     std::vector<HostQueue> hosts_;        // per rank, into host_tasks
     std::vector<double> host_free_;       // per rank: until when its host issues
     std::vector<Running> running_;        // per place

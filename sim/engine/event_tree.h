@@ -1,5 +1,5 @@
-// The earliest of a fixed number of slots' times, each of which may change at any moment: a tournament tree. An update
-// plays the matches from a leaf to the root; nothing goes stale and nothing is allocated.
+// A tournament tree: finds the earliest time of a fixed number of slots, each of which may change at any moment. An update replays the
+// matches from a leaf to the root; no entry becomes stale and nothing is allocated.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ public:
         std::size_t node = leaves_ + slot;
         time_[node] = time;
         slot_[node] = slot;
-        // Selected, not branched on: which side wins is as good as random.
+        // Selects without a branch, because the winner is as good as random.
         for (; node > 1; node /= 2) {
             const double other = time_[node ^ 1];
             const std::uint32_t other_slot = slot_[node ^ 1];

@@ -1,4 +1,4 @@
-// The links of each rank while collectives run: how much longer each takes because it shares them.
+// How much longer running collectives take because they share the links of their ranks.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace stepcast {
 
-// Collectives meet on the links of the ranks that they have in common; on each of those every one gets its max-min fair
-// part (sim/network/link_use.h), and the rank that leaves a collective least decides. What a collective does not need
-// elsewhere is not handed on from rank to rank.
+// Collectives compete for the links of the ranks that they have in common. On each of these ranks every collective gets its max-min fair
+// part (sim/network/link_use.h), and the rank that leaves a collective the least decides. What a collective cannot use on a rank, because
+// another rank limits it, is not passed on to the other collectives.
 class LinkShares {
 public:
     // `graph` and `links`, which are not empty, must outlive the run.
@@ -18,9 +18,9 @@ public:
 
     void start(TaskId t) { change(t, true); }
     void finish(TaskId t) { change(t, false); }
-    // After all that starts or ends at one moment; adds the first places of tasks whose factor may be another now.
+    // Call after all starts and ends of one moment. Adds the first places of tasks whose factor may have changed.
     void settle(std::vector<std::uint32_t>& touched);
-    // Time of a running task per its time alone.
+    // The time of a running task over its time alone.
     [[nodiscard]] double factor(TaskId t) const;
 
 private:
@@ -30,7 +30,7 @@ private:
     };
     void change(TaskId t, bool starts);
     void settle_rank(std::uint32_t rank, std::vector<std::uint32_t>& touched);
-    // Of a link that the task needs at this place.
+    // The share of a link that the task needs at this place.
     [[nodiscard]] double demand(TaskId t, std::uint32_t place, std::size_t link) const;
 
     const TaskGraph* graph_ = nullptr;

@@ -15,7 +15,7 @@ void check_costs(const TaskGraph& graph, const Costs& costs) {
                                            costs.duration.size(), costs.issue.size(), graph.size()));
 }
 
-// Inner arithmetic in plain doubles: comparing them compiles to one instruction.
+// Plain doubles, because comparing them compiles to one instruction.
 double later(double a, double b) { return a < b ? b : a; }
 
 double ready_time(const TaskGraph& graph, TaskId t, const Seconds* finish, const double* free) {
@@ -27,8 +27,7 @@ double ready_time(const TaskGraph& graph, TaskId t, const Seconds* finish, const
 
 std::uint32_t host_of(Place place) { return Place(place.rank(), Lane::host).index; }
 
-// When all hosts of the task have issued it. A rank that the task holds two places of issues it once, so hosts move
-// on only after all were read.
+// When all hosts of the task have issued it. A rank with two places of the task issues it once, so hosts move on after all were read.
 double issue_on_hosts(const TaskGraph& graph, TaskId t, double issue, const double* free) {
     double issued = 0;
     for (const Place& place : graph.places(t)) issued = later(issued, free[host_of(place)] + issue);
@@ -66,7 +65,7 @@ void run_tasks(const TaskGraph& graph, const Costs& costs, Timeline& timeline, d
 bool needs_hosts(const TaskGraph& graph, const Costs& costs) {
     check_costs(graph, costs);
     if (graph.launch_blocking() || graph.has_host_tasks()) return true;
-    // In blocks without an early exit inside, so that the scan is vectorised.
+    // In blocks without an early exit, so that the compiler vectorises the scan.
     constexpr std::size_t block = 1024;
     for (std::size_t first = 0; first < costs.issue.size(); first += block) {
         const std::size_t end = std::min(first + block, costs.issue.size());

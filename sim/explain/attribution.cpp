@@ -50,7 +50,7 @@ ErrorAttribution attribute_error(const Experiment& e, const std::vector<Seconds>
     Timeline timeline;
     run(graph, predicted, e.cluster.interference, timeline);
     ErrorAttribution attribution{timeline.end, {}, measured, {}};
-    // Measured durations hold what tasks did to each other, so the replay has no interference.
+    // Measured durations already contain what tasks did to each other, so the replay has no interference.
     const Costs replay{durations, predicted.issue};
     run_in_order(graph, replay, timeline);
     attribution.replayed = timeline.end;

@@ -39,12 +39,12 @@ struct LeadingConstant {
     }
     std::string operator()(const Barrier&) const { return link("latency"); }
     std::string operator()(const HostWork& op) const {
-        if (op.kind == HostWork::Kind::module) return "host.module_forward";  // of its two keys
+        if (op.kind == HostWork::Kind::module) return "host.module_forward";  // one of its two keys
         return "host." + std::string(to_string(op.kind));
     }
 };
 
-// Tables of measured points stand for the law's constants.
+// Whether a table of measured points replaces the law of this constant.
 bool is_tabulated(const Cluster& c, const std::string& key) {
     if (!c.fitted) return false;
     if (key == "kernel.gemm_efficiency") return !c.kernel.gemm_table.empty();

@@ -10,12 +10,12 @@ bool occupies(const TaskGraph& graph, TaskId t, int rank) {
     return std::ranges::any_of(graph.places(t), [&](const Place& place) { return place.rank() == rank; });
 }
 
-// Follows places and hosts through the tasks by the rules of the engines.
+// Replays places and hosts over the tasks by the rules of the engines.
 std::vector<Binding> bindings(const TaskGraph& graph, const Costs& costs, const Timeline& timeline) {
     const bool with_hosts = needs_hosts(graph, costs);
     const auto ranks = static_cast<std::size_t>(graph.rank_count());
     std::vector<TaskId> last_on(static_cast<std::size_t>(graph.place_count()), no_task), issued_last(ranks, no_task);
-    std::vector<Seconds> hosts(ranks);  // until when the host of a rank is busy
+    std::vector<Seconds> hosts(ranks);  // until when each rank's host is busy
     const auto rank_of = [](Place place) { return static_cast<std::size_t>(place.rank()); };
     std::vector<Binding> found;
     for (TaskId t = 0; t < graph.size(); ++t) {
@@ -55,7 +55,7 @@ bool BackWalk::step_to(TaskId task, PathSegment& segment) {
     return true;
 }
 
-// Ids only fall on the way, so that all scans of a walk together pass every task once.
+// Ids only fall during a walk, so all scans of a walk together pass every task once.
 bool BackWalk::step_on_host(PathSegment& segment) {
     while (task_-- > 0) {
         if (!occupies(graph_, task_, host_)) continue;

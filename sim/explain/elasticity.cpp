@@ -101,7 +101,7 @@ std::optional<Uncertainty> error_of(const ClusterParameter& p, const Cluster& cl
         for (const FittedParameter& f : cluster.fitted->parameters)
             if (f.key == p.key && f.relative_error > 0)
                 return with(f.determined ? Source::fitted : Source::prior, f.relative_error);
-    // The rates of the other tiles are relative to this one, so that it is known by convention.
+    // The rates of the other tiles are relative to this one, so it is exact by convention.
     if (p.kind == Kind::stated || p.kind == Kind::table || p.key == "kernel.gemm_tile_256") return std::nullopt;
     return with(Source::assumed, p.kind == Kind::time ? assumed_time_error : assumed_share_error);
 }
@@ -116,7 +116,7 @@ Neighbours neighbours_of(const Cluster& cluster, const Uncertainty& u) {
     return {with_scaled(cluster, u.key, factor), with_scaled(cluster, u.key, 1 / factor)};
 }
 
-// Where the path does not feel the parameter: what its change does, in proportion.
+// If the parameter does not change the path, the simulated change is scaled in proportion.
 Seconds estimate(const WhatIf& step, const Elasticity& e, const Neighbours& n, double steps) {
     if (e.along_path == Seconds(0)) return Seconds(std::abs(e.simulated.si()) * steps);
     return std::abs(e.simulated / e.along_path) * half_difference(step.along_path(n.up), step.along_path(n.down));

@@ -43,7 +43,7 @@ IdleTime idle_time(const TaskGraph& graph, const WhatIf& step, int rank) {
             b.host};
 }
 
-// By the time that the compute lanes were busy, each rank as often as it stands for real ones.
+// The median by the busy time of the compute lanes. Each simulated rank counts as often as it stands for real ranks.
 int median_rank(const TaskGraph& graph, const Timeline& timeline) {
     const std::vector<Seconds> busy = busy_times(graph, timeline, [](TaskId, const Place& place) { return place.lane() == Lane::compute; });
     const std::vector<int>& stands_for = graph.multiplicity();

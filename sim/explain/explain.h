@@ -1,4 +1,4 @@
-// Why a step takes what it takes: its critical path and elasticities, what its cost rests on, where an error comes from.
+// Why a step takes as long as it does: its critical path and elasticities, the constants that it rests on, and where an error comes from.
 #pragma once
 
 #include <functional>
@@ -12,22 +12,22 @@
 
 namespace stepcast {
 
-// Why the step takes as long as it does, and what would change it: of the first draw of the routing, without noise.
+// Explains the step of the first draw of the routing, without noise.
 Explanation explain(const Experiment& experiment);
 
-// Of two simulations, of which the first takes its durations from the cost model, the second from an execution; issue costs are
-// the cost model's in both. `durations`: measured, by task id of the unfolded step of this experiment (median_durations() of its
-// execution). Throws ConfigError when the step has another number of tasks.
+// Compares two simulations: one with durations from the cost model, one with durations from an execution; issue costs are the cost
+// model's in both. `durations`: measured, by task id of the unfolded step of this experiment (median_durations() of its execution).
+// Throws ConfigError when the step has another number of tasks.
 ErrorAttribution attribute_error(const Experiment& experiment, const std::vector<Seconds>& durations, Seconds measured);
 
-// Durations of both sides by kind and phase, of the tasks that are at one of these places, and what the step would gain or lose if only
-// those of a kind took what is predicted; the largest effect first. `replayed`: the step with the measured costs.
+// For each kind and phase, the durations of both sides over the tasks at places that `counted` accepts, and by how much the step would
+// change if only these tasks took their predicted time. The largest effect comes first. `replayed`: the step with the measured costs.
 std::vector<KindError> kind_errors(const TaskGraph& graph, const Costs& measured, Seconds replayed, const std::vector<Seconds>& predicted,
                                    const std::function<bool(const Place&)>& counted);
 
-// How much of a step rests on constants that were determined on its device, and how much on priors. Of the critical path: the share of each constant that prices most of a segment's op (the rate of a GEMM, the cost of a
-// host's call), largest first. `measured`: the cluster's own fit determined it, or a measured table answers. Shares add up
-// to 1; a path without time has none.
+// Which constants the step rests on: for each constant, its share of the critical path, largest first. A segment belongs to the constant
+// that prices most of its op (the rate of a GEMM, the cost of a host call). `measured`: the cluster's own fit determined the constant, or
+// a measured table answers. Shares add up to 1; a path without time has none.
 std::vector<CostBasis> basis_of(const TaskGraph& graph, const Costs& costs, const Timeline& timeline,
                                 const Cluster& cluster);
 

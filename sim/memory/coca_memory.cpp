@@ -1,12 +1,12 @@
-// States of P parameters on one of n ranks: weights 2 P, gradients 2 P, of the own piece an fp32 weight and two
-// moments 12 P / n (pieces padded as in model/multimodal/parts.h), the bucket buffer (two with overlap). Kept for
-// the backward of a block (16 bit, in units of its tensors; r rows, k keys, f inner, s scores):
-//   attention  norm in and out, queries, keys, values, result (r; of a cross block norm in and out, keys, values k);
-//              scores s, under autocast the fp32 softmax 2 s and its cast s; sub-norm r; feed-forward norm in and out
-//              r; inner f before and after the activation, gated 4 f, sub-norm f
-// A block that is computed again keeps its input, and while its backward runs all of the above with gradients of
-// two of its largest tensors. Logits are kept with the loss's fp32 log-softmax; its backward needs their fp32
-// gradient twice. Ignores allocator slack, library workspaces and the poolers' queries.
+// Bytes of P parameters on one of n ranks: weights 2 P, gradients 2 P, the bucket buffer (two with overlap), and for the rank's own
+// piece an fp32 weight and two moments, 12 P / n (pieces are padded as in model/multimodal/parts.h). A block keeps these 16-bit tensors
+// for its backward (sizes: r rows, k keys, f inner, s scores):
+//   attention     norm's input and output, queries, keys, values, result: r each (in a cross block k for norm, keys and values);
+//                 scores s, under autocast also the fp32 softmax 2 s and its cast s; sub-norm r
+//   feed-forward  norm's input and output r; inner f before and after the activation, gated 4 f; sub-norm f
+// A recomputed block keeps its input. While its backward runs, it holds all of the above and the gradients of two of its largest
+// tensors. The logits are kept with the fp32 log-softmax of the loss, whose backward needs their fp32 gradient twice. Not counted:
+// allocator slack, library workspaces and the poolers' queries.
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@
 namespace stepcast {
 namespace {
 
-// What each operator keeps; a norm inside a block only its result, as its input is kept where it was made.
+// A norm inside a block keeps only its result, because the operator that made its input keeps that.
 Bytes kept_of(const TowerBlock& b, const TowerContext& c) {
     const BlockSizes s = sizes_of(b, c);
     Bytes kept;
@@ -37,7 +37,7 @@ Bytes work_of(const TowerBlock& b, const TowerContext& c) {
 
 struct Activations {
     Bytes kept;  // of all layers, until their backward
-    Bytes work;  // of the fullest backward in addition
+    Bytes work;  // on top of `kept`, in the backward that needs most
 };
 
 Activations activations_of(const TowerContext& c) {

@@ -1,10 +1,11 @@
-// A = tokens x hidden elements. A layer saves: its input, two norms' results, q, k and v (3 A), what attention makes, the
-// middle of the residual stream, and twice the inner width (before and after GELU): 8 A + 2 F; means and deviations of two
-// norms (16 bytes a token); flash: a logarithm of each row's sum (4 bytes a token and head), plain: the softmax's result.
-// The ends: input and result of the final norm, logarithms of the softmax in fp32. Checked against the storages that live
-// while PyTorch runs such a step on shapes alone (docs/pytorch.md): equal to the MiB.
-// The fullest moment is one of: the softmax's backward (two more fp32 tensors of the logits' size), the middle of the first
-// layer's backward (one of each block), the last gradient of all, the optimizer. Gradients have the parameters' type.
+// A = tokens x hidden elements, F = tokens x inner width. A layer saves 8 A + 2 F: its input, the results of two norms, q, k and v (3 A),
+// the result of attention, the middle of the residual stream, and the inner width before and after GELU. It also saves means and
+// deviations of two norms (16 bytes a token) and, with flash attention, the logarithm of each row's sum (4 bytes a token and head), or,
+// with plain attention, the softmax's result. The ends save input and result of the final norm, and logarithms of the softmax in fp32.
+// Gradients have the parameters' type.
+// The fullest moment is the softmax's backward (two more fp32 tensors of the logits' size), the first layer's backward (in one of its
+// blocks), the last gradient of all, or the optimizer. Checked against the storages that live while PyTorch runs such a step on shapes
+// alone (docs/pytorch.md): equal to the MiB.
 
 #include <algorithm>
 
@@ -14,7 +15,7 @@
 namespace stepcast {
 namespace {
 
-// cuBLAS takes 32 MiB for each of the two threads that issue products, the script's and the backward's.
+// cuBLAS takes 32 MiB for each thread that issues products: the script's and the backward's.
 const Bytes workspaces = parse_bytes("64 MiB");
 
 struct Sizes {
@@ -34,7 +35,7 @@ struct Sizes {
         return 8.0 * outer + 2.0 * inner + tokens * Bytes(16) + attention;
     }
     [[nodiscard]] Bytes ends() const { return 2.0 * outer + tokens * Bytes(8); }
-    // On top of the last layer's: what its backward makes, block by block.
+    // What a layer's backward makes on top of the kept tensors: the larger of its two blocks.
     [[nodiscard]] Bytes layer_work() const {
         return std::max(2.0 * outer + 2.0 * inner, 8.0 * outer + (plain ? 2.0 * scores : Bytes(0)));
     }

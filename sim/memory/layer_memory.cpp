@@ -1,15 +1,15 @@
-// What automatic differentiation keeps of each operator until its backward, and what the backward holds in addition. An
-// activation lies in the storage type; what a product reads, in that product's.
-//   norm          its input and its result
-//   attention     queries, keys, values; its result; plain: the softmax of the scores; one kernel: an fp32 sum a row and head.
-//                 Dropout: its mask (1 byte), and of plain scores the dropped scores. Latent: keys are also kept in parts
-//   activation    its input and its result. Eager passes of a gated one: also the activation before its product with the other
-//                 half, as they are two operations
-//   experts       the slots as they arrive; router: logits, probabilities and choice (4 + 4 + 1 bytes). The combining weights
-//                 are multiplied before the second product, so its result is not kept
-//   residual      the mask of its dropout
-// For plain attention with dropout, GELU, 16 bit: s b h (34 + 5 a s / h), Korthikanti et al., arXiv 2205.05198, section 4.
-// Work: gradients of the block's input and result, and those of the operator that has most.
+// What automatic differentiation keeps of each operator until its backward, and what the backward needs on top. Activations have the
+// storage type; inputs of products have the type of the product.
+//   norm       its input and its result
+//   attention  queries, keys, values, result; plain attention: the softmax of the scores; a fused kernel: an fp32 sum for a row and head.
+//              Dropout adds its mask (1 byte), and in plain attention the dropped scores. Latent attention also keeps its keys in parts
+//   activation its input and its result. A gated one in eager passes also keeps the activation before the product with the other half,
+//              because these are two operations
+//   experts    the slots as they arrive; router: logits, probabilities and choice (4 + 4 + 1 bytes). The combining weights are
+//              multiplied before the second product, so its result is not kept
+//   residual   the mask of its dropout
+// Plain attention with dropout and GELU in 16 bit gives s b h (34 + 5 a s / h), Korthikanti et al., arXiv 2205.05198, section 4.
+// Work: the gradients of the block's input and result, and those of the operator that has most.
 #include "sim/memory/layer_memory.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ double number(long count) { return static_cast<double>(count); }
 bool drops(const LayerContext& c) { return c.experiment.workload.dropout > 0; }
 double outer_elements(const LayerContext& c) { return number(c.shape.outer_tokens * c.shape.hidden); }
 
-// Slots that the fullest rank computes over the mean.
+// Slots that the fullest rank computes, over the mean of all ranks.
 double imbalance(const LayerContext& c) {
     const Parallelism& p = c.experiment.parallelism;
     if (c.routing.counts.empty() || p.ep == 1) return 1;
@@ -34,7 +34,7 @@ double imbalance(const LayerContext& c) {
     return *std::ranges::max_element(slots) * p.ep / std::reduce(slots.begin(), slots.end());
 }
 
-// An expert that is split over the tensor-parallel ranks sees the slots of all of them; a whole one those of its own.
+// An expert that is split over the tensor-parallel ranks gets the slots of all these ranks, a whole expert those of its own rank.
 double expert_slots(const LayerContext& c) {
     const Moe& moe = c.experiment.workload.moe;
     const Parallelism& p = c.experiment.parallelism;
@@ -42,7 +42,7 @@ double expert_slots(const LayerContext& c) {
     return routed * moe.top_k * (moe.capacity_factor > 0 ? moe.capacity_factor : imbalance(c));
 }
 
-// One rule an operator.
+// What one operator keeps and what its backward needs: one overload for each operator.
 class Rules {
 public:
     explicit Rules(const LayerContext& c) : c_(c), s_(c.shape), w_(c.experiment.workload), element_(s_.element()) {}
@@ -50,7 +50,7 @@ public:
     BlockMemory operator()(const Normalize& op) const {
         return {number(op.rows * op.width) * (element_ + size_of(op.product)), {}};
     }
-    // The shared rotary key and the keys' own part, before they are put together.
+    // Latent attention keeps the shared rotary key and the keys' own part as they were before their concatenation.
     BlockMemory operator()(const HeadLayout& op) const {
         if (!latent()) return {};
         return {(number(s_.outer_tokens) * w_.mla.rope_dim + number(s_.tokens * op.heads) * w_.mla.nope_dim) * element_, {}};
@@ -77,7 +77,7 @@ public:
     BlockMemory operator()(const ToExperts&) const {
         return {expert_slots(c_) * number(s_.hidden) * size_of(s_.matrix), {}};
     }
-    // Keep nothing that others do not keep for them.
+    // These operators keep nothing: the rules of other operators count what their backward reads.
     BlockMemory operator()(const OneOf<Linear, GroupedLinear, Fork, Cast, WithMemory, FromExperts, AddShared, Embed, Loss,
                                        SpanLoss> auto&) const {
         return {};
@@ -87,14 +87,13 @@ private:
     [[nodiscard]] bool eager() const { return c_.experiment.parallelism.eager; }
     [[nodiscard]] bool latent() const { return w_.attention == AttentionKind::mla; }
 
-    // Keys and values of other context-parallel ranks with their gradients: the next ones round the ring, or all.
+    // Keys and values of other context-parallel ranks, with gradients: those of the next rank in the ring, or of all ranks.
     [[nodiscard]] Bytes context(Bytes own) const {
         const Parallelism& p = c_.experiment.parallelism;
         return p.cp == 1 ? Bytes(0) : 2.0 * own * (p.context_exchange == ContextExchange::ring ? 1.0 : p.cp);
     }
 
-    // Work: gradients of result, queries, keys and values; of plain scores before and after the softmax, and what selective
-    // recompute makes again.
+    // Work: gradients of result, queries, keys, values; for plain attention of the scores around the softmax, and what is recomputed.
     [[nodiscard]] BlockMemory attention(long heads, long kv_heads) const {
         const bool plain = w_.attention == AttentionKind::plain;
         const bool again = plain && c_.experiment.parallelism.recompute == Recompute::selective;
@@ -104,7 +103,7 @@ private:
         const double all = number(s_.batch * heads) * number(s_.seq_q) * number(s_.seq + w_.memory);
         const Bytes scores = all * (drops(c_) && c_.experiment.workload.score_dropout ? 2.0 * element_ + Bytes(1) : element_);
         BlockMemory memory{queries + kept_keys + result, result + queries + keys + context(keys)};
-        if (s_.matrix != s_.storage) memory.kept += copy;  // as the output projection reads it
+        if (s_.matrix != s_.storage) memory.kept += copy;  // the copy that the output projection reads
         if (plain && !again) memory.kept += scores;
         if (!plain) memory.kept += number(s_.tokens * heads) * Bytes(4);
         if (plain) memory.work += 2.0 * all * element_;
@@ -129,7 +128,7 @@ BlockMemory memory_of(const Block& block, const LayerContext& c) {
     return sum;
 }
 
-// Results of products and attention that an alternate recompute leaves, and what goes to experts.
+// Results of products and of attention that an alternate recompute keeps, and the inputs of experts.
 Bytes kept_by_alternate(const Block& block, const LayerContext& c) {
     const RankShape& s = c.shape;
     const std::vector<bool> runs = alternate_runs(block, c.experiment.parallelism.tp);
@@ -147,22 +146,22 @@ Bytes kept_by_alternate(const Block& block, const LayerContext& c) {
     return sum;
 }
 
-// What mixes tokens, then the feed-forward block or the experts.
+// The blocks that mix tokens, then the feed-forward block or the experts.
 std::vector<SharedBlock> blocks_of(const LayerContext& c, const Workload& w, int layer) {
     std::vector<SharedBlock> blocks = mixing_blocks(w, c.shape);
     blocks.push_back({1, has_experts(w, layer) ? expert_block(w, c.shape) : feed_forward_block(w, c.shape)});
     return blocks;
 }
 
-// With the projections of one input in one matrix, whichever way they run.
+// The blocks as if all projections of one input were one matrix, even where they run separately.
 std::vector<SharedBlock> fused_blocks(const LayerContext& c, int layer) {
     Workload w = c.experiment.workload;
     w.fused_projections = true;
     return blocks_of(c, w, layer);
 }
 
-// Inputs that several products read lie there once: where projections are fused each has its own. What sequence
-// parallelism gathers for a product lies there in parts.
+// For fused blocks, in which each product has an input of its own, so that no shared input counts twice. An input that sequence
+// parallelism gathers is kept as this rank's part.
 Bytes read_by_weight_gradients(const Block& block, const LayerContext& c) {
     const RankShape& s = c.shape;
     Bytes sum;
@@ -197,15 +196,15 @@ LayerMemory layer_memory(const LayerContext& c, int layer) {
     return memory;
 }
 
-// Work: the embedding's gradient, dense over the vocabulary.
+// Work: the embedding's gradient, which is dense over the vocabulary.
 BlockMemory embedding_memory(const LayerContext& c) {
     const Bytes mask = drops(c) ? outer_elements(c) * Bytes(1) : Bytes(0);
     return {mask, number(c.shape.vocab * c.shape.hidden) * c.shape.element()};
 }
 
-// The fused loss turns the logits into their gradient in place; step by step it keeps fp32 probabilities, which become
-// the gradient, with the logits or that gradient cast. Eager passes keep the logits, their fp32 copy and its softmax,
-// and make the gradient in addition. Work: the gradients of the matrix and of its input, and the input gathered.
+// The fused loss turns the logits into their gradient in place. An unfused loss keeps fp32 probabilities, which become the gradient,
+// with the logits or the cast gradient beside them. Eager passes keep the logits, their fp32 copy and its softmax, and make the
+// gradient in addition. Work: the gradients of the matrix and of its input, and the gathered input.
 static BlockMemory logits_memory(const LayerContext& c) {
     const RankShape& s = c.shape;
     const double logits = number(s.head_tokens) * number(s.vocab);
@@ -218,7 +217,7 @@ static BlockMemory logits_memory(const LayerContext& c) {
     return block;
 }
 
-// What predicts further tokens keeps its tensors as well, until it has run back.
+// Multi-token prediction layers keep their tensors as well, until their backward has run.
 BlockMemory head_memory(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const BlockMemory logits = logits_memory(c);
@@ -232,7 +231,7 @@ BlockMemory head_memory(const LayerContext& c) {
     return all;
 }
 
-// The router's is none of them: its product is not fused.
+// Without the router's matrix, because its product is not fused.
 std::vector<Matrix> layer_matrices(const LayerContext& c, int layer) {
     std::vector<Matrix> all;
     for (const SharedBlock& of : fused_blocks(c, layer))

@@ -1,5 +1,5 @@
-// What one layer or end of a transformer holds on a rank: tensors that wait for the backward, and those that live only
-// while it runs. Tensor by tensor as frameworks keep them; computes no duration.
+// What one layer or one end of a transformer holds on a rank, tensor by tensor as frameworks keep them: tensors kept for the backward,
+// and those that exist only while it runs.
 #pragma once
 
 #include <vector>
@@ -8,27 +8,27 @@
 
 namespace stepcast {
 
-// For one micro-batch. kept: from the forward until the backward; work: in addition while the backward of the block runs.
+// For one micro-batch. `kept` lasts from the forward to the backward. `work` comes on top while the backward of the block runs.
 struct BlockMemory {
     Bytes kept, work;
     friend bool operator==(const BlockMemory&, const BlockMemory&) = default;
 };
 struct LayerMemory {
     BlockMemory attention, feed_forward;
-    Bytes rerun;  // kept where the layer runs again: its input, and what an alternate recompute does not make again
-    // Between the halves of a split backward: what the weight gradients read, of each product its input and its result's
-    // gradient (arXiv 2401.10241, table 1). Nothing is computed again for them.
+    Bytes rerun;  // kept if the layer is recomputed: its input, and what an alternate recompute does not make again
+    // Kept between the halves of a split backward for the weight gradients: input and result's gradient of each product (arXiv
+    // 2401.10241, table 1). Nothing is recomputed for them.
     Bytes put_off;
     [[nodiscard]] Bytes kept() const { return attention.kept + feed_forward.kept; }
     friend bool operator==(const LayerMemory&, const LayerMemory&) = default;
 };
 
-// As it is without recompute of layers, and what stays with it; selective recompute keeps no attention scores.
+// Without recomputation of whole layers. Selective recompute keeps no attention scores.
 LayerMemory layer_memory(const LayerContext& context, int layer);
 BlockMemory embedding_memory(const LayerContext& context);
 BlockMemory head_memory(const LayerContext& context);  // final norm, logits, loss
 
-// The weight matrices of a layer on a rank, one entry for all experts.
+// One weight matrix of a layer on a rank; all experts together have one entry.
 struct Matrix {
     long out = 0, in = 0;
     [[nodiscard]] double elements() const { return static_cast<double>(out) * static_cast<double>(in); }

@@ -1,5 +1,5 @@
-// Memory of the fullest rank, by kind of workload. `peak` is what tensors take (what frameworks print as allocated);
-// `overheads` (cluster.overheads) come on top and count for `fits`.
+// Memory of the fullest rank, for each kind of workload. `peak` is what tensors take (frameworks print it as allocated). `overheads`
+// (cluster.overheads) come on top and count for `fits`.
 #pragma once
 
 #include <vector>
@@ -9,21 +9,19 @@
 
 namespace stepcast {
 
-// The end of every account. From the bytes of weights, gradients, optimizer, activations and buffers: what the framework's
-// allocator holds beyond them (framework.reserved, counted with the buffers: blocks in pieces that nothing fits into), the
-// peak, what the device must have on top of it, and whether that fits.
+// Completes a result from its weights, gradients, optimizer, activations and buffers. Adds to the buffers what the allocator reserves
+// beyond them (framework.reserved: free pieces that nothing fits into), and computes the peak, the device's overheads, and `fits`.
 MemoryUse summed_up(MemoryUse use, const Experiment& experiment);
 
-// Of the optimizer's state, of a parameter that is stored in so many: a master copy where that is less than fp32, and Adam's
-// moments.
+// Bytes of optimizer state for a parameter that takes `stored` bytes: a master copy if that is less than fp32, and Adam's moments.
 Bytes optimizer_bytes(Optimizer optimizer, Bytes stored);
 
-// A transformer: states under each ZeRO stage, activations as the pipeline schedule keeps them, buffers; of the fullest
-// stage, or of each. `routing`: of one expert-parallel group; the fullest rank counts; empty = balanced.
+// A transformer: states under each ZeRO stage, activations as the pipeline schedule keeps them, and buffers. The first function returns
+// the fullest stage. `routing` is of one expert-parallel group, and its fullest rank counts; an empty routing is balanced.
 MemoryUse transformer_memory(const Experiment& experiment, const Routing& routing = {});
 std::vector<MemoryUse> memory_of_stages(const Experiment& experiment, const Routing& routing = {});
 
-// Of a rank of this stage along its order: while each slot runs, and when it has ended.
+// The peak of a rank of one stage for each slot in schedule order: while the slot runs, and after it has ended.
 struct SlotMemory {
     Bytes during, after;
 };
@@ -32,8 +30,8 @@ std::vector<SlotMemory> memory_of_slots(const Experiment& experiment, int stage,
 // A contrastive captioner under ZeRO stage 1.
 MemoryUse coca_memory(const Experiment& experiment);
 
-// A plain eager PyTorch step on one GPU (parallelism.eager_script), tensor by tensor as its automatic differentiation saves
-// them: what torch.cuda.max_memory_allocated() would say, less the allocator's rounding.
+// A plain eager PyTorch step on one GPU (parallelism.eager_script), tensor by tensor as automatic differentiation saves them. It is
+// what torch.cuda.max_memory_allocated() returns, without the allocator's rounding.
 MemoryUse eager_memory(const Experiment& experiment);
 
 }  // namespace stepcast

@@ -1,8 +1,8 @@
-// Bytes of a parameter of mixed precision with Adam (ZeRO, arXiv 1910.02054, section 3; D ranks share what a stage shards):
+// Bytes of a parameter in mixed precision with Adam (ZeRO, arXiv 1910.02054, section 3; D ranks share what a stage shards):
 //   weight 2; gradient 2 or 4 (parallelism.gradient_dtype); fp32 master and two moments 12
 //   zero 1: 12 / D; zero 2: gradient / D too; zero 3: weight / D too, whole units only while they are used
-// fp32 training: 4 + 4 + 8. fp8, fp4: 16-bit weights, and of each layer's matrices such a copy for either operand order.
-// Experts are sharded over their own data-parallel group, with parallelism.shard over those of it that hold one copy.
+// fp32 training: 4 + 4 + 8. fp8 and fp4: 16-bit weights, and two narrow copies of each layer's matrices, one for each operand order.
+// Experts are sharded over their own data-parallel group; with parallelism.shard, over the ranks of that group that hold one copy.
 #include "sim/memory/memory_parts.h"
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 namespace stepcast {
 namespace {
 
-// cuBLAS takes 32 MiB a stream on current devices; grouped products run on four.
+// cuBLAS takes 32 MiB for each stream on current devices, and grouped products run on four streams.
 const Bytes workspaces = parse_bytes("128 MiB");
 
-// Ranks that share a dense weight, and an expert's.
+// How many ranks share a dense weight, and how many an expert's weight.
 struct Sharers {
     int dense, experts;
 };
@@ -28,7 +28,7 @@ Sharers sharers(const LayerContext& c) {
     return {g.data_context.size(), g.expert_data.size()};
 }
 
-// Elements that a rank has in common with others: what it holds alone is neither gathered nor exchanged.
+// Elements that this rank shares with other ranks. What it holds alone is neither gathered nor exchanged.
 double in_common(const LayerContext& c, const RankWeights& weights) {
     const Sharers ranks = sharers(c);
     return (ranks.dense > 1 ? weights.dense : 0) + (ranks.experts > 1 ? weights.experts : 0);
@@ -42,15 +42,15 @@ void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage
     use.optimizer = shared_out(c, stage.all, 1) * optimizer_bytes(c.experiment.workload.optimizer, stored);
 }
 
-// A gradient in the weights' dtype that the framework's automatic differentiation wants for each matrix: with fused
-// accumulation a stand-in that is kept for each distinct shape (Transformer Engine), else the largest for a moment.
+// Automatic differentiation wants a gradient in the weights' dtype for each matrix. With fused accumulation (Transformer Engine) a
+// dummy is kept for each distinct shape; otherwise the largest such gradient exists for a moment.
 Bytes matrix_gradients(const LayerContext& c, const StageWeights& stage) {
     return (c.experiment.parallelism.fused_accumulation ? stage.matrices.sum : stage.matrices.largest) * c.shape.element();
 }
 
-// Distributed data parallelism of eager passes reduces gradients of the weights' dtype out of buckets that it keeps, one
-// for every parameter; where they are accumulated in fp32, that is in addition. Seen in nanotron's peaks: ranks with
-// replicas hold 2 bytes a parameter more than ranks without (8.9 GB and 1.3 GB models, tensor parallel over 8 and 16).
+// Data parallelism of eager passes keeps reduction buckets in the weights' dtype, with one element for every parameter. They come on
+// top if gradients are accumulated in fp32. Seen in nanotron's peaks: ranks with replicas hold 2 bytes a parameter more than ranks
+// without (8.9 GB and 1.3 GB models, tensor parallel over 8 and 16).
 Bytes reduction_buckets(const LayerContext& c, const StageWeights& stage) {
     const Parallelism& p = c.experiment.parallelism;
     const bool widened = size_of(p.gradient_dtype) > c.shape.element() && !p.fused_accumulation;
@@ -58,8 +58,8 @@ Bytes reduction_buckets(const LayerContext& c, const StageWeights& stage) {
     return (stage.all.dense + stage.all.experts) * c.shape.element();
 }
 
-// zero 2: one bucket filling and one on its way, a bucket closing with the unit that fills it. zero 3: the unit in use
-// and the next, gathered, and two units' whole gradients, one being computed and one on its way.
+// zero 2: one bucket that is being filled and one in flight; a bucket closes at the end of the unit that fills it. zero 3: the gathered
+// weights of the unit in use and of the next, and the whole gradients of two units, one being computed and one in flight.
 Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
     const Parallelism& p = c.experiment.parallelism;
     if (p.zero < 2 || c.groups.data_context.size() == 1) return Bytes(0);
@@ -69,7 +69,7 @@ Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
     return 2.0 * stage.largest_gathered * c.shape.element() + std::min(2.0 * bucket, gradients);
 }
 
-// Between stages: one tensor on its way in, one on its way out.
+// Between stages, one tensor arrives and one leaves.
 Bytes pipeline_buffers(const LayerContext& c) {
     return c.experiment.parallelism.pp > 1 ? 2.0 * c.shape.outer() : Bytes(0);
 }
@@ -129,7 +129,7 @@ UnitCounts units_of(const Workload& w, std::span<const Chunk> chunks) {
     return counts;
 }
 
-// Narrow copies are of what products read: under adapters, which stay in 16 bits, of the frozen matrices.
+// The narrow copies are of the matrices that products read. Adapters stay in 16 bits, so with adapters only frozen matrices have them.
 StageWeights weights_of(const LayerContext& c, const UnitMemory& units, const UnitCounts& counts) {
     const bool adapted = c.experiment.workload.adapter_rank > 0;
     StageWeights stage;
@@ -141,9 +141,9 @@ StageWeights weights_of(const LayerContext& c, const UnitMemory& units, const Un
     return stage;
 }
 
-// A layer that the cut opens counts its inner tensors on both stages, which keep them both.
-// Walks the backward of a chunk from its last unit to its first; each block's tensors go when it is done, but of a half
-// what the weight gradients read stays. A layer that is computed again comes to life whole, its input being there.
+// Walks the backward of a chunk from its last unit to its first. A block's tensors are freed when its backward ends; in the first half
+// of a split backward those that the weight gradients read stay. A recomputed layer makes all its tensors again, except its kept input.
+// If a cut goes through a layer, both of its stages keep the inner tensors.
 ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chunk& chunk) {
     const auto again = [&](int layer) { return recomputes_layers(e.parallelism) && layer < chunk.again; };
     const auto unit = [&](int layer) -> const LayerMemory& {
@@ -177,7 +177,7 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
     left -= rest;
     memory.put_off = half;
     consider(memory.whole, {left, embedding.work});
-    consider(memory.half, {left, embedding.work});  // of the weight gradients, the last of them
+    consider(memory.half, {left, embedding.work});  // the last moment of the weight gradients
     return memory;
 }
 

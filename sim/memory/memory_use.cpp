@@ -1,8 +1,7 @@
-// Memory of one rank, the worst of all. MoE layer: weights and gradients of the experts that live there and of the
-// gate; activations kept for the backward: per layer the slots before and after the experts and the inner vectors
-// before and after GELU, sized by the rows that this rank computes (faster_moe and mix_moe compute some experts where their
-// tokens are); buffers: one all-to-all in and out. MLP: two weights a layer, its input and inner vectors, and the gradient
-// buckets. Leaves out the weights of other ranks' experts that faster_moe and mix_moe bring to every rank.
+// Memory of the fullest rank. MoE layer: weights and gradients of the rank's experts and of the gate. Each layer keeps for the backward
+// the slots before and after the experts and the inner vectors before and after GELU, for the rows that the rank computes (faster_moe and
+// mix_moe compute some experts where their tokens are). Buffers: one all-to-all in and out. MLP: two weights a layer, its input and inner
+// vectors, and gradient buckets. Not counted: weights of other ranks' experts that faster_moe and mix_moe bring to all ranks.
 #include <algorithm>
 
 #include "model/moe/layer.h"
@@ -13,7 +12,6 @@
 namespace stepcast {
 namespace {
 
-// Slots that each rank computes.
 std::vector<double> slots_computed(const Experiment& e, const Routing& routing) {
     if (!routing.counts.empty()) return computed_slots(e.parallelism.moe_system, e.workload.hidden, routing);
     std::vector<double> slots(static_cast<std::size_t>(rank_count(e.cluster)));

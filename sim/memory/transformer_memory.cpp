@@ -20,14 +20,14 @@ StageMemory stage_memory(const LayerContext& c, const UnitMemory& units, const s
         memory.chunks.push_back(chunk_memory(units, e, chunk));
         if (chunk.begins_inside) add_units(memory.weights, c, 1, {rest_weights(c), {}});
         if (!chunk.ends_inside) continue;
-        add_units(memory.weights, c, 1, {opened_weights(c, chunk.last - 1), {}});  // a dense one
+        add_units(memory.weights, c, 1, {opened_weights(c, chunk.last - 1), {}});  // layers that a cut goes through are dense
         memory.weights.layers += units.weights[0].trained;
         memory.weights.matrices = units.matrices[1];
     }
     return memory;
 }
 
-// Calls back with the activations that wait and the work of each slot while it runs, and the activations when it has ended.
+// For each slot calls `call(moment, after)`: the kept activations and the work while it runs, and the kept activations afterwards.
 template <class Call>
 void along(const Order& order, const std::vector<ChunkMemory>& chunks, Call&& call) {
     Bytes now;

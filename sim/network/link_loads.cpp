@@ -12,7 +12,7 @@ LinkLoads::LinkLoads(const Topology& topology, Routes& routes, int node)
     const auto take = [&](int first_link, int count) {
         for (int link = first_link; link < first_link + count; ++link) {
             const double bandwidth = topology.links[static_cast<std::size_t>(link)].bandwidth.si();
-            per_byte_.push_back(bandwidth > 0 ? 1 / bandwidth : 0);  // without bandwidth no route takes it
+            per_byte_.push_back(bandwidth > 0 ? 1 / bandwidth : 0);  // no route uses a link without bandwidth
         }
     };
     for (int n = begin_; n < end_; ++n) take(0, topology.links_per_node);

@@ -1,5 +1,4 @@
-// Which share of its ranks' links a collective needs while it runs, and what those get who want more of a link than it
-// has.
+// The share of its ranks' links that a collective needs while it runs, and what collectives get that together want more than a link has.
 #pragma once
 
 #include <array>
@@ -13,10 +12,10 @@ namespace stepcast {
 enum class RankLink : std::uint8_t { to_nodes, from_nodes, to_node, from_node };
 inline constexpr std::size_t rank_links = 4;
 
-// Of each link the share of its bandwidth that a collective takes over its duration, when it runs alone: 1 fills it.
+// For each link, the share of its bandwidth that a collective takes while it runs alone: 1 fills it.
 using LinkDemand = std::array<double, rank_links>;
 
-// Of the collectives of a graph. Use 0 takes nothing. A message leaves its first rank and arrives at the others.
+// How a collective uses links. Use 0 of LinkUses takes nothing. A message leaves its first rank and arrives at the others.
 struct LinkUse {
     LinkDemand demand{};
     bool message = false;
@@ -29,9 +28,9 @@ struct LinkUses {
     friend bool operator==(const LinkUses&, const LinkUses&) = default;
 };
 
-// Max-min fairness on one link (Bertsekas, Gallager, Data Networks, 2nd edition, section 6.5.2; flows as in SimGrid,
-// Casanova et al. 2014): everybody gets what he wants up to a level at which the link is full. The level: infinite
-// while demands sum up to no more than 1; demand / level is how many times longer somebody above it takes.
+// Max-min fairness on one link (Bertsekas, Gallager, Data Networks, 2nd edition, section 6.5.2; flows as in SimGrid, Casanova et al.
+// 2014): each demand is met up to a level at which the link is full. Returns the level: infinite while the demands sum up to no more than
+// 1. A demand above it takes demand / level times as long.
 double fair_level(std::span<const double> demands);
 
 }  // namespace stepcast

@@ -18,7 +18,7 @@ constexpr BytesPerSecond unlimited(std::numeric_limits<double>::infinity());
 int floor_div(int a, int b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
 int floor_mod(int a, int b) { return a - floor_div(a, b) * b; }
 
-// Members of a group on one node, ascending.
+// The members of a group on one node, ascending.
 struct Run {
     int node = 0;
     std::vector<int> locals;
@@ -90,10 +90,9 @@ int largest_run(const Runs& runs) {
     return std::ranges::max_element(runs, {}, &Run::size)->size();
 }
 
-// The flows of one group with an end in the focus, three kinds of them: call(flow, what it puts on the links of the sender's
-// side, and of the receiver's).
+// The next three functions report a group's flows with an end in the focus: call(flow, load on the sender's side, on the receiver's).
 
-// A ring's.
+// A ring. With several nodes it runs as channels.
 template <class Call>
 void for_ring(const Runs& runs, const LinkLoads& focus, const Call& call) {
     const bool one_node = runs.size() == 1;
@@ -111,7 +110,7 @@ void for_ring(const Runs& runs, const LinkLoads& focus, const Call& call) {
     }
 }
 
-// Each member to the next, the last to the first where the groups are closed.
+// Each member sends to the next, and the last to the first if the groups are closed.
 template <class Call>
 void for_neighbours(const Runs& runs, bool closed, const LinkLoads& focus, const Call& call) {
     for (std::size_t x = 0; x < runs.size(); ++x) {
@@ -126,8 +125,7 @@ void for_neighbours(const Runs& runs, bool closed, const LinkLoads& focus, const
     }
 }
 
-// What the members on one node of the focus exchange with all others, `share` with each; those at one place of a node are
-// taken together.
+// Members on each node of the focus exchange `share` with every other member. Members at one place of other nodes count together.
 template <class Call>
 void for_exchange(const Runs& runs, double share, std::size_t places, const LinkLoads& focus, const Call& call) {
     std::vector<int> below_leaf(places), beyond(places);
@@ -153,7 +151,7 @@ void for_exchange(const Runs& runs, double share, std::size_t places, const Link
     }
 }
 
-// What the slowest links of one group let through, inside its nodes and between them, while all groups communicate.
+// What the slowest links of one group carry, inside its nodes and between them, while all groups communicate.
 struct Rates {
     BytesPerSecond inside, between;
 };
@@ -176,7 +174,7 @@ std::vector<int> nodes_of(std::span<const int> members, const Cluster& cluster) 
     return nodes;
 }
 
-// A ring with some, not one or all, of a node's ranks: the channels of concurrent communicators meet on the same NICs.
+// A ring with some, but neither one nor all, of a node's ranks is slower: channels of concurrent communicators meet on the same NICs.
 double ring_share(int per_node, const Cluster& cluster) {
     return per_node > 1 && per_node < cluster.gpus_per_node ? cluster.network.partial_ring : 1;
 }
@@ -195,7 +193,7 @@ RingPath counted(const Group& group, const Cluster& cluster, const Topology& top
     const Rates all = rates([&](const Runs& of, const LinkLoads& focus, const auto& call) {
         for_exchange(of, share, static_cast<std::size_t>(topology.ranks_per_node), focus, call);
     });
-    // Of a side without traffic, which has no limit, no share is taken.
+    // A side without traffic has no limit, so no share of it is taken.
     const auto shared = [&](BytesPerSecond rate, int others) {
         return rate == unlimited ? rate : others * share * rate;
     };

@@ -1,5 +1,5 @@
-// What a group of ranks can reach of the cluster's links, as collectives need it: counted on the topology where the group is a
-// rule (model/graph/group.h), in closed form for any list of ranks.
+// The bandwidth that collectives of a group get from the cluster's links: counted on the topology if the group is given as a rule
+// (model/graph/group.h), in closed form for any list of ranks.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace stepcast {
 
-// Rates are per direction, datasheet bandwidths divided by what shares them; infinite where there is no such traffic.
+// Rates are per direction: datasheet bandwidths divided by what shares them. A rate without traffic is infinite.
 struct RingPath {
     int ranks = 1, nodes = 1;
     BytesPerSecond ring;       // of the group inside a node
@@ -24,25 +24,24 @@ struct RingPath {
     friend bool operator==(const RingPath&, const RingPath&) = default;
 };
 
-// Any ranks: groups of the same shape fill the cluster, so a group has the share of a node's NICs that its members there
-// are of the node's ranks; the node with fewest members limits it. Ignores leaf switches and oversubscription.
-// Both ways a ring with some, not one or all, of a node's ranks reaches cluster.network.partial_ring of its NICs' rate.
+// For any list of ranks. Assumes that groups of the same shape fill the cluster, so a group gets the share of a node's NICs that its
+// members are of the node's ranks, and the node with the fewest members limits it. Ignores leaf switches and oversubscription. In both
+// functions, a ring with some, but neither one nor all, of a node's ranks reaches cluster.network.partial_ring of its NICs' rate.
 RingPath ring_path(std::span<const int> members, const Cluster& cluster);
 
-// A rule, of which every rank of the cluster communicates in a group at once.
+// For a group given as a rule. Every rank of the cluster communicates in such a group at the same time.
 // - Ring collectives run as channels, one for every member on a node: channel c enters and leaves a node at its c-th
 //   member, so that a group uses the NICs of all its members. With m members on each of several nodes the hop from a
 //   member to the next carries (m - 1) / m of the traffic; inside one node the ring closes and carries all of it.
 //   Bus bandwidth of the whole = min(ring, inter).
 // - Neighbours: each member sends to the next of the group (the last to the first), one message on one route.
 // - All-to-all: each member sends the same to every other.
-// The load of a link is the sum over all groups that route over it; a route gets the least bandwidth / load of its links.
-// Counts loads exactly on the nodes below the first leaf of the group that begins at rank `group.first`; what lies beyond is
-// taken to be loaded like it. Throws ConfigError when the cluster is disconnected, std::logic_error when the group does not
-// fit into the cluster or its strides are not nested.
+// The load of a link is the sum over all groups that route over it. A route gets the least bandwidth / load of its links. Loads are exact
+// on the nodes below the first leaf of the group that begins at rank `group.first`; others are assumed alike. Throws ConfigError when the
+// cluster is disconnected, std::logic_error when the group does not fit into the cluster or its strides are not nested.
 RingPath ring_path(const Group& group, const Cluster& cluster);
 
-// The same for many groups of one cluster, which must outlive it; each found when first asked for.
+// The same for many groups of one cluster, which must outlive this object. Each path is found when first asked for.
 class RingPaths {
 public:
     explicit RingPaths(const Cluster& cluster)
@@ -55,10 +54,10 @@ private:
     const Cluster& cluster_;
     Topology topology_;
     Routes routes_;
-    std::map<Group, RingPath> known_;  // references stay good
+    std::map<Group, RingPath> known_;  // references to its elements stay valid
 };
 
-// Whether every group has the same path on both: links, network and nodes are equal.
+// Whether every group has the same path on both clusters: links, network and nodes are equal.
 bool same_paths(const Cluster& a, const Cluster& b);
 
 }  // namespace stepcast

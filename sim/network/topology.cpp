@@ -58,7 +58,7 @@ private:
         t_.vertices.push_back({kind, owner, index});
         return static_cast<int>(t_.vertices.size()) - 1;
     }
-    // Both directions; a link without bandwidth is not there, but keeps its place in the order.
+    // Joins in both directions. A link without bandwidth does not exist, but keeps its place in the order.
     void join(int a, int b, BytesPerSecond bandwidth) {
         t_.links.push_back({a, b, bandwidth});
         t_.links.push_back({b, a, bandwidth});
@@ -71,7 +71,7 @@ private:
     [[nodiscard]] int socket_of(int pcie_switch) const { return pcie_switch * sockets() / pcie_switches(); }
     [[nodiscard]] bool has_tree() const { return c_.gpus_per_node > 1 && c_.fabric != Fabric::nvswitch; }
 
-    // Ranks, NICs, then switches: node n's begin at n * vertices_per_node.
+    // Ranks, NICs, then switches. The vertices of node n begin at n * vertices_per_node.
     void add_node(int n) {
         for (int r = 0; r < t_.ranks_per_node; ++r) add(Kind::rank, n, r);
         for (int i = 0; i < t_.nics; ++i) add(Kind::nic, n, i);
@@ -186,7 +186,7 @@ struct Routes::Search {
         for (std::size_t l = 0; l < t.links.size(); ++l) {
             const auto& link = t.links[l];
             if (!(link.bandwidth > BytesPerSecond(0))) continue;
-            // Nothing passes through a host on its way between NICs: that is what the network is for.
+            // A route between NICs must not pass through a host, because it can use the network.
             const bool at_host = link.bandwidth == unlimited;
             add_edge(static_cast<Vertex>(link.from), static_cast<Vertex>(link.to),
                      Weight(at_host ? 3 : 1, {static_cast<int>(l)}), graph);

@@ -61,7 +61,7 @@ std::vector<std::string> values_of(std::string_view text) {
     }
 }
 
-// The first value that occurs twice, or "".
+// The first value that occurs twice, or "" if none does.
 std::string doubled(const std::vector<std::string>& values) {
     std::set<std::string_view> seen;
     for (const auto& value : values)
@@ -87,7 +87,7 @@ void check_values(const Axis& axis, const Experiment& experiment) {
     constexpr std::size_t few = 1000;
     if (axis.values.size() <= few)
         for (const auto& value : axis.values) check_value(axis, value, experiment);
-    else  // a range: what lies between its ends is of the same kind
+    else  // a range: values between its ends are of the same kind
         for (const auto& value : {axis.values.front(), axis.values.back()}) check_value(axis, value, experiment);
 }
 

@@ -20,7 +20,7 @@ double number_of(std::string_view text) {
     return *value;
 }
 
-// "45 %" or 0.45.
+// Reads "45 %" or 0.45.
 double share_of(std::string_view text) {
     if (!text.ends_with('%')) return number_of(text);
     return number_of(trimmed(text.substr(0, text.size() - 1), " ")) / 100;
@@ -38,9 +38,9 @@ struct Quantity {
     std::string_view name;
     double (*read)(std::string_view text);
     double (*measure)(const PointFacts& facts, Seconds step);
-    bool rises = false, falls = false;  // with the step
+    bool rises = false, falls = false;  // whether it rises or falls with the step
 };
-// By Measure, but splits.
+// Indexed by Measure, without split.
 constexpr Quantity quantities[] = {
     {"memory.peak", [](std::string_view text) { return parse_bytes(text).si(); },
      [](const PointFacts& facts, Seconds) { return facts.peak.si(); }},
@@ -98,7 +98,7 @@ double measured(const Constraint& c, const PointFacts& facts, Seconds step) {
     return c.measure == Measure::split ? split_fields[c.split_key].get(facts.split) : quantity(c).measure(facts, step);
 }
 
-// Values that all constraints on one quantity leave, with who says so.
+// The values that all constraints on one quantity leave, and the texts of the constraints that set the limits.
 struct Allowed {
     double least = 0, most = std::numeric_limits<double>::infinity();
     bool open_least = true, open_most = true;

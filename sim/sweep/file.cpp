@@ -116,10 +116,10 @@ void SweepFile::add(const SimulatedPoint& p, const Settings& settings) { append(
 
 void SweepFile::complete() { append(record_of("complete")); }
 
-// Lines count up to the last whole one; those of a round only with the line that ends it.
+// Reads up to the last whole line. The lines of a round count only if the line that ends the round follows.
 void SweepFile::read(const std::string& text) {
     const std::string expected = kept_.substr(0, kept_.find("# experiment"));
-    if (expected.starts_with(text)) return;  // cut off before it held anything
+    if (expected.starts_with(text)) return;  // the file was cut off within its head
     if (!text.starts_with(expected)) refuse_other(path_, text);
     SweepJobResult known;
     std::string of_round;

@@ -1,5 +1,5 @@
-// A sweep on disk while it runs: what was screened and simulated, one line each, appended as it is known. A sweep that is
-// killed leaves whole lines; reading them again makes the same sweep go on where it was. Format: docs/sweep.md.
+// A sweep on disk while it runs: results of screening and simulation, one line each, appended as they become known. A killed sweep leaves
+// whole lines, and the same sweep continues from them. Format: docs/sweep.md.
 #pragma once
 
 #include <map>
@@ -10,13 +10,13 @@
 
 namespace stepcast {
 
-// Everything that decides the answer: every key of the experiment, what varies, what counts, what is wanted.
+// A hash of everything that decides the answer: every key of the experiment, axes, constraints, and objectives.
 std::string fingerprint(const SweepQuestion& question);
 
 class SweepFile {
 public:
-    // Writes FOLDER/sweep.csv. `resume`: goes on with what is there, if anything. Throws ConfigError when the file belongs
-    // to another question, holds an unfinished sweep and `resume` is not asked for, or cannot be written.
+    // Writes FOLDER/sweep.csv. With `resume`, continues from what the file holds, if anything. Throws ConfigError when the file belongs
+    // to another question, when it holds an unfinished sweep and `resume` is not set, or when it cannot be written.
     SweepFile(const std::string& folder, const SweepQuestion& question, bool resume);
     ~SweepFile();
     SweepFile(const SweepFile&) = delete;
@@ -33,7 +33,7 @@ private:
     void read(const std::string& text);
     void append(const std::string& lines);
 
-    std::string path_, kept_;  // the lines that count
+    std::string path_, kept_;  // `kept_`: the lines that count
     bool is_complete_ = false;
     std::map<std::uint64_t, Screened> rounds_;
     std::map<PointId, SimulatedPoint> simulated_;

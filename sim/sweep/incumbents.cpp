@@ -10,7 +10,7 @@ bool is_before(const Score& a, PointId a_id, const Score& b, PointId b_id) {
     return std::tie(a.first, a.second, a_id) < std::tie(b.first, b.second, b_id);
 }
 
-// At least as good in both, and better in one or numbered before.
+// Whether a is at least as good in both scores, and better in one or with a lower number.
 bool dominates(const Incumbent& a, const Score& b, PointId b_id) {
     if (a.score.first > b.first || a.score.second > b.second) return false;
     return a.score != b || a.id < b_id;

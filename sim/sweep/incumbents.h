@@ -1,4 +1,4 @@
-// The best configurations that were simulated, and what they leave no room for.
+// The best configurations simulated so far, and which bounds they exclude.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace stepcast {
 
-// What is made small, as plain numbers; `second` only where a Pareto front is asked for.
+// What is minimised, as plain numbers. `second` is used only for a Pareto front.
 struct Score {
     double first = 0, second = 0;
     friend auto operator<=>(const Score&, const Score&) = default;
@@ -22,12 +22,12 @@ struct Incumbent {
 
 struct Wanted {
     std::size_t top = 10;
-    bool front = false;     // the Pareto front of two scores instead
-    bool by_group = false;  // and the best of each group
+    bool front = false;     // the Pareto front of two scores instead of the top
+    bool by_group = false;  // also the best of each group
     friend bool operator==(const Wanted&, const Wanted&) = default;
 };
 
-// Equal scores rank by the number of the point, so that the answer does not depend on who came first.
+// Equal scores rank by the number of the point, so the answer does not depend on the order of arrival.
 class Incumbents {
 public:
     explicit Incumbents(Wanted wanted) : wanted_(wanted) {}
@@ -39,7 +39,7 @@ public:
     [[nodiscard]] const std::vector<Incumbent>& best() const { return best_; }  // by rising score
     [[nodiscard]] const std::map<std::uint64_t, Incumbent>& best_by_group() const { return best_by_group_; }
     [[nodiscard]] const Wanted& wanted() const { return wanted_; }
-    // All that matter: add() of each makes an equal value.
+    // All points that matter: add() of each of them makes an equal value.
     [[nodiscard]] std::vector<Incumbent> all() const;
     friend bool operator==(const Incumbents&, const Incumbents&) = default;
 

@@ -35,7 +35,7 @@ AlongKeys MapCollector::positions(PointId id, const Parallelism& split) const {
     return at;
 }
 
-// The one of this number, or the empty one where it belongs.
+// The place with this number, or the empty place where it belongs.
 MapCollector::Place& MapCollector::place(std::uint64_t number) {
     const std::size_t mask = places_.size() - 1;
     std::size_t at = (number * 0x9E3779B97F4A7C15ull) >> 20 & mask;

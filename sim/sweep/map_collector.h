@@ -1,5 +1,4 @@
-// What a sweep's interactive map is made of, collected where points are screened: for every two varied keys and every limit
-// of memory the best point of each pair of values.
+// The data of a sweep's interactive map, collected during screening: for every two keys, pair of values and memory limit, the best point.
 #pragma once
 
 #include <atomic>
@@ -15,16 +14,16 @@ struct Candidate {
     PointId id;
     Seconds lower, estimate;
     Bytes peak;
-    double tokens = 0, price = 0;  // of a step; of all ranks, a second
+    double tokens = 0, price = 0;  // in a step; of all ranks, a second
     int ranks = 0;
     friend bool operator==(const Candidate&, const Candidate&) = default;
 };
 
 inline constexpr std::uint64_t most_mapped = 6'000'000;  // legal points
 inline constexpr std::size_t most_map_keys = 16;
-using AlongKeys = std::array<std::uint32_t, most_map_keys>;  // along each key
+using AlongKeys = std::array<std::uint32_t, most_map_keys>;  // the position along each key
 
-// Limits of memory rise in steps of 9 %.
+// Memory limits rise in steps of 9 %.
 int memory_limit_of(Bytes peak);
 Bytes memory_limit(int number);
 
@@ -34,7 +33,7 @@ struct MapCandidate {
     AlongKeys at{};
 };
 
-// One thread's.
+// One thread has its own.
 class MapCollector {
 public:
     MapCollector(const SweepSpace& space, bool of_token);
@@ -42,13 +41,13 @@ public:
     void add(const MapCollector& other);
     [[nodiscard]] AlongKeys positions(PointId id, const Parallelism& split) const;
     [[nodiscard]] const std::vector<VariedKey>& keys() const { return keys_; }
-    // Each point that is the best of some place; at most `most`, with fewer limits where they are more: so many joined.
+    // Each point that is the best of some place. Joins limits, `limits_joined` into one, until there are at most `most` points.
     [[nodiscard]] std::map<PointId, MapCandidate> best(std::size_t most, int& limits_joined) const;
 
-    std::uint64_t legal = 0;  // points met, these that do not fit among them
+    std::uint64_t legal = 0;  // legal points met, including those that do not fit
 
 private:
-    // By pair of keys, positions along both, and limit: a number above 0. Open addressing, as most of a walk is spent here.
+    // Number: a pair of keys, the positions along both, and a limit; above 0. Open addressing, because most of a walk is spent here.
     struct Place {
         std::uint64_t number = 0;
         double score = 0;
@@ -56,7 +55,7 @@ private:
         std::uint32_t point = 0;  // in points_
     };
     Place& place(std::uint64_t number);
-    // The place of this number where this point beats what is there; nullptr where it does not.
+    // The place of this number if this point beats the one stored there, else nullptr.
     Place* won(std::uint64_t number, double score, PointId id);
 
     const SweepSpace* space_;
@@ -67,7 +66,7 @@ private:
     std::vector<MapCandidate> points_;
 };
 
-// Of all threads of a process. Stopped where the points of a space become too many.
+// The collectors of all threads of a process. stop() ends collecting when a space has too many points.
 class MapCollectors {
 public:
     MapCollectors(const SweepSpace& space, bool of_token) : space_(space), of_token_(of_token) {}
@@ -77,7 +76,7 @@ public:
     }
     void stop() { stopped_ = true; }
     [[nodiscard]] bool stopped() const { return stopped_; }
-    // When no thread collects any more.
+    // Call when no thread collects any more.
     [[nodiscard]] MapCollector together() const {
         MapCollector sum(space_, of_token_);
         for (const MapCollector& one : all_) sum.add(one);

@@ -8,9 +8,9 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t most_points = 12'000;  // of a page that opens at once
+constexpr std::size_t most_points = 12'000;  // more would slow down the page
 
-// All points once more.
+// Walks all points once more.
 MapCollector walked(const SweepSpace& space, const SweepQuestion& question, int threads) {
     MapCollectors collectors(space, question.objective == Objective::tokens);
     const auto commons = std::make_shared<SweepCommons>(&collectors);
@@ -24,7 +24,7 @@ MapCollector walked(const SweepSpace& space, const SweepQuestion& question, int 
     return collectors.together();
 }
 
-// Keys that one value is left of say nothing; the others number their values in rising order.
+// Leaves out keys with only one value. The values of the other keys are numbered in rising order.
 void add_keys(SweepMap& map, const SweepSpace& space, const std::vector<VariedKey>& keys,
               const std::vector<AlongKeys>& at) {
     for (std::size_t k = 0; k < keys.size(); ++k) {

@@ -13,10 +13,10 @@
 namespace stepcast {
 namespace {
 
-// What a message is; the first line of a job and of its result is its number, records follow.
+// Kinds of messages. A job and its result have the job's number in the first line; records follow.
 enum Tag : int { ready_tag = 1, job_tag, result_tag, failed_tag, stop_tag };
 
-constexpr auto pause = std::chrono::microseconds(100);  // between looks for messages: the core is for the work
+constexpr auto pause = std::chrono::microseconds(100);  // between looks for messages, so that the core is free for work
 
 void check(int code) {
     if (code != MPI_SUCCESS) throw DeviceError("sweep: MPI failed with code " + std::to_string(code));
@@ -60,13 +60,13 @@ std::optional<Message> receive(int from) {
 
 std::string numbered(std::size_t job, const std::string& records) { return std::to_string(job) + "\n" + records; }
 
-// The first process: its main thread hands out, a thread of its own works.
+// The first process: its main thread hands out jobs, and a second thread works on them.
 class MpiPool {
 public:
     MpiPool(const SweepSpace& space, const SweepQuestion& question) : worker_(space, question, std::make_shared<SweepCommons>()) { start_mpi(); }
     MpiPool(const MpiPool&) = delete;
     MpiPool& operator=(const MpiPool&) = delete;
-    // After a failure the others may be anywhere: leaving without MPI_Finalize lets the launcher end them.
+    // After a failure the other processes may be anywhere. Without MPI_Finalize the launcher ends them.
     ~MpiPool() {
         if (failed_) return;
         for (int helper = 1; helper < mpi_processes(); ++helper) MPI_Send("", 0, MPI_CHAR, helper, stop_tag, MPI_COMM_WORLD);
@@ -75,7 +75,7 @@ public:
 
     std::vector<SweepJobResult> run(std::span<const SweepJob> jobs,
                                     const std::function<void(const SweepJobResult&)>& on_done) {
-        failed_ = true;  // unless it gets to the end
+        failed_ = true;  // until it gets to the end
         SweepJobs taken(jobs, on_done);
         std::future<void> own = std::async(std::launch::async, [&] { taken.work(worker_); });
         try {
@@ -87,7 +87,7 @@ public:
                     std::this_thread::sleep_for(pause);
             }
         } catch (...) {
-            taken.stop();  // the thread of this process ends with its job
+            taken.stop();  // so that the worker thread ends after its current job
             throw;
         }
         failed_ = false;
@@ -95,7 +95,7 @@ public:
     }
 
 private:
-    // Whether there was a message.
+    // Returns whether there was a message.
     bool hand_out_and_take_in(SweepJobs& taken, std::span<const SweepJob> jobs) {
         while (!idle_.empty()) {
             const auto job = taken.take();

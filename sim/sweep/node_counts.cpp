@@ -1,4 +1,4 @@
-// How many nodes a training within a time may need: what `sweep --within` tries when the number is not said.
+// How many nodes a training within a given time may need: the counts that `sweep --within` tries if none are stated.
 #include "sim/sweep/sweep.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int most_nodes = 1 << 17;
 
-// At the datasheet's peak, without failures.
+// At the datasheet's peak and without failures.
 double nodes_at_peak(const Training& training, const Experiment& e, Seconds within) {
     const double tokens = tokens_per_step(e), steps = training.steps > 0 ? training.steps : training.tokens / tokens;
     const Flops all = steps * model_flops(e, tokens);
@@ -48,7 +48,7 @@ void add_node_counts(SweepQuestion& q) {
     for (const std::string& cluster : clusters) {
         Experiment e = q.experiment;
         set_varied(e, "cluster.preset", cluster, q.stated);
-        if (e.cluster.gpu.peaks[e.workload.dtype] > FlopsPerSecond(0)) count(e);  // another machine is counted as illegal
+        if (e.cluster.gpu.peaks[e.workload.dtype] > FlopsPerSecond(0)) count(e);  // a machine without a peak is counted as illegal later
     }
     if (most == 0)
         throw ConfigError(fmt::format("--within: none of {} states a peak of {}; expected one that does, or another --set dtype",

@@ -1,4 +1,4 @@
-// What is known of a split before it is simulated: the closed form where it covers the workload, else only the memory.
+// What is known of a split before it is simulated: its closed form, or only its memory if no closed form covers the workload.
 #pragma once
 
 #include <deque>
@@ -8,16 +8,15 @@
 
 namespace stepcast {
 
-// Of one workload on one cluster. One thread at a time.
+// For one workload on one cluster. One object is for one thread.
 //
-// A step is ranked by its median over the draws, so that is what is bounded: the median of the bounds of all draws, as no
-// median rises when a draw falls. Draws of the routing have a closed form each; noise that is drawn may shorten single tasks
-// and leaves no bound but 0. The peak is that of the worst draw.
+// A step ranks by its median over the draws. Its bound is the median of all draws' bounds, because no median rises when a draw falls.
+// Each routing has its own closed form. Noise may shorten single tasks, so that its only bound is 0. The peak is that of the worst draw.
 class PointEvaluator {
 public:
     explicit PointEvaluator(const Experiment& base, std::shared_ptr<FoundPipelines> pipelines = std::make_shared<FoundPipelines>());
 
-    // lower = estimate = 0 where no closed form covers the workload.
+    // lower = estimate = 0 if no closed form covers the workload.
     [[nodiscard]] StepBound bound(const Parallelism& split);
     [[nodiscard]] PointFacts facts(const Parallelism& split, Bytes peak) const;
     [[nodiscard]] int ranks() const { return ranks_; }
@@ -33,10 +32,10 @@ private:
     FlopsPerSecond peak_flops_;  // of all ranks
     Flops flops_of_token_;
     bool bounded_ = true;                   // no noise is drawn
-    std::deque<StepBounds> closed_forms_;  // by draw where draws have a routing each, else one; empty: not covered
+    std::deque<StepBounds> closed_forms_;  // one for each draw if each has its own routing, else one; empty: not covered
 };
 
-// The step as the event engine gives it: the median over the experiment's draws, what every ranking of a sweep goes by.
+// The step of the event engine: the median over the experiment's draws, by which a sweep ranks.
 Seconds simulated_step(const Experiment& experiment);
 
 }  // namespace stepcast

@@ -8,7 +8,7 @@
 namespace stepcast {
 namespace {
 
-// The first of these that the launcher set. srun states its step's size also for a lone process inside an allocation.
+// The first of these variables that the launcher set. srun also states the size of its step for a lone process inside an allocation.
 int stated(std::initializer_list<const char*> names, int otherwise) {
     for (const char* name : names)
         if (const char* value = std::getenv(name); value != nullptr) return std::atoi(value);

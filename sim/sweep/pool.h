@@ -1,4 +1,4 @@
-// Who shares the work of a sweep: threads of this process, and under an MPI launcher the other processes too.
+// Who shares the work of a sweep: threads of this process and, under an MPI launcher, other processes.
 #pragma once
 
 #include <atomic>
@@ -13,16 +13,16 @@
 
 namespace stepcast {
 
-// Runs every job; results in the order of the jobs. `on_done` is told of each as it ends, one after the other.
+// Runs every job and returns results in the order of the jobs. Calls `on_done` for each job as it ends, one call at a time.
 using RunJobs = std::function<std::vector<SweepJobResult>(std::span<const SweepJob> jobs,
                                                           const std::function<void(const SweepJobResult&)>& on_done)>;
 
-// Jobs of one call, taken by whoever is free.
+// The jobs of one call; whichever thread is free takes the next.
 class SweepJobs {
 public:
     SweepJobs(std::span<const SweepJob> jobs, std::function<void(const SweepJobResult&)> on_done)
         : jobs_(jobs), on_done_(std::move(on_done)), results_(jobs.size()) {}
-    // Until none is left; whoever throws leaves none to the others.
+    // Works until no job is left. If a worker throws, the others get no more jobs.
     void work(SweepWorker& worker);
 
     std::optional<std::size_t> take();
@@ -39,24 +39,24 @@ private:
     std::mutex mutex_;
 };
 
-// `threads` 0: one a core, or one alone where a launcher started several processes. Points of a map are collected in `map`
-// where it is given and all of this process's threads; other processes collect none.
+// `threads` 0: one for each core, or only one if a launcher started several processes. If `map` is given, it collects points of all
+// threads of this process; other processes collect none.
 RunJobs open_pool(const SweepSpace& space, const SweepQuestion& question, int threads, MapCollectors* map = nullptr);
 
-// A sweep over processes that an MPI launcher started (mpirun -n 64 stepcast sweep ..): the first process hands out jobs to
-// whoever is free, itself included. Without MPI in the build: no_mpi.cpp.
+// A sweep over processes that an MPI launcher started (mpirun -n 64 stepcast sweep ..). The first process hands out jobs to whichever
+// process is free, itself included. Without MPI in the build: no_mpi.cpp.
 
-// How many processes the launcher started, and which of them this is; 1 and 0 without a launcher.
+// How many processes the launcher started, and the number of this one; 1 and 0 without a launcher.
 int mpi_processes();
 int mpi_process();
 
 // "Open MPI v4.1.4"; "" in a build without MPI.
 std::string mpi_library();
 
-// Of the first process.
+// For the first process.
 RunJobs open_mpi_team(const SweepSpace& space, const SweepQuestion& question);
 
-// Of the others: serves jobs until the first process has no more.
+// For the other processes: runs jobs until the first process has no more.
 void help_mpi_team(const SweepSpace& space, const SweepQuestion& question);
 
 }  // namespace stepcast

@@ -8,17 +8,17 @@ namespace {
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-// As numbers, for numbers without sign or fraction.
+// Compares numbers without sign or fraction.
 bool below(const std::string& a, const std::string& b) { return a.size() != b.size() ? a.size() < b.size() : a < b; }
 
-// The digits that a text begins with, which it loses.
+// Returns the digits at the start of the text, and removes them from it.
 std::string take_digits(std::string_view& text) {
     const std::string digits(text.begin(), std::ranges::find_if_not(text, is_digit));
     text.remove_prefix(digits.size());
     return digits;
 }
 
-// The number or the two of a range that a text begins with, which it loses; dots that no digit follows are no part of it.
+// Takes the number or range at the start of the text, and removes it. Dots without a digit behind them are no part of it.
 void take_numbers(std::string_view& text, std::vector<std::string>& numbers) {
     numbers.push_back(take_digits(text));
     if (!text.starts_with("..") || text.size() == 2 || !is_digit(text[2])) return;

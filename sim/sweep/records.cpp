@@ -12,7 +12,7 @@
 namespace stepcast {
 namespace {
 
-// One line; what a record has not stays empty.
+// One line. Fields that a record does not have stay empty.
 struct Record {
     std::string_view kind;
     std::string base = {}, inner = {}, step = {}, lower = {}, estimate = {}, peak = {}, tokens = {}, price = {},
@@ -47,7 +47,7 @@ std::string record_of(const Candidate& c) {
                  .estimate = exact(c.estimate), .peak = exact(c.peak), .tokens = exact(c.tokens), .price = exact(c.price),
                  .ranks = exact(c.ranks)});
 }
-// Its scores where others have step and bound.
+// The scores take the columns of step and bound.
 std::string record_of(const Incumbent& i) {
     return line({.kind = "incumbent", .base = exact(i.id.base), .inner = exact(i.id.inner), .step = exact(i.score.first),
                  .lower = exact(i.score.second), .count = exact(i.group)});
@@ -61,7 +61,7 @@ std::string records_of(std::string_view kind, const Reasons& reasons) {
 
 PointId id_in(const RecordFields& f) { return {number<std::uint64_t>(f[1]), number<std::uint64_t>(f[2])}; }
 
-// The fields of each line.
+// Calls take(fields) for each line.
 template <class Take>
 void each_record(std::string_view records, Take take) {
     for (std::size_t end; !records.empty(); records.remove_prefix(end + 1)) {
@@ -107,7 +107,7 @@ std::string records_of(const SweepJobResult& result) {
     return lines;
 }
 
-// Text in quotes may hold commas, and "" for a quote.
+// A quoted text may hold commas, and "" for a quote.
 RecordFields record_fields(std::string_view line) {
     static const auto columns = static_cast<std::size_t>(std::ranges::count(record_columns, ',')) + 1;
     RecordFields fields(1);

@@ -10,12 +10,12 @@
 namespace stepcast {
 namespace {
 
-constexpr std::uint64_t round_points = 4'000'000;  // legal points of a round, about: they bound the memory
-constexpr std::uint64_t small_space = 100'000;     // points that one round takes
+constexpr std::uint64_t round_points = 4'000'000;  // legal points in a round, roughly; bounds the memory
+constexpr std::uint64_t small_space = 100'000;     // up to so many points, one round takes all
 constexpr std::size_t jobs_of_round = 64;
-constexpr std::size_t batch = 8;  // points simulated before the incumbents are looked at again
+constexpr std::size_t batch = 8;  // points simulated until the incumbents are updated
 
-// Whether gradients or parameters, of dense units or of experts, have another rank to go to.
+// Whether gradients or parameters, of dense units or of experts, are exchanged with another rank.
 bool exchanges_data(const Experiment& e) {
     const RankGroups groups = rank_groups(e.parallelism);
     return groups.data_context.size() > 1 || (e.workload.moe.experts > 0 && groups.expert_data.size() > 1);
@@ -23,7 +23,7 @@ bool exchanges_data(const Experiment& e) {
 
 }  // namespace
 
-// Where each switch is read: model/block/split_linear.h, model/transformer/{hops.h,data_parallel.cpp,step.cpp}.
+// The code that reads each switch: model/block/split_linear.h, model/transformer/{hops.h,data_parallel.cpp,step.cpp}.
 Parallelism without_idle_switches(const Experiment& e) {
     Parallelism p = e.parallelism;
     if (e.workload.kind != Workload::Kind::transformer) return p;
@@ -108,7 +108,7 @@ void SweepSearch::screen_all() {
     }
 }
 
-// By rising lower bound, so that the first who are simulated exclude most.
+// By rising lower bound, so that the first simulations exclude most.
 void SweepSearch::simulate_rest() {
     std::ranges::sort(open_, {}, [&](const Candidate& c) { return std::pair(lower_scores(question_, c), c.id); });
     for (std::size_t next = 0; next < open_.size();) {
@@ -176,7 +176,7 @@ void SweepSearch::drop_excluded() {
     open_.erase(gone.begin(), gone.end());
 }
 
-// The best by estimate that could still be among the wanted ones.
+// The best points by estimate that could still be among the wanted ones.
 std::vector<Candidate> SweepSearch::promising() const {
     Incumbents best(incumbents_.wanted());
     std::map<PointId, Candidate> met;
@@ -186,12 +186,12 @@ std::vector<Candidate> SweepSearch::promising() const {
             met.emplace(c.id, c);
         }
     std::vector<Candidate> chosen;
-    for (const Incumbent& i : best.all())  // some are the best of their group too
+    for (const Incumbent& i : best.all())  // some are also the best of their group
         if (const auto once = met.extract(i.id)) chosen.push_back(once.mapped());
     return chosen;
 }
 
-// Before the rest: they make the bounds exclude much.
+// Runs before the rest, because its results let the bounds exclude much.
 void SweepSearch::simulate_promising() {
     std::vector<Candidate> now;
     for (const Candidate& c : promising()) {

@@ -1,6 +1,5 @@
-// The branch and bound of a sweep: rounds of screening, with the most promising points simulated between them, then
-// whatever the bounds have not excluded. Every decision is taken between jobs, in an order of its own, so that threads,
-// processes and interruptions do not change the answer.
+// The branch and bound of a sweep: rounds of screening, with the most promising points simulated between them, then all points that the
+// bounds do not exclude. Decisions fall between jobs in a fixed order, so threads, processes and interruptions do not change the answer.
 #pragma once
 
 #include <memory>
@@ -14,10 +13,10 @@
 
 namespace stepcast {
 
-// So that a search simulates splits that do the same only once: the split of an experiment with every switch that its graph and memory do not depend on as in Parallelism{}: how a tp of
-// 1, a stage without neighbours or a lone replica overlaps what it never exchanges. Splits of one workload and cluster that
-// are equal after it have the same step and peak, to the last digit. Other workloads than transformers: as it is. Throws
-// ConfigError as rank_groups() does.
+// Sets every switch that does not affect the experiment's graph and memory to its value in Parallelism{}, so that a search simulates
+// equivalent splits only once. Such switches say how a tp of 1, a stage without neighbours or a lone replica overlaps what it never
+// exchanges. Splits of one workload and cluster that become equal have the same step and peak, to the last digit. Workloads other than
+// transformers stay unchanged. Throws ConfigError as rank_groups() does.
 Parallelism without_idle_switches(const Experiment& experiment);
 
 class SweepProgress;
@@ -38,11 +37,11 @@ public:
     [[nodiscard]] std::uint64_t broken_bounds() const { return broken_bounds_; }
     // What was collected for a map: all points, unless rounds were read from a file or screened by other processes.
     [[nodiscard]] MapCollector mapped() const { return map_->together(); }
-    // Of simulated(), those that differ from another only in switches without effect and took its step.
+    // How many of simulated() differ from another point only in switches without effect, and took over its step.
     [[nodiscard]] std::uint64_t twins() const { return twins_; }
 
 private:
-    // A base and a split without idle switches: what decides the step.
+    // What decides the step: a base, and a split without idle switches.
     using StepKey = std::pair<std::uint64_t, std::array<int, split_key_count>>;
     [[nodiscard]] bool excluded(const Candidate& c) const;
     [[nodiscard]] bool is_simulated(const Candidate& c) const;
@@ -69,14 +68,14 @@ private:
     Screened all_;                 // without candidates
     std::vector<Candidate> open_;  // neither simulated nor excluded
     std::map<PointId, std::pair<Candidate, Seconds>> simulated_;
-    std::map<StepKey, SimulatedPoint> steps_;  // of one of each twins
+    std::map<StepKey, SimulatedPoint> steps_;  // one entry for equivalent splits
     std::set<PointId> refused_;
     std::uint64_t broken_bounds_ = 0, twins_ = 0;
 };
 
-// The points behind a sweep's interactive map, from what the search collected; only a resumed one, or one of several processes, walks the space once more. Empty where
-// fewer than two keys vary or nothing is known of any point. Of spaces too large for that, and of workloads without a closed
-// form, only what was simulated. Does not depend on the number of threads.
+// The points of a sweep's interactive map, from what the search collected. A resumed sweep, or one of several processes, walks the space
+// once more. Empty if fewer than two keys vary or nothing is known of any point. Spaces that are too large for that, and workloads
+// without a closed form, give only simulated points. The result does not depend on the number of threads.
 std::optional<SweepMap> sweep_map(const SweepSpace& space, const SweepQuestion& question, const SweepSearch& search, int threads);
 
 }  // namespace stepcast

@@ -36,8 +36,7 @@ int integer_of(const std::string& key, const std::string& text, const Experiment
     return split_fields[split_index(key)].get(tried.parallelism);
 }
 
-// With two copies of the model programs run a forward beside a backward of the other copy, which a split as such does not model
-// (parallelism.overlap_experts does).
+// With two copies of the model, programs run forwards beside backwards of the other copy, which only parallelism.overlap_experts models.
 bool left_out(const ScheduleTraits& schedule) { return schedule.copies > 1; }
 
 std::vector<int> every_schedule() {
@@ -47,8 +46,7 @@ std::vector<int> every_schedule() {
     return schedules;
 }
 
-// What `--vary parallelism=all` puts into a key: every value that can be legal, but schedules left out; empty where it leaves the
-// key alone.
+// The values that `--vary parallelism=all` gives to a key: all that can be legal, except schedules left out. Empty: the key stays.
 std::vector<int> every_value(SplitKey key, const Experiment& e) {
     const int ranks = rank_count(e.cluster), batch = e.parallelism.global_batch;
     switch (key) {
@@ -85,7 +83,7 @@ std::uint64_t inner_points(const SweepBase& base) {
 SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes, std::vector<Override> stated)
     : experiment_(experiment), axes_(std::move(axes)), stated_(std::move(stated)), every_split_(varies_every_split(axes_)) {
     check_axes(axes_, experiment);
-    for (const Axis& axis : axes_)  // what varies, the framework leaves alone
+    for (const Axis& axis : axes_)  // the framework must not set a key that varies
         if (decides(experiment_.framework, axis.key)) experiment_.framework.stated.push_back(axis.key);
     double bases = 1;
     for (std::size_t i = 0; i < axes_.size(); ++i) {

@@ -1,5 +1,5 @@
-// The configurations that a sweep asks for, numbered and walked without storing them. Keys of SplitKey are walked as
-// integers inside each setting ("base") of all other keys; a rule that is broken early skips all that lies below.
+// The configurations that a sweep asks for, numbered and walked without storing them. For each setting of all other keys (a "base"), the
+// keys of SplitKey are walked as integers; a rule that is broken early skips everything below it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace stepcast {
 
-// Numbers do not depend on what is legal, nor on who walks.
+// The numbers do not depend on which points are legal, nor on who walks.
 struct PointId {
     std::uint64_t base = 0, inner = 0;
     friend auto operator<=>(const PointId&, const PointId&) = default;
@@ -23,25 +23,25 @@ struct SweepVisitor {
     std::function<void(std::string_view reason, std::uint64_t points)> illegal;
 };
 
-// One setting of the keys that are no SplitKey, and the values of those that are.
+// One setting of the keys outside SplitKey, with the values to walk for the keys of SplitKey.
 struct SweepBase {
-    static constexpr int rest = 0;  // dp: what the other splits leave
+    static constexpr int rest = 0;  // as a value of dp: what the other splits leave
     Experiment experiment;
     std::array<std::vector<int>, split_key_count> values;
-    std::optional<SplitRules> rules;  // transformers
-    bool rules_suffice = false;       // else what they let pass goes through check_experiment(), point by point
+    std::optional<SplitRules> rules;  // for transformers
+    bool rules_suffice = false;       // if not, each split that passes the rules is also checked by check_experiment()
 
-    // Parts of similar size, each the splits below some values of the first keys.
+    // The number of parts of similar size. Each part is all splits with certain values of the first keys.
     [[nodiscard]] std::uint64_t items() const;
-    // Meets every split of one in rising order, as legal or in a count of illegal ones.
+    // Visits the splits of one part in rising order: legal ones one by one, illegal ones as counts.
     void visit(std::uint64_t item, const SweepVisitor& visitor) const;
     [[nodiscard]] Parallelism split_of(std::uint64_t inner) const;
 };
 
 struct VariedKey {
     std::string name;
-    std::size_t split = split_key_count;  // its SplitKey, if it is one;
-    std::size_t axis = 0;                 // else its axis
+    std::size_t split = split_key_count;  // its index in SplitKey, if it is one
+    std::size_t axis = 0;                 // otherwise the index of its axis
 };
 
 class SweepSpace {
@@ -51,34 +51,34 @@ public:
 
     [[nodiscard]] const std::vector<Axis>& axes() const { return axes_; }
     [[nodiscard]] std::uint64_t point_count() const { return points_; }
-    // Parts of similar size that are walked as one.
+    // The number of parts of all bases; a part is walked as one.
     [[nodiscard]] std::uint64_t item_count() const { return item_begin_.back(); }
     [[nodiscard]] std::uint64_t base_of_item(std::uint64_t item) const;
-    // The order in which items are screened: base after base, as each has prices of its own, and within a base so that
-    // every part of the order meets all regions of it.
+    // The order in which items are screened: base after base, because each base has prices of its own. Within a base any stretch of the
+    // order samples all regions of the base.
     [[nodiscard]] std::uint64_t screened_item(std::uint64_t position) const;
 
     [[nodiscard]] SweepBase base(std::uint64_t number) const;
-    // As SweepBase does, of an item of all.
+    // As SweepBase::visit(), with an item of the whole space.
     void visit(const SweepBase& base, std::uint64_t item, const SweepVisitor& visitor) const {
         base.visit(item - item_begin_[base_of_item(item)], visitor);
     }
 
     [[nodiscard]] Experiment experiment_of(PointId id) const;
-    // The varied keys of a point with their values; `parallelism=all` as the splits that may differ.
+    // The varied keys of a point with their values; for `parallelism=all` these are the keys that it may vary.
     [[nodiscard]] Settings settings_of(PointId id) const;
-    // The varied keys that are no SplitKey, slowest first.
+    // The varied keys outside SplitKey, slowest first.
     [[nodiscard]] std::vector<std::string> outer_keys() const;
-    // Every key that varies: as asked for, then those of parallelism=all.
+    // Every key that varies: the axes first, then the keys of parallelism=all.
     [[nodiscard]] const std::vector<VariedKey>& varied() const { return varied_; }
-    // Those that parallelism=all does not ask for unless parallelism.schedule varies.
+    // The schedules that parallelism=all leaves out, unless parallelism.schedule varies.
     [[nodiscard]] std::vector<std::string> schedules_left_out() const;
-    // Where a point lies along a varied key: the number of its value in its axis, or the value of a SplitKey.
+    // The position of a point along a varied key: the index of its value in the axis, or the value of a SplitKey.
     [[nodiscard]] int position(const VariedKey& key, std::uint64_t base, const Parallelism& split) const;
     [[nodiscard]] std::string value_at(const VariedKey& key, int position) const;
 
 private:
-    // The number of the value that a base has on an axis of no SplitKey.
+    // The index of the value that a base has on an axis outside SplitKey.
     [[nodiscard]] std::size_t outer_value(std::size_t axis, std::uint64_t base) const;
     [[nodiscard]] std::vector<VariedKey> varied_keys() const;
 
@@ -86,7 +86,7 @@ private:
     std::vector<Axis> axes_;
     std::vector<Override> stated_;
     bool every_split_;
-    std::vector<std::size_t> outer_;  // axes of no SplitKey, slowest first
+    std::vector<std::size_t> outer_;  // indices of the axes outside SplitKey, slowest first
     std::vector<VariedKey> varied_;
     std::uint64_t points_ = 0;
     std::vector<std::uint64_t> item_begin_;  // by base, and the end

@@ -1,5 +1,4 @@
-// The keys of [parallelism] that a sweep varies as plain integers, without reading text. Every other key varies through
-// set_key().
+// The keys of [parallelism] that a sweep varies as plain integers, without reading text. Other keys vary through set_key().
 #pragma once
 
 #include <algorithm>
@@ -12,12 +11,11 @@
 
 namespace stepcast {
 
-// In the order in which a sweep walks them, slowest first: what is dear to change in StepBounds stands early. A legality rule
-// applies as soon as the last of its keys is set.
+// In the order of the walk, slowest first: keys that are costly to change in StepBounds come early. A rule applies once its keys are set.
 NAMED_ENUM(SplitKey, "a key that a sweep walks", global_batch, tp, cp, sequence_parallel, micro_batch, ep, recompute, recompute_layers,
            overlap_tp, overlap_weight_gradient, pp, dp, schedule, vp, overlap_p2p, scatter_p2p, zero, overlap, overlap_params);
 
-// Enumerators and booleans as their numbers.
+// Reads and sets a key as an integer; enumerators and booleans by their numbers.
 struct SplitField {
     std::string_view key;  // "parallelism.tp"
     int (*get)(const Parallelism&);
@@ -55,7 +53,7 @@ inline constexpr std::size_t split_key_count = split_fields.size();
 static_assert(std::ranges::equal(split_fields, name_list<SplitKey>, {}, [](const SplitField& f) { return f.key.substr(sizeof "parallelism"); }));
 
 constexpr const SplitField& split_field(SplitKey key) { return split_fields[static_cast<std::size_t>(key)]; }
-// split_key_count when there is none.
+// split_key_count if `key` is none of them.
 constexpr std::size_t split_index(std::string_view key) {
     return static_cast<std::size_t>(std::ranges::find(split_fields, key, &SplitField::key) - split_fields.begin());
 }

@@ -19,7 +19,7 @@ struct Split {
 };
 using Is = bool(const Split& split);
 
-// `once`: asked only where each split is wanted once. Applies as soon as `key` is set, after the keys before it.
+// The rule applies as soon as `key` is set, after the keys before it. `once`: only if equivalent splits are wanted once.
 struct Rule {
     SplitKey key;
     std::string_view text;
@@ -27,7 +27,7 @@ struct Rule {
     bool once = false;
 };
 
-// A rule of the framework, whose name is its text.
+// A rule of the framework; broken_by() names the framework instead of a text.
 constexpr Rule framework(SplitKey key, Is* broken) { return {key, "", broken, true}; }
 
 template <class T>
@@ -66,7 +66,7 @@ bool stated_layers_fit(const Split& s) {
 constexpr std::string_view not_all_ranks = "tp x cp x pp x dp is not the number of ranks",
                            not_the_batch = "dp x micro_batch does not divide global_batch";
 
-// In the order of the keys. Chunks are as check_schedule() and check_chunks() of model/ have them.
+// In the order of the keys. The rules about chunks follow check_schedule() and check_chunks() of model/.
 constexpr Rule rules[] = {
     framework(SplitKey::tp, [](const Split& s) { return !s.can.tensor && s.p.tp > 1; }),
     {SplitKey::tp, not_all_ranks, [](const Split& s) { return s.ranks % s.p.tp != 0; }},

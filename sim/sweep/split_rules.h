@@ -1,4 +1,4 @@
-// Which splits of a transformer are legal, rule by rule and without exceptions: check_experiment() for millions of them.
+// Which splits of a transformer are legal, rule by rule and without exceptions: a check_experiment() that is fast enough for millions.
 #pragma once
 
 #include <string>
@@ -9,15 +9,13 @@
 
 namespace stepcast {
 
-// For the workload and cluster of an experiment. `once`: also refuses what does the same as another split (schedules and
-// chunks without a pipeline, sequence_parallel without tp, zero on a lone replica, selective recompute without scores), and
-// what the experiment's framework has not.
+// For the workload and cluster of an experiment. `once` also refuses what the framework lacks, and splits that do the same as another
+// (schedules and chunks without a pipeline, sequence_parallel without tp, zero on a lone replica, selective recompute without scores).
 class SplitRules {
 public:
     SplitRules(const Experiment& experiment, bool once);
 
-    // In words, the rule that this split breaks, of those about `key` and keys before it in SplitKey; "" where it breaks none.
-    // Lives as long as this.
+    // A rule about `key`, or a key before it in SplitKey, that this split breaks, as text that lives as long as this object; "" if none.
     [[nodiscard]] std::string_view broken_by(SplitKey key, const Parallelism& split) const;
 
 private:

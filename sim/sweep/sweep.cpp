@@ -37,7 +37,7 @@ SweepRow row_of(const SweepSpace& space, const std::optional<Training>& training
     return row;
 }
 
-// Each against the first: over the draws that both met, and by what forecasts of pairs have been off by.
+// Compares each row with the first, over the draws that both share, widened by the past errors of forecasts of pairs.
 void compare_with_first(std::vector<SweepRow>& rows, const SweepSpace& space, const SweepSearch& search,
                         Objective objective) {
     if (rows.empty() || objective == Objective::memory) return;
@@ -56,7 +56,7 @@ void compare_with_first(std::vector<SweepRow>& rows, const SweepSpace& space, co
                                  reach_of_pair(rows[0].forecast, rows[i].forecast, shipped_scatter().pairs));
 }
 
-// Where all of a training ends in time, the least ranks of each setting but their number; nothing where none does.
+// Marks, for each setting except the number of ranks, the row with the least ranks whose whole training ends in time.
 void mark_within(SweepAnswer& answer, Seconds limit) {
     answer.within = limit;
     std::map<Settings, SweepRow*> least;
@@ -73,7 +73,7 @@ void mark_within(SweepAnswer& answer, Seconds limit) {
     for (auto& [settings, row] : least) row->least_within = true;
 }
 
-// Gates that are drawn, from a seed that nothing decides.
+// Whether the gates are drawn, so that the arbitrary seed matters.
 bool has_drawn_routing(const Experiment& e) {
     return e.workload.moe.experts > 0 &&
            (e.routing.kind == RoutingSpec::Kind::random_gate || e.routing.kind == RoutingSpec::Kind::zipf);
@@ -89,7 +89,7 @@ std::vector<SweepRow> rows_of(const SweepSpace& space, const std::optional<Train
     return rows;
 }
 
-// From estimates where a closed form covers the workload, else from what was simulated.
+// From estimates if a closed form covers the workload, else from simulated points.
 std::optional<HeatMap> heat_map(const SweepSpace& space, const SweepSearch& search, bool tokens) {
     const auto keys = map_keys(space);
     if (keys.empty()) return std::nullopt;
@@ -116,7 +116,7 @@ std::optional<HeatMap> heat_map(const SweepSpace& space, const SweepSearch& sear
     return map;
 }
 
-// The most frequent reasons, for a complaint.
+// The three most frequent reasons, for an error message.
 std::string most_frequent(const Reasons& counts) {
     std::vector<std::pair<std::uint64_t, std::string>> sorted;
     for (const auto& [reason, points] : counts) sorted.emplace_back(points, reason);
@@ -170,7 +170,7 @@ SweepCounts counts_of(const SweepSpace& space, const SweepSearch& search) {
     return counts;
 }
 
-// What was asked, and of what.
+// The parts of the answer that repeat the question.
 SweepAnswer asked_of(const SweepQuestion& asked, const SweepQuestion& question, const SweepSpace& space) {
     SweepAnswer result{.experiment = question.experiment.name,
                        .cluster = question.experiment.cluster.name,
@@ -193,7 +193,7 @@ bool all_calibrated(const SweepAnswer& answer) {
     });
 }
 
-// By every process alike: one that went on while another refuses would wait for it.
+// Every process runs the same checks: if one went on while another refused, it would wait for that one forever.
 SweepQuestion checked(const SweepQuestion& asked) {
     check_axes(asked.axes, asked.experiment);
     check(asked);

@@ -1,5 +1,4 @@
-// The best configurations of a space, with proof: the closed form bounds every point, the event engine simulates those
-// whose bound leaves them a chance.
+// Finds the best configurations of a space, with proof: closed forms bound every point, and the event engine simulates what they leave.
 #pragma once
 
 #include <functional>
@@ -12,24 +11,24 @@
 namespace stepcast {
 
 struct SweepOptions {
-    int threads = 0;       // 0: one a core
-    std::string out = {};  // folder for what is known so far; "" = none
+    int threads = 0;       // 0: one for each core
+    std::string out = {};  // folder for results so far; "": none
     bool resume = false;
-    bool map = false;      // with points to explore
+    bool map = false;      // also returns the points of the interactive map
     std::function<void(std::string_view)> progress = {};
-    std::function<void(std::string_view)> announce = {};  // once, before work on a space that takes long
+    std::function<void(std::string_view)> announce = {};  // called once, before work on a space that takes long
 };
 
-// Throws ConfigError before work starts for what cannot be asked (sweep_axes.h, constraints.h), and when nothing is legal
-// or feasible, with the reasons. The result does not depend on the number of threads or processes.
+// Throws ConfigError before work starts for an invalid question (axes.h, constraints.h), and when nothing is legal or feasible, with the
+// reasons. The result does not depend on the number of threads or processes.
 SweepAnswer sweep(const SweepQuestion& question, const SweepOptions& options = {});
 
-// Adds an axis cluster.nodes to a question with `within` that varies no number of ranks: from what the useful arithmetic
-// needs at the datasheet's peak to sixteen times as many, with four significant bits (8, 9 .. 16, 18 .. 32, 36 ..). Throws
-// ConfigError where no training is asked for.
+// If a question has `within` and varies no number of ranks, adds an axis cluster.nodes: from what the useful arithmetic needs at the
+// datasheet's peak to sixteen times as many, with four significant bits (8, 9 .. 16, 18 .. 32, 36 ..). Throws ConfigError if no training
+// is asked for.
 void add_node_counts(SweepQuestion& question);
 
-// What an MPI launcher started in addition to the first process takes part with.
+// For the processes that an MPI launcher started beside the first one.
 bool is_sweep_helper();
 void help_sweep(const SweepQuestion& question);
 

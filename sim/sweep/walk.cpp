@@ -7,9 +7,9 @@
 namespace stepcast {
 namespace {
 
-constexpr std::uint64_t item_goal = 4096;  // items of a base, at least, where it has as many points
+constexpr std::uint64_t item_goal = 4096;  // least number of items of a base, if it has as many points
 
-// Keys walked before an item begins, and in how many ways.
+// The keys that are fixed in an item, and the number of their combinations.
 struct Prefix {
     std::size_t depth = 0;
     std::uint64_t items = 1;
@@ -31,7 +31,7 @@ public:
         }
     }
 
-    // The first keys as digits of `item`; false when a rule is broken by them.
+    // Sets the first keys from the digits of `item`. Returns false if they break a rule.
     bool enter(const Prefix& prefix, std::uint64_t item) {
         std::uint64_t items = prefix.items;
         for (std::size_t level = 0; level < prefix.depth; ++level) {
@@ -62,7 +62,7 @@ public:
         inner_ = before;
     }
 
-    // By its number, legal or not.
+    // The split with this number, legal or not.
     Parallelism at(std::uint64_t inner) {
         for (std::size_t level = 0; level < split_key_count; ++level)
             set(level, base_.values[level][inner / below_[level] % base_.values[level].size()]);
@@ -84,9 +84,9 @@ private:
         return !reason_.empty();
     }
 
-    // Where the fast rules do not say all.
+    // A split with all keys set. The fast rules may not cover everything.
     void leaf() {
-        follow_framework(base_.experiment.framework, split_);  // later levels than what they follow: set anew each time
+        follow_framework(base_.experiment.framework, split_);  // later levels than the keys that they follow, so set anew for each split
         if (base_.rules_suffice) return visitor_.legal(inner_, split_);
         Experiment tried = base_.experiment;
         tried.parallelism = split_;

@@ -9,7 +9,7 @@
 namespace stepcast {
 namespace {
 
-constexpr double rounding = 1e-9;  // of sums in another order
+constexpr double rounding = 1e-9;  // sums in another order differ by so much
 
 void count_infeasible(Screened& out, std::string_view reason) {
     const auto found = out.infeasible.find(reason);
@@ -152,7 +152,7 @@ void SweepWorker::screen(std::uint64_t item, const Incumbents& incumbents, Scree
     if (map_ && !commons_->map()->stopped()) map_->legal += out.legal - legal_before;
 }
 
-// Empty where it does not count, with the reason counted.
+// Returns nothing for a point that does not count, and counts the reason.
 std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner, const Parallelism& split, Screened& out) const {
     const auto because = [&](std::string_view reason) {
         count_infeasible(out, reason);
@@ -163,7 +163,7 @@ std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner, con
         tried.parallelism = split;
         tried.cluster.price_per_gpu_hour = price_per_gpu_hour(question_, tried.cluster);
         try {
-            check_experiment(tried);  // also what no rule about splits is about
+            check_experiment(tried);  // also checks what the rules about splits do not cover
         } catch (const ConfigError& error) {
             count_reason(out.illegal, error.what(), 1);
             return std::nullopt;

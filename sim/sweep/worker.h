@@ -1,5 +1,5 @@
-// The work that a sweep hands out, and who does it: walking a part of the space through the closed form, or simulating
-// single points. Work and results are plain values, so that threads and processes do the same.
+// The jobs of a sweep and who does them: a job walks a part of the space with the closed form, or simulates single points. Jobs and
+// results are plain values, so threads and processes run the same code.
 #pragma once
 
 #include <cstdint>
@@ -16,48 +16,47 @@
 
 namespace stepcast {
 
-// Why points were left out, counted. Complaints that differ in numbers only are one reason, with the range of each number:
+// Why points were left out, with counts. Messages that differ only in numbers are one reason, with the range of each number:
 // "parallelism.global_batch: 96 is no multiple of dp x micro_batch = 64..256".
 using Reasons = std::map<std::string, std::uint64_t, std::less<>>;
 
 void count_reason(Reasons& reasons, std::string_view reason, std::uint64_t points);
 
-// Of two texts alike but for their numbers: with the ranges that hold those of both. Otherwise "".
+// If two texts differ only in numbers: the text with ranges that cover the numbers of both. Otherwise "".
 std::string with_ranges(std::string_view a, std::string_view b);
 
-// What is asked, in full: every process derives the same space from it.
+// The whole question: every process derives the same space from it.
 struct SweepQuestion {
     Experiment experiment;
-    std::vector<Override> stated;  // by its file and --set: lie over presets that vary
+    std::vector<Override> stated;  // keys from the file and from --set, which override varying presets
     std::vector<Axis> axes;
     std::vector<Constraint> where;
     Objective objective = Objective::step;
-    std::optional<Objective> second;  // a Pareto front
+    std::optional<Objective> second;  // set: a Pareto front is asked for
     int top = 10;
     std::optional<Training> training;
-    std::optional<Seconds> within;  // of all of it: the least machines are wanted
+    std::optional<Seconds> within;  // time for the whole training: the least machines are wanted
 };
 
-// The question as it is answered: a shortest step is most tokens/s where the work of a step differs, as a step alone would
-// then favour the least work.
+// The question that is answered. If the work of a step differs between points, the shortest step becomes most tokens/s, because a step
+// time alone would favour the least work.
 bool work_differs(const SweepQuestion& question);
 SweepQuestion answerable(SweepQuestion question);
 
-// Of a rank of this cluster: what it states, else what the market of the training asks for its GPU; 0 = not known.
+// Price of a rank of this cluster: what the cluster states, else the training market's price of its GPU; 0 = not known.
 double price_per_gpu_hour(const SweepQuestion& question, const Cluster& cluster);
 
 double score(Objective objective, const Candidate& candidate, Seconds step);
 
-// What the best of each is wanted of: of each number of ranks where that varies, of each setting of all keys that are no
-// split where machines or systems vary.
+// Of which groups the best is wanted too: each number of ranks if that varies, or each setting of other keys if machines or systems vary.
 enum class Grouping : std::uint8_t { none, ranks, settings };
 Grouping grouping(const SweepQuestion& question);
 std::uint64_t group_of(Grouping grouping, const Candidate& candidate);
 Score scores(const SweepQuestion& question, const Candidate& candidate, Seconds step);
-// As scores() of the lower bound, with room for rounding.
+// scores() of the lower bound, with a margin for rounding.
 Score lower_scores(const SweepQuestion& question, const Candidate& candidate);
 
-// Positions along two varied keys -> best estimate of the step, or of the time of a token where tokens rank.
+// Positions along two varied keys -> the best estimate of the step, or of the time of a token if tokens rank.
 using Cells = std::map<std::pair<int, int>, Seconds>;
 void merge(Cells& cells, const Cells& more);
 
@@ -73,11 +72,11 @@ void merge(Screened& all, Screened&& more);
 struct SimulatedPoint {
     PointId id;
     Seconds step;
-    std::string refused;  // why it does not count: a constraint on the step, or what the event engine cannot do
+    std::string refused;  // why it does not count: it breaks a constraint on the step, or the event engine cannot simulate it
     friend bool operator==(const SimulatedPoint&, const SimulatedPoint&) = default;
 };
 
-// Either items to screen, or points to simulate.
+// Either items to screen or points to simulate.
 struct SweepJob {
     std::vector<std::uint64_t> items;
     std::vector<Candidate> points;
@@ -88,11 +87,11 @@ struct SweepJobResult {
     std::vector<SimulatedPoint> simulated;
 };
 
-// What the threads of a process find for each other.
+// What the threads of a process share.
 class SweepCommons {
 public:
     explicit SweepCommons(MapCollectors* map = nullptr) : map_(map) {}
-    // Of a base, as long as any thread is at it.
+    // The pipelines of a base, kept as long as any thread works on that base.
     [[nodiscard]] std::shared_ptr<FoundPipelines> pipelines(std::uint64_t base);
     [[nodiscard]] MapCollectors* map() const { return map_; }
 
@@ -102,7 +101,7 @@ private:
     std::map<std::uint64_t, std::weak_ptr<FoundPipelines>> pipelines_;
 };
 
-// One thread's.
+// One thread has its own.
 class SweepWorker {
 public:
     SweepWorker(const SweepSpace& space, const SweepQuestion& question, std::shared_ptr<SweepCommons> commons);
@@ -113,7 +112,7 @@ private:
         std::uint64_t number;
         SweepBase base;
         std::shared_ptr<FoundPipelines> pipelines;
-        std::optional<PointEvaluator> evaluator;  // from its first legal split on
+        std::optional<PointEvaluator> evaluator;  // made at its first legal split
     };
     Base& at_base(std::uint64_t number);
     void screen(std::uint64_t item, const Incumbents& incumbents, Screened& out);
@@ -126,7 +125,7 @@ private:
     const SweepSpace& space_;
     const SweepQuestion& question_;
     std::shared_ptr<SweepCommons> commons_;
-    MapCollector* map_;  // nullptr: none is asked for
+    MapCollector* map_;  // nullptr: no map is asked for
     Wanted wanted_;
     Grouping grouping_;
     std::vector<VariedKey> map_keys_;  // none or two
