@@ -19,9 +19,9 @@
 namespace stepcast {
 namespace {
 
-// Expected scatter of a case, in units of the noise of a run with known routing (about 2 %). GA scatters by 8 %: its time depends on
-// bytes per peer, which block totals do not tell. The forward's wait for the host differs by 30 % between ranks and runs. A run with
-// unknown routing adds the scatter of its own draws (step_spread).
+// Expected scatter of a case, in units of the noise of a run with known routing (about 2 %). GA scatters by 8 %: its time depends on bytes
+// per peer, which block totals do not tell. The forward's wait for the host differs by 30 % between ranks and runs. A run with unknown
+// routing adds the scatter of its own draws (step_spread).
 constexpr double run_noise = 0.02;
 constexpr double spread_known = 1, spread_scatter = 4, spread_wait = 10;
 

@@ -69,8 +69,8 @@ TEST_CASE("neighbouring slow steps are one burst") {
     CHECK_THAT(fit.findings.at(0), Contains("50 bursts"));
 }
 
-// 45 forwards take 50 % more, 55 take 70 % more and 60 take 10 % more. The median excess of all 160 is 50 %, so excesses below 0.4 x 50 % =
-// 20 % are no bursts. The median of the remaining hundred is 70 %.
+// 45 forwards take 50 % more, 55 take 70 % more and 60 take 10 % more. The median excess of all 160 is 50 %, so excesses below
+// 0.4 x 50 % = 20 % are no bursts. The median of the remaining hundred is 70 %.
 TEST_CASE("a slow-down is that of the bursts alone") {
     StepSeries s{"run", 1, {}, {}, {}, {}};
     for (int i = 0; i < 1600; ++i) {

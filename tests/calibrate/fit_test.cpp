@@ -66,8 +66,8 @@ TEST_CASE("of many outliers on one side the others decide") {
 }
 
 // framework is 80 us on both machines. module_forward is 0.7 ms on the fitted machine, whose single case cannot distinguish the two, and
-// 1.4 ms on its sister, whose cases can: 10 * 80 us + 0.7 ms = 1.5 ms; 0.8 + 1.4 = 2.2 ms, 8 + 1.4 = 9.4 ms, 4 + 1.4 = 5.4 ms, 16 + 1.4 =
-// 17.4 ms.
+// 1.4 ms on its sister, whose cases can: 10 * 80 us + 0.7 ms = 1.5 ms; 0.8 + 1.4 = 2.2 ms, 8 + 1.4 = 9.4 ms, 4 + 1.4 = 5.4 ms,
+// 16 + 1.4 = 17.4 ms.
 TEST_CASE("a sister's cases tell what is common, and each machine keeps its own") {
     std::vector<FitCase> cases{affine("a", 10, 1, Seconds(1.5e-3), "one"), affine("b", 10, 1, Seconds(2.2e-3), "one"),
                                affine("c", 100, 1, Seconds(9.4e-3), "one"), affine("d", 50, 1, Seconds(5.4e-3), "one"),

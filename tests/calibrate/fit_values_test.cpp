@@ -92,8 +92,8 @@ TEST_CASE("a step tells its blocks only when every rank is seen once with a coun
     CHECK_FALSE(rank_of_ratio({{100, 50}}, 0.5000007));
 }
 
-// Eager launches count with 10 to 1000 calls, replays of graphs from 100 on. Of 3, 5 and 9 us the median counts, with the error log(9 / 3)
-// / 2. Launches of a profile come after those of a script.
+// Eager launches count with 10 to 1000 calls, replays of graphs from 100 on. Of 3, 5 and 9 us the median counts, with the error
+// log(9 / 3) / 2. Launches of a profile come after those of a script.
 TEST_CASE("launches tell what a call and a kernel cost at least") {
     BuildingBlocks blocks;
     const auto launch = [&](const char* kind, int calls, double us, RowHash row = 1) { blocks.launches.push_back({kind, calls, Seconds(1e-6 * us), row}); };

@@ -50,8 +50,8 @@ TEST_CASE("a fit is told in a table: constants, conditions, errors, steps") {
     CHECK_THAT(describe(fit), Contains("  parameter                    value") && Contains("\n  host.read                     7 us"));
 }
 
-// Errors of two kinds. +10 %, -50 % and +30 %: median size 30 %, mean size 90 / 3, mean -10 / 3, worst -50 %. +20 %, -40 %: median size 30
-// %.
+// Errors of two kinds. +10 %, -50 % and +30 %: median size 30 %, mean size 90 / 3, mean -10 / 3, worst -50 %. +20 %, -40 %: median size
+// 30 %.
 TEST_CASE("errors are summed up a kind, kinds in the order of their first case") {
     std::vector<FitCase> cases;
     std::vector<double> logs;

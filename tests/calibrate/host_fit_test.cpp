@@ -151,8 +151,8 @@ TEST_CASE("the law of products is the line through the medians of those that are
     CHECK(e.worst == Approx(std::abs(off(third)) > std::abs(off(eighth)) ? off(third) : off(eighth)));
 }
 
-// The best rate is that of the smallest pass, 200 GB/s; the line from 1 MiB on has 100 GB/s. The third and the eighth pass are held out: 2
-// MiB, between 14.48576 us and 31.911552 us (measured 24.97152), and 7 MiB on the line (measured: four fifths of it).
+// The best rate is that of the smallest pass, 200 GB/s; the line from 1 MiB on has 100 GB/s. The third and the eighth pass are held out:
+// 2 MiB, between 14.48576 us and 31.911552 us (measured 24.97152), and 7 MiB on the line (measured: four fifths of it).
 TEST_CASE("the law of memory passes is the line through those from 1 MiB on") {
     Sweep sweep;
     add_products(sweep);

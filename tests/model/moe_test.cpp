@@ -42,8 +42,8 @@ const AllToAll& exchange(const TaskGraph& graph, int which) {
 
 }  // namespace
 
-// With d = 1024: t_model = 16 d^2 / 6.25e9 = 2.684 ms, and a slot takes 3 t_mm + 4 t_slot = 2.188 + 2.621 us = 4.810 us. 2684 / 4.810 =
-// 558.1, so a gap of 559 leads to shadowing and one of 558 does not.
+// With d = 1024: t_model = 16 d^2 / 6.25e9 = 2.684 ms, and a slot takes 3 t_mm + 4 t_slot = 2.188 + 2.621 us = 4.810 us.
+// 2684 / 4.810 = 558.1, so a gap of 559 leads to shadowing and one of 558 does not.
 TEST_CASE("faster_moe shadows the top expert exactly while the gap to the next exceeds 558 slots") {
     CHECK(shadowed_experts(small_layer(), counts({2000, 1441, 0, 0, 0, 0, 0, 0}))[0]);
     CHECK_FALSE(shadowed_experts(small_layer(), counts({2000, 1442, 0, 0, 0, 0, 0, 0}))[0]);
@@ -161,8 +161,8 @@ namespace {
 using Lines = std::vector<std::string>;
 using Add = AddMoeLayer*;
 
-// 6 tokens with two slots each; rows of width 8 have 16 bytes, so slots have 192 bytes. The inner width is 24; an expert's weights have 2 x
-// 8 x 24 x 2 = 768 bytes.
+// 6 tokens with two slots each; rows of width 8 have 16 bytes, so slots have 192 bytes. The inner width is 24; an expert's weights have
+// 2 x 8 x 24 x 2 = 768 bytes.
 Lines lines_of_rank(Add add, Phase phase, const Routing& routing, int rank, bool unfused = false) {
     const MoeLayer layer{.ranks = 2, .experts = 4, .tokens = 6, .top_k = 2, .hidden = 8, .ffn = 24, .dtype = Dtype::fp16, .overlap_chunks = 1, .unfused = unfused};
     TaskGraph graph(2, true);

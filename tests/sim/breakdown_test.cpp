@@ -70,9 +70,9 @@ TEST_CASE("a task that waits for another rank without a transfer waits out an im
     CHECK(breakdown_of(graph, costs, 1) == Breakdown{4_s, 0_s, 0_s, 0_s, 2_s, 0_s});
 }
 
-// Host work [0, 4], gemm issued at 5: [5, 7]; pass [7, 8]; synchronisation [8, 10]; all-reduce issued at 11 on rank 0, at 5 on rank 1: [11,
-// 14]; passes [14, 15]. Rank 0: host [0,5] and [8,11] = 8, compute 2, memory 2, transfer 3. Rank 1: waits for rank 0 in [0,11], transfer 3,
-// memory 1. Its own host was done at 5 and delayed nothing.
+// Host work [0, 4], gemm issued at 5: [5, 7]; pass [7, 8]; synchronisation [8, 10]; all-reduce issued at 11 on rank 0, at 5 on rank 1:
+// [11, 14]; passes [14, 15]. Rank 0: host [0,5] and [8,11] = 8, compute 2, memory 2, transfer 3. Rank 1: waits for rank 0 in [0,11],
+// transfer 3, memory 1. Its own host was done at 5 and delayed nothing.
 TEST_CASE("what waits for its own host is host time, for another's imbalance") {
     const TaskGraph graph = host_calls(false);
     const Costs costs{{4_s, 2_s, 1_s, 2_s, 4_s, 3_s, 1_s, 1_s}, {0_s, 1_s, 1_s, 0_s, 0_s, 1_s, 1_s, 1_s}};

@@ -22,8 +22,8 @@ Failures failing(double mtbf_hours, double checkpoint_s, double restart_s) {
 }  // namespace
 
 // 1,000 ranks with one failure per 10,000 h each: one in M = 10 h = 36,000 s. A checkpoint of 20 s: sqrt(2 x 20 x 36000) = 1200, times the
-// corrections 1 + sqrt(1/3600)/3 + 1/32400 = 1.005586, less 20: 1186.70 s. A piece then takes 36000 (e^(1206.7/36000) - 1) e^(600/36000) =
-// 1247.61 s, of which 1186.70 are useful: 0.951.
+// corrections 1 + sqrt(1/3600)/3 + 1/32400 = 1.005586, less 20: 1186.70 s. A piece then takes 36000 (e^(1206.7/36000) - 1)
+// e^(600/36000) = 1247.61 s, of which 1186.70 are useful: 0.951.
 TEST_CASE("goodput is Daly's, at his optimal interval") {
     const Goodput g = goodput(failing(10'000, 20, 600), 1000);
     CHECK(g.failure_every.si() == Approx(10 * hour));

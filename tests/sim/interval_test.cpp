@@ -17,8 +17,8 @@ double log_of(Seconds time) { return std::log(time.si()); }
 
 }  // namespace
 
-// Squares add on each side: sqrt(0.03^2 + (1.2816 x 0.03122)^2) = sqrt(0.0009 + 0.0016) = 0.05 below, and above sqrt(0.12^2 + 0.04^2 +
-// 0.03^2) = 0.13.
+// Squares add on each side: sqrt(0.03^2 + (1.2816 x 0.03122)^2) = sqrt(0.0009 + 0.0016) = 0.05 below, and above
+// sqrt(0.12^2 + 0.04^2 + 0.03^2) = 0.13.
 TEST_CASE("the parts of an interval add up as squares, to either side by themselves") {
     Doubts d;
     d.constants = 0.04 / z;
@@ -94,9 +94,9 @@ TEST_CASE("what a framework's fit determined is not assumed") {
     CHECK(doubts_of(e, basis).constants == Approx(std::hypot(0.08, 0.06)));
 }
 
-// Host work with an error of 0.5 is half of the step: 0.25. GEMMs and attention have 0.15 each and independent errors: 0.3 x 0.15 and 0.2 x
-// 0.15. A GEMM rate fitted to 4 %, 0.3 of the step, counts 0.012; with host calls at 10 % and a correlation of -0.5: 0.012^2 + 0.05^2 - 2 x
-// 0.5 x 0.012 x 0.05.
+// Host work with an error of 0.5 is half of the step: 0.25. GEMMs and attention have 0.15 each and independent errors: 0.3 x 0.15 and
+// 0.2 x 0.15. A GEMM rate fitted to 4 %, 0.3 of the step, counts 0.012; with host calls at 10 % and a correlation of -0.5:
+// 0.012^2 + 0.05^2 - 2 x 0.5 x 0.012 x 0.05.
 TEST_CASE("constants widen a step by their errors times the shares of the step that they price") {
     Experiment e;
     std::vector<CostBasis> basis{{"host", "host.call", false, 0.5},

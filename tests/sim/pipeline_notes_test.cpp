@@ -28,8 +28,8 @@ Experiment blocking_stages() {
 
 double ms_of(const Experiment& e) { return steps_of_draws(e).front().si() * 1e3; }
 
-// Of 10 s: rank 0 computes 3 s; rank 1 computes 4 s and spends 2 s in a message; rank 2 exchanges 5 s within its stage; rank 3 computes 1
-// s. Other host work, and a send on a lane of its own, do not count as busy.
+// Of 10 s: rank 0 computes 3 s; rank 1 computes 4 s and spends 2 s in a message; rank 2 exchanges 5 s within its stage; rank 3 computes
+// 1 s. Other host work, and a send on a lane of its own, do not count as busy.
 struct Busy {
     TaskGraph graph{4};
     Timeline timeline;

@@ -39,8 +39,8 @@ Experiment step_by_step() {
 
 }  // namespace
 
-// Two context ranks: T = 3 x 8, A = 3072 bytes, masks half of that. Queries, keys and values are 64 + 2 x 32 wide: 6144 bytes. Scores are 3
-// x 8 x 8 x 16 x 2 = 6144 bytes, of which a causal mask leaves half to read. All keys and values: 3 x 16 x 4 x (8 + 8) x 2 = 6144 bytes.
+// Two context ranks: T = 3 x 8, A = 3072 bytes, masks half of that. Queries, keys and values are 64 + 2 x 32 wide: 6144 bytes. Scores are
+// 3 x 8 x 8 x 16 x 2 = 6144 bytes, of which a causal mask leaves half to read. All keys and values: 3 x 16 x 4 x (8 + 8) x 2 = 6144 bytes.
 TEST_CASE("plain attention, fused: with biases, dropout, rotary positions and a context over two ranks") {
     Experiment e = plain();
     e.workload.dropout = 0.1;

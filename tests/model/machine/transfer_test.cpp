@@ -21,8 +21,8 @@ Gpu gpu(double tflops, double gigabytes, int sms) {
 
 }  // namespace
 
-// Exponentials worth 64 widths beside 128 are a third of the time. Twice as fast they are worth 32, and the rest keeps its rate: 0.6 (1 +
-// 64/128) / (1 + 32/128) = 0.72; the same for fp8.
+// Exponentials worth 64 widths beside 128 are a third of the time. Twice as fast they are worth 32, and the rest keeps its rate: 0.6
+// (1 + 64/128) / (1 + 32/128) = 0.72; the same for fp8.
 TEST_CASE("Blackwell Ultra takes exponentials twice as fast") {
     Gpu from = gpu(2000, 8000, 100), to = from;
     from.peaks[Dtype::fp8] = to.peaks[Dtype::fp8] = FlopsPerSecond(4e15);

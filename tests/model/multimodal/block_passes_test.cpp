@@ -102,8 +102,8 @@ TEST_CASE("a pooler attends to others and ends there") {
     CHECK(std::count(cross.begin(), cross.end(), "t_residual_backward r960 w480") == 2);
 }
 
-// Patches of 4 pixels are 3 x 16 = 48 wide; 5 x 5 of them x 48 x 2 bytes = 2400; 6 positions of width 8. Text: 7 positions of width 8 (560
-// bytes), 100 words; decoder: 3 positions. Four ranks: similarity 5 x 20, features 4 x 5 x 8 x 2 = 320 bytes, scores 5 x 20 x 2 = 200.
+// Patches of 4 pixels are 3 x 16 = 48 wide; 5 x 5 of them x 48 x 2 bytes = 2400; 6 positions of width 8. Text: 7 positions of width 8
+// (560 bytes), 100 words; decoder: 3 positions. Four ranks: similarity 5 x 20, features 4 x 5 x 8 x 2 = 320 bytes, scores 5 x 20 x 2 = 200.
 TEST_CASE("what stands around the towers, and the two losses") {
     Experiment e;
     Workload& w = e.workload;

@@ -70,8 +70,8 @@ TEST_CASE("buckets of a captioner reduce every gradient once") {
     CHECK(bytes == Approx(253026049 * size_of(e.parallelism.gradient_dtype).si()));
 }
 
-// Two groups for each of 12 layers in three towers, two for each end of vision and text, two at the decoder's, one for the scale: 72 + 4 +
-// 4 + 2 + 1.
+// Two groups for each of 12 layers in three towers, two for each end of vision and text, two at the decoder's, one for the scale:
+// 72 + 4 + 4 + 2 + 1.
 TEST_CASE("each layer makes a group that decays and one that does not") {
     CHECK(parameter_groups(coca().workload).size() == 83);
     const auto joined = parameter_groups(coca({{"workload.optimizer_groups", "1"}}).workload);
@@ -104,9 +104,9 @@ TEST_CASE("pieces are those that the log prints") {
     CHECK(on_first == 269);
 }
 
-// Per sample, in GFLOP, 2 per weight and position: vision 12 x (197 x 2 x 7077888 + 4 x 197^2 x 768) = 34.89; text and decoder 12 x (77 x 2
-// x 3145728 + 4 x 77^2 x 512) = 5.959 each; cross 12 x (77 x 2 x 2621440 + 256 x 2 x 524288 + 4 x 77 x 256 x 512) = 8.550; head 77 x 2 x
-// 512 x 49408 = 3.896; poolers 0.6816 + 0.2700 (queries 256 and 1); patches 196 x 2 x 768 x 768 = 0.231.
+// Per sample, in GFLOP, 2 per weight and position: vision 12 x (197 x 2 x 7077888 + 4 x 197^2 x 768) = 34.89; text and decoder
+// 12 x (77 x 2 x 3145728 + 4 x 77^2 x 512) = 5.959 each; cross 12 x (77 x 2 x 2621440 + 256 x 2 x 524288 + 4 x 77 x 256 x 512) = 8.550;
+// head 77 x 2 x 512 x 49408 = 3.896; poolers 0.6816 + 0.2700 (queries 256 and 1); patches 196 x 2 x 768 x 768 = 0.231.
 TEST_CASE("forward arithmetic of a sample is 60.4 GFLOP, of which recompute runs the blocks again: 91.6 %") {
     const TowerFlops f = count_tower_flops(coca().workload);
     CHECK(f.vision.si() == Approx(34.89e9).epsilon(5e-4));

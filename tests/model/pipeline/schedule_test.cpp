@@ -305,9 +305,9 @@ TEST_CASE("DualPipe of four ranks and eight micro-batches, slot by slot") {
           std::vector<Order>{rank_0, rank_1, mirrored(rank_1), mirrored(rank_0)});
 }
 
-// GPipe: m. 1F1B: min(m, p - s). Interleaved: 2 (p - s - 1) + (v - 1) p + 1 chunks of 1/v stage (arXiv 2205.05198, section 4.2.3: 1 + (p -
-// 1) / (p v) of 1F1B's on the first stage; 11 / 8 for p 4, v 2). ZB-H1: p on every stage, 1F1B's peak. ZB-V: 2p half-size chunks, the same.
-// DualPipe: p + 1 (arXiv 2412.19437, table 2).
+// GPipe: m. 1F1B: min(m, p - s). Interleaved: 2 (p - s - 1) + (v - 1) p + 1 chunks of 1/v stage (arXiv 2205.05198, section 4.2.3:
+// 1 + (p - 1) / (p v) of 1F1B's on the first stage; 11 / 8 for p 4, v 2). ZB-H1: p on every stage, 1F1B's peak. ZB-V: 2p half-size chunks,
+// the same. DualPipe: p + 1 (arXiv 2412.19437, table 2).
 TEST_CASE("activations in flight are those of the papers") {
     using Counts = std::vector<int>;
     CHECK(in_flight_per_stage(Schedule::gpipe, 4, 1, 12) == Counts{12, 12, 12, 12});

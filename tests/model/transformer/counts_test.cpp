@@ -94,8 +94,8 @@ TEST_CASE("a layer's weights are counted by what they belong to") {
     CHECK(count.total() == 1336);
 }
 
-// With one key head of 4 and 2 query heads: 8 x 4 x (4 + 2) = 192 weights, and biases 4 x (2 + 2) + 8 = 24 unless switched off. Gated: 3 x
-// 16 x 8 = 384 weights, 2 x 16 + 8 biases. rmsnorm: 8 per norm. Untied logits: 80.
+// With one key head of 4 and 2 query heads: 8 x 4 x (4 + 2) = 192 weights, and biases 4 x (2 + 2) + 8 = 24 unless switched off. Gated:
+// 3 x 16 x 8 = 384 weights, 2 x 16 + 8 biases. rmsnorm: 8 per norm. Untied logits: 80.
 TEST_CASE("grouped keys, gates, biases, norms and untied logits each change their own count") {
     Workload w = tiny();
     w.kv_heads = 1;
@@ -193,8 +193,8 @@ TEST_CASE("model operations of a GPT are Megatron's formula") {
     CHECK(model_flops(w, batch).si() / (13.75 * 64 * 312e12) == Approx(0.514).margin(0.0005));
 }
 
-// Per token: attention matrices 256, router 4 x 8, two of four experts of 2 x 6 x 8, shared 2 x 6 x 8; scores 4 x 5 positions x 8; logits 2
-// x 80. Two layers, both with experts, 3 sequences of 5 tokens.
+// Per token: attention matrices 256, router 4 x 8, two of four experts of 2 x 6 x 8, shared 2 x 6 x 8; scores 4 x 5 positions x 8; logits
+// 2 x 80. Two layers, both with experts, 3 sequences of 5 tokens.
 TEST_CASE("operations of an expert layer are those of the experts that a token goes to") {
     Workload w = tiny();
     w.moe = {.experts = 4, .top_k = 2, .shared_experts = 1, .ffn = 6};

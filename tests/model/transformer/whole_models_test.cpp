@@ -73,8 +73,8 @@ TEST_CASE("the recorded models have their weights to the parameter") {
     CHECK(parameters("transformer_xl_naive") == 41055436);
 }
 
-// One expert of BERT is the feed-forward block that it replaces, 4,722,432 weights; there are 64 in each of 4 layers, with a router of 64 x
-// 768 + 64. Transformer-XL: 2,099,712 in each of 12 layers, router 64 x 512 + 64.
+// One expert of BERT is the feed-forward block that it replaces, 4,722,432 weights; there are 64 in each of 4 layers, with a router of
+// 64 x 768 + 64. Transformer-XL: 2,099,712 in each of 12 layers, router 64 x 512 + 64.
 TEST_CASE("with experts the dense blocks of their layers are replaced") {
     CHECK(parameters("bert_fastermoe") - parameters("bert_naive") == 4 * (63 * 4722432.0 + 64 * 769));
     CHECK(parameters("transformer_xl_mix_moe") - parameters("transformer_xl_naive") ==

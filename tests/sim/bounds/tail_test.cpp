@@ -237,8 +237,8 @@ TEST_CASE("under zero 3 a layer lasts as long as what is gathered beside it, or 
     CHECK(f[feature::filling_single] == Approx(12 - (12 + lost_part * 5)));
 }
 
-// A gather of 13 s outlasts the forward of 3: a slot that waits for it counts the rest once, but not what the gather slows. A scatter of 30
-// s outlasts the backward, 9 s slowed by a quarter, and the next slot waits for the remainder.
+// A gather of 13 s outlasts the forward of 3: a slot that waits for it counts the rest once, but not what the gather slows. A scatter of
+// 30 s outlasts the backward, 9 s slowed by a quarter, and the next slot waits for the remainder.
 TEST_CASE("collectives that outlast a layer keep what follows it waiting") {
     Parallelism p;
     p.zero = 3;

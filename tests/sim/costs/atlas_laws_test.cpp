@@ -268,8 +268,8 @@ TEST_CASE("a release that lays out scales apart takes a pass more, and longer fo
     CHECK(scale_layout_time(1000, 1000, c).si() == Approx(1.6e-6 + 8e-6 + 12.6e-6));
 }
 
-// At 1 TB/s with an L2 of 0.5 MB: a million elements are 6.6 MB at half the rate, 13.2 us; 0.5 MB of the output take 2 bytes more each, 1
-// us. A cache of 3 MB, the size of the input, holds half of it: 13.2 us at 1 + (3 - 1) / 2 of the rate and half of the 1 us.
+// At 1 TB/s with an L2 of 0.5 MB: a million elements are 6.6 MB at half the rate, 13.2 us; 0.5 MB of the output take 2 bytes more each,
+// 1 us. A cache of 3 MB, the size of the input, holds half of it: 13.2 us at 1 + (3 - 1) / 2 of the rate and half of the 1 us.
 TEST_CASE("a cast that looks for one scale of all has a rate of its own") {
     Cluster c = device();
     c.gpu.l2 = Bytes(5e5);
@@ -294,10 +294,10 @@ TEST_CASE("an expert layer rounds each expert's rows up to a tile and reads the 
     CHECK(expert_layer_time(many, kernel, c).si() - 1e-5 == Approx(4 * weights).epsilon(0.1));
 }
 
-// 100 rows of one expert are 1, 2, 4 and 7 tiles of 128, 64, 32 and 16 rows. Up: 25600 columns, 200 of 128, on 100 SMs; 14 waves of 16 x
-// 128 are the least arithmetic. Down: 1920 columns, 15 of 128; tiles of 16 rows are 1.05 waves, and 0.3 of the second wave's idle 0.95 are
-// lost: 1.335. An SM does 0.5 TFLOP/s. Memory at half of 1 TB/s moves the weights, two bytes each, and the rows in and out; arithmetic and
-// memory meet in a corner of 0.4. Two further passes move 100 rows of 2 hidden + 3 ffn, and 7 tokens in and out.
+// 100 rows of one expert are 1, 2, 4 and 7 tiles of 128, 64, 32 and 16 rows. Up: 25600 columns, 200 of 128, on 100 SMs; 14 waves of
+// 16 x 128 are the least arithmetic. Down: 1920 columns, 15 of 128; tiles of 16 rows are 1.05 waves, and 0.3 of the second wave's idle 0.95
+// are lost: 1.335. An SM does 0.5 TFLOP/s. Memory at half of 1 TB/s moves the weights, two bytes each, and the rows in and out; arithmetic
+// and memory meet in a corner of 0.4. Two further passes move 100 rows of 2 hidden + 3 ffn, and 7 tokens in and out.
 TEST_CASE("an expert layer takes its launches, two products and its passes") {
     Cluster c = device();
     const ExpertKernel kernel{.name = {}, .launch = Seconds(1e-5), .efficiency = 0.5, .k0 = 40, .tile_reuse = 0, .traffic = 0.5, .passes = 2};

@@ -70,8 +70,8 @@ TEST_CASE("NVLS moves the payload once per rank") {
     CHECK(microseconds(AllReduce{Bytes(800)}, {8, 1}, c) == Approx(14 + 14e-3));
 }
 
-// Protocols compared with a ring that starts in 50 us. LL: 5 us + 14 x 0.5 us and 14 kB at 25 GB/s = 0.56 us. LL128 (8 ranks) for 8 MB: 10
-// us + 14 x 1 us and 14 MB at 70 GB/s = 200 us, against 50 + 14 + 140.
+// Protocols compared with a ring that starts in 50 us. LL: 5 us + 14 x 0.5 us and 14 kB at 25 GB/s = 0.56 us. LL128 (8 ranks) for 8 MB:
+// 10 us + 14 x 1 us and 14 MB at 70 GB/s = 200 us, against 50 + 14 + 140.
 TEST_CASE("small messages take the protocol with the shorter start, large ones the faster link") {
     Cluster c = plain();
     c.intra.launch = 50_us;

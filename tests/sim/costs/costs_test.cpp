@@ -150,8 +150,8 @@ TEST_CASE("rows that all begin at one channel of the memory come at a part of it
     CHECK(longer(3200, Gemm::Layout::nt) == 0);
 }
 
-// 102,400 x 3,072 x 64: results of 629.1456 MB in rows of 6 KiB, of which an L2 of 129.1456 MB takes its share; rows of operands are 128
-// bytes. Memory is slower than the 0.403 ms of arithmetic.
+// 102,400 x 3,072 x 64: results of 629.1456 MB in rows of 6 KiB, of which an L2 of 129.1456 MB takes its share; rows of operands are
+// 128 bytes. Memory is slower than the 0.403 ms of arithmetic.
 TEST_CASE("results that the L2 takes leave it in another order than by rows") {
     Cluster c = plain_cluster();
     c.kernel.gemm_traffic_efficiency = 1;

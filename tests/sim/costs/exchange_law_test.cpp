@@ -11,8 +11,8 @@ namespace {
 
 constexpr double KiB = 1024;
 
-// A link of 100 GB/s that reaches its full rate; a channel moves 1 GB/s, of small messages 0.5 GB/s; starts take 10 us, small messages' 5
-// us.
+// A link of 100 GB/s that reaches its full rate; a channel moves 1 GB/s, of small messages 0.5 GB/s; starts take 10 us, small messages'
+// 5 us.
 Link plain() {
     Link link;
     link.bandwidth = 100_GBps;
@@ -63,9 +63,9 @@ TEST_CASE("a peer without NVLink has two channels") {
     CHECK(microseconds(40 * KiB, 2, link, Fabric::pcie) == Approx(10 + 20.48));
 }
 
-// With channels of 1 TB/s the link is the limit: 7 x 8 MiB at 100 GB/s take 587.2026 us. Of the 64 MiB in all, first pieces are 64 x 512
-// KiB = 32 MiB: half of that time, times the fill of 0.4. Copying the own 8 MiB costs half of sending them: 41.943 us more, and half of
-// that for the first pieces.
+// With channels of 1 TB/s the link is the limit: 7 x 8 MiB at 100 GB/s take 587.2026 us. Of the 64 MiB in all, first pieces are
+// 64 x 512 KiB = 32 MiB: half of that time, times the fill of 0.4. Copying the own 8 MiB costs half of sending them: 41.943 us more, and
+// half of that for the first pieces.
 TEST_CASE("first pieces are copied out after they have come") {
     Link link = plain();
     link.exchange_channel = BytesPerSecond(1e12);

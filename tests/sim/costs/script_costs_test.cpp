@@ -81,8 +81,8 @@ TEST_CASE("a pair of events adds to a kernel of a table, not to one of a step") 
 }
 
 // 8 sequences of one head, 1000 keys, width 64, not causal: 2 x 8 x 1000^2 x 128 = 2.048 GFLOP. At 600 TFLOP/s, efficiency 0.5 and ramp
-// 1000 (half): 13.65 us; twice that with exponentials that cost as much as a head's width. fp32: a third of tf32's 300 TFLOP/s, at 0.65: 65
-// x 0.25 TFLOP/s, 126 us.
+// 1000 (half): 13.65 us; twice that with exponentials that cost as much as a head's width. fp32: a third of tf32's 300 TFLOP/s, at 0.65:
+// 65 x 0.25 TFLOP/s, 126 us.
 TEST_CASE("fused attention pays for exponentials, and for fp32 with three products in tf32") {
     Cluster c = device();
     c.gpu.memory_bandwidth = BytesPerSecond(1e18);

@@ -108,8 +108,8 @@ TEST_CASE("the link of an exchange is the highest level that it crosses") {
     CHECK(link_of(graph, graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {}), c) == LinkLevel::none);
 }
 
-// Rank 0: gemm [0, 1]; its activations arrive at rank 1 at 2, whose gemm ends at 7; then both sum their norms [7, 8]. Rank 0 waits in [2,
-// 7] for work that went through the send, which is a bubble. Without the send rank 1 would be a straggler.
+// Rank 0: gemm [0, 1]; its activations arrive at rank 1 at 2, whose gemm ends at 7; then both sum norms [7, 8]. Rank 0 waits in [2, 7] for
+// work that went through the send, which is a bubble. Without the send rank 1 would be a straggler.
 TEST_CASE("a rank that waits in a collective for a later stage waits out a bubble") {
     TaskGraph graph(2);
     const TaskId first = graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});

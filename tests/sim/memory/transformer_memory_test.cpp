@@ -169,8 +169,8 @@ TEST_CASE("a layer of Llama-3 8B keeps gate, up and product, and no scores") {
     CHECK(layer_of(e, 0).kept() == Bytes(2048.0 * (139264 + 128)));
 }
 
-// Per token: norms 2 bytes in, 1 out; q, k, v 2; result 2 and once more in fp8; gate and up 2, product 1: 3 x 4096 + 2 x 6144 + 3 x 4096 +
-// 128 and 3 x 4096 + 5 x 14336.
+// Per token: norms 2 bytes in, 1 out; q, k, v 2; result 2 and once more in fp8; gate and up 2, product 1:
+// 3 x 4096 + 2 x 6144 + 3 x 4096 + 128 and 3 x 4096 + 5 x 14336.
 TEST_CASE("fp8 keeps the inputs of matrix products in a byte") {
     Experiment e = llama();
     e.workload.dtype = Dtype::fp8;
@@ -396,8 +396,8 @@ TEST_CASE("sharding weights and gradients costs buffers for what is in use") {
     e.parallelism.dp = 8;
     const Bytes none = transformer_memory(e).buffers;
     e.parallelism.zero = 3;
-    // The largest unit is the embedding with its positions: (50257 + 1024) x 768 weights, twice gathered and twice as gradients, in 2
-    // bytes.
+    // The largest unit is the embedding with its positions: (50257 + 1024) x 768 weights, twice gathered and twice as gradients, in
+    // 2 bytes.
     CHECK((transformer_memory(e).buffers - none).si() == Approx(2 * 2 * 2 * (50257.0 + 1024) * 768));
     e.parallelism.zero = 2;
     CHECK((transformer_memory(e).buffers - none).si() == Approx(2 * 2 * (50257.0 + 1024) * 768));

@@ -92,8 +92,8 @@ TEST_CASE("fewer NICs than ranks are shared, more are taken together") {
 }
 
 // Leaves of four nodes with 4 x 25 / 4 = 25 GB/s to the spine. A ring in rank order crosses once per leaf: 25. With ranks four nodes apart
-// every hop of the four NICs of a rail crosses: 25 / 4. Inside a leaf: 25. All-to-all over 8 nodes: 4 NICs x 4/7 of the traffic share 25
-// GB/s: unit 25 x 7/16, and all of a member's traffic leaves its node.
+// every hop of the four NICs of a rail crosses: 25 / 4. Inside a leaf: 25. All-to-all over 8 nodes: 4 NICs x 4/7 of the traffic share
+// 25 GB/s: unit 25 x 7/16, and all of a member's traffic leaves its node.
 TEST_CASE("oversubscription counts only between leaves") {
     auto cluster = switched_nodes(8);
     cluster.network.nodes_per_leaf = 4;
@@ -117,8 +117,8 @@ TEST_CASE("the two of an NVLink pair are fast, others share the host bridge") {
     CHECK(gb(path_of({4, 1}, cluster).ring) == Approx(24));
 }
 
-// 0 -> 1 below one switch: 24. 0 -> 2 and 1 -> 3 share an uplink: 12. 0 -> 4 .. 3 -> 7 share the link between the sockets: 6, or with 96
-// GB/s there only the uplinks: 12. One ring over all ranks crosses each link once: 24.
+// 0 -> 1 below one switch: 24. 0 -> 2 and 1 -> 3 share an uplink: 12. 0 -> 4 .. 3 -> 7 share the link between the sockets: 6, or with
+// 96 GB/s there only the uplinks: 12. One ring over all ranks crosses each link once: 24.
 TEST_CASE("concurrent traffic of a PCIe tree shares the uplinks of its switches") {
     auto cluster = pcie_node(8);
     CHECK(gb(path_of({2, 1}, cluster).ring) == Approx(24));

@@ -168,7 +168,7 @@ TEST_CASE("what is shown of clusters with several leaves") {
     CHECK(shown(9, Extent::whole) == std::array{9, 3, 3});
 }
 
-// Three nodes of 8 ranks, 8 NICs and a switch, two groups of 8 leaves, the spine: 3 x 17 + 2 x 8 + 1 = 68 of 2048 x 17 + 64 x 8 + 1.
+// Three nodes of 8 ranks, 8 NICs, a switch; two groups of 8 leaves; the spine: 3 x 17 + 2 x 8 + 1 = 68 vertices of 2048 x 17 + 64 x 8 + 1.
 TEST_CASE("three nodes stand for a cluster of 16,384 ranks") {
     const auto part = topology_of(switched_nodes(2048));
     CHECK(part.shown_nodes == 3);
