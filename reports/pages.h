@@ -71,8 +71,7 @@ struct Comparison;
 Page compare_page(const std::string& title, const std::vector<std::string>& inputs, const std::vector<Comparison>& comparisons,
                   const KernelComparisons& kernels);
 
-// Writes compare.csv (kernels.csv), summary.md (kernels.md), the plots that the cases allow, and report.html with all of them. `program`:
-// its name and version.
+// Writes compare.csv (kernels.csv), summary.md (kernels.md), the plots that the cases allow, and report.html. `program`: name and version.
 void write_comparison(const std::string& folder, const std::vector<std::string>& inputs,
                       const std::vector<Comparison>& comparisons, const KernelComparisons& kernels, const std::string& program);
 

@@ -147,8 +147,7 @@ TEST_CASE("each cost of a framework's own code takes the place of the cluster's 
     CHECK(graphs.cluster.host.expert_layer == Seconds(0));  // they run as graphs
 }
 
-// A framework with dispatch_once uses it between ranks and without capacity limits; expert_tensor_parallel splits wide experts over
-// tensor-parallel ranks.
+// A framework with dispatch_once uses it between ranks and without capacity limits; expert_tensor_parallel splits wide experts over tp.
 TEST_CASE("what a framework does with experts holds where they are split") {
     const auto e = [&](std::vector<Override> more) {
         std::vector<Override> all{{"workload.moe.experts", "8"}, {"framework.dispatch_once", "true"}, {"framework.expert_tensor_parallel", "true"}, {"parallelism.dp", "4"},
@@ -200,8 +199,7 @@ Experiment under(const std::string& key, const std::string& value, Experiment e 
 
 }  // namespace
 
-// The framework's value of a key becomes the experiment's, unless the experiment states the key itself. Without a statement the experiment
-// keeps its own value.
+// The framework's value of a key becomes the experiment's, unless the experiment states it; without a value the experiment keeps its own.
 TEST_CASE("each sentence of a framework sets its key") {
     struct Sentence {
         std::string key, value, decided, becomes;

@@ -17,8 +17,7 @@ double log_of(Seconds time) { return std::log(time.si()); }
 
 }  // namespace
 
-// Squares add on each side: sqrt(0.03^2 + (1.2816 x 0.03122)^2) = sqrt(0.0009 + 0.0016) = 0.05 below, and above
-// sqrt(0.12^2 + 0.04^2 + 0.03^2) = 0.13.
+// Squares add: sqrt(0.03^2 + (1.2816 x 0.03122)^2) = sqrt(0.0009 + 0.0016) = 0.05 below, and above sqrt(0.12^2 + 0.04^2 + 0.03^2) = 0.13.
 TEST_CASE("the parts of an interval add up as squares, to either side by themselves") {
     Doubts d;
     d.constants = 0.04 / z;

@@ -180,8 +180,7 @@ TEST_CASE("every named graph simulates to a trace that keeps the rules") {
 
 TEST_CASE("an empty graph ends at once") { CHECK(in_order(TaskGraph(), Costs{}).spans.empty()); }
 
-// An all-reduce of 4 s beside a gemm of 4 s: without interference both end at 4. Then the all-reduce slows the gemm by a half, and the
-// other way round.
+// An all-reduce of 4 s beside a gemm of 4 s: without interference both end at 4. Then one slows the other by a half, each in turn.
 TEST_CASE("interference of either kind is counted") {
     TaskGraph graph;
     graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});

@@ -86,8 +86,7 @@ TEST_CASE("along the critical path and simulated again, small changes of every p
     CHECK(felt > 10);
 }
 
-// The old path is one chain of the changed step, and the step is at least as long as each of its chains. No chain changes by more than the
-// longest chain of changes.
+// The old path is a chain of the changed step, which is at least that long. No chain changes by more than the longest chain of changes.
 TEST_CASE("large changes are bounded by the critical path below and by the chain of changes above") {
     for (const Experiment& e : {hybrid(), small_moe()})
         for (const double change : {-0.5, 0.1, 1.0})
