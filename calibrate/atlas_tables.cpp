@@ -7,7 +7,7 @@
 namespace stepcast {
 namespace {
 
-// "power_law_1.2" -> 1.2; balanced 0.
+// "power_law_1.2" -> 1.2; balanced -> 0.
 double skew_of(const TableRow& row) {
     const std::string text = row.text("distribution"), prefix = "power_law_";
     if (text.empty() || text == "balanced") return 0;
@@ -16,13 +16,13 @@ double skew_of(const TableRow& row) {
     row.fail("distribution", "found \"" + text + "\"; expected balanced or power_law_EXPONENT");
 }
 
-// Weights of 4 bits with a scale for 16 (nvfp4) or 32 (mxfp4) of them.
+// Bytes per weight: 4-bit weights have one scale byte per 16 (nvfp4) or per 32 (mxfp4) of them.
 double weight_bytes_of(const std::string& dtype, Dtype operands) {
     if (dtype.find("mxfp4") != std::string::npos) return 0.53;
     return operands == Dtype::fp4 ? 0.5625 : size_of(operands).si();
 }
 
-// Whether a row of [[tuned]] names the kernels, the device and experts x width of the layer.
+// Whether a row of [[tuned]] names the layer's kernels, device and shape (experts x width).
 bool names_shape(const SourceRow& tiles, const MoeLayerRow& layer, const Gpu& gpu) {
     const std::string shape = fmt::format(" {}x{},", layer.experts, layer.ffn / layer.tp);
     return layer.implementation.starts_with(tiles.at("kernels")) && layer.implementation.find(tiles.at("form")) != std::string::npos &&
@@ -35,8 +35,7 @@ Dtype operand_dtype(const std::string& cell) { return parse_name<Dtype>(cell.sub
 
 bool has_rate(const Gpu& gpu, Dtype dtype) { return gpu.peaks[dtype] > FlopsPerSecond(0); }
 
-// Kernels are told apart by name; an unmasked one and a latent one's forms are other kernels. Whole modules are sums of
-// kernels and no row of a law.
+// Kernels are identified by name. An unmasked kernel and each form of a latent one count as kernels of their own.
 AttentionRow attention_row(const TableRow& row) {
     const std::string op = row.text("op");
     AttentionRow found;
@@ -79,7 +78,7 @@ void add_cast(const TableRow& row, BuildingBlocks& blocks) {
                   : row.text("op") == "cast_dynamic" ? CastScale::tensor
                                                      : CastScale::given;
     found.implementation = row.text("implementation");
-    // vLLM's kernels take a block a row whether or not they look for its scale.
+    // vLLM's kernels use one thread block per row, whether or not they compute its scale.
     if (found.scale == CastScale::given && found.implementation.starts_with("vLLM")) found.scale = CastScale::given_rows;
     found.time = row.time(Flops(0));
     found.row = row.hash();

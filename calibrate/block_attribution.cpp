@@ -9,7 +9,7 @@
 namespace stepcast {
 namespace {
 
-using StepKey = std::vector<std::pair<int, int>>;  // sorted (blocks, remote): tells apart what a step computed
+using StepKey = std::vector<std::pair<int, int>>;  // sorted (blocks, remote) pairs: identifies what a step computed
 
 StepKey key_of(const std::vector<BlockTotals>& blocks) {
     StepKey key;
@@ -18,7 +18,8 @@ StepKey key_of(const std::vector<BlockTotals>& blocks) {
     return key;
 }
 
-// Complete and unambiguous: every rank seen once, and each seen block count names one (blocks, remote) pair.
+// The totals by rank if they are complete and unambiguous, else empty: every rank has one sighting, and each block count seen belongs to
+// one (blocks, remote) pair.
 std::vector<BlockTotals> assign_step(const StepTrace& step, int ranks) {
     if (static_cast<int>(step.blocks.size()) != ranks || static_cast<int>(step.sightings.size()) != ranks) return {};
     std::vector<BlockTotals> totals(static_cast<std::size_t>(ranks), BlockTotals{-1, -1});
@@ -38,7 +39,7 @@ std::vector<BlockTotals> assign_step(const StepTrace& step, int ranks) {
 
 std::vector<std::vector<BlockTotals>> assign_blocks(const std::vector<StepTrace>& steps, int ranks) {
     std::vector<std::vector<BlockTotals>> by_step;
-    std::map<StepKey, std::vector<BlockTotals>> known;  // empty where two steps with these blocks tell different ranks
+    std::map<StepKey, std::vector<BlockTotals>> known;  // empty where two steps with the same blocks assign them differently
     for (const StepTrace& step : steps) {
         by_step.push_back(assign_step(step, ranks));
         if (by_step.back().empty()) continue;

@@ -38,10 +38,10 @@ TableKind kind_of(const CsvReader& reader) {
         "(docs/formats.md) or imported measurements");
 }
 
-// An fp32 after the arrow says that C is fp32.
+// An "fp32" after the arrow means that C is fp32.
 bool fp32_result(const std::string& cell) { return cell.ends_with("-> fp32") && !cell.starts_with("fp32"); }
 
-// "NT": A as written, B transposed. "TT" and others are no linear layer's.
+// "NT": A as it is, B transposed. Linear layers never use "TT" or others.
 Gemm::Layout layout_of(const TableRow& row) {
     const std::string text = row.text("layout");
     if (text == "NT") return Gemm::Layout::nt;
@@ -84,7 +84,7 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const
                                 Seconds(1e-6 * row.positive("cast_us")), found.row, true});
 }
 
-// "NCCL 2.29.2 (nccl-tests)" -> 2, 29, 2; nothing where it does not begin with the library's name.
+// "NCCL 2.29.2 (nccl-tests)" -> 2, 29, 2; empty if the text does not begin with the library's name.
 std::vector<int> release_in(std::string_view text, std::string_view library) {
     std::vector<int> numbers;
     if (!text.starts_with(std::string(library) + ' ')) return numbers;
@@ -99,7 +99,7 @@ std::vector<int> release_in(std::string_view text, std::string_view library) {
     return numbers;
 }
 
-// Of the last of the [[release]]s that the row's is not before.
+// exchange_small of the latest [[release]] that is no newer than the row's.
 std::optional<Bytes> small_message(const TableRow& row, const std::vector<SourceRow>& releases) {
     std::optional<Bytes> small;
     if (!row.has("implementation")) return small;
@@ -132,7 +132,7 @@ std::string plain_name(std::string_view text) {
     for (const char c : text)
         if (c != ' ' && c != '-' && c != '_') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     if (plain.starts_with("nvidia")) plain.erase(0, 6);
-    if (plain.starts_with("tesla")) plain.erase(0, 5);  // as drivers name the first of a kind
+    if (plain.starts_with("tesla")) plain.erase(0, 5);  // drivers name early data centre GPUs "Tesla"
     return plain;
 }
 

@@ -1,5 +1,5 @@
-// Published tables of kernels and collectives: GEMMs, NCCL operations, MoE layers. Reads their CSV forms and keeps the rows
-// of one device; what they say about its constants is fit_tables.h.
+// Reads the CSV forms of published tables of kernels and collectives (GEMMs, NCCL operations, MoE layers and others) and keeps the rows
+// of one device. fit_tables.h fits the device's constants to them.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace stepcast {
 
-// What a file given to `calibrate --measurements` holds, told by its header.
+// The kinds of files that `calibrate --measurements` takes, recognised by their header.
 enum class TableKind : std::uint8_t {
     samples,
     gemms,
@@ -32,42 +32,41 @@ enum class TableKind : std::uint8_t {
 };
 TableKind kind_of_table(const std::string& path);  // throws ConfigError naming the known headers
 
-// Of every row: `row` is its content (model/records/provenance.h). `groups` > 1: one kernel over so many GEMMs of m rows each. `between_events`: timed by a pair of
-// events around one call of a script, which a short kernel waits for.
+// Every row struct has `row`, the hash of the row's content (model/records/provenance.h). `groups` > 1: one kernel computes that many GEMMs
+// of m rows each. `between_events`: a script timed one call by a pair of events; a short kernel's time then includes waiting for the call.
 struct GemmRow {
     Gemm gemm;
     int groups = 1;
     Seconds time;
     bool between_events = false;
     bool sustained = false;      // repeated for about a second
-    bool uninitialised = false;  // weights of one value: less power, a higher clock
-    bool casts = false;          // of a narrow dtype: the cast of the input is in the time
-    bool scaled_blocks = false;  // a scale for 128 elements, not for the tensor
-    bool layout_apart = false;   // of these: its release brings them into order by a kernel of its own (model/presets/sources.toml)
+    bool uninitialised = false;  // all weights have one value: the GPU takes less power and runs at a higher clock
+    bool casts = false;          // narrow dtype: the time includes the cast of the input
+    bool scaled_blocks = false;  // one scale per 128 elements instead of one per tensor
+    bool layout_apart = false;   // with scaled_blocks: its release reorders the scales by a kernel of its own (model/presets/sources.toml)
     RowHash row = 0;
     friend bool operator==(const GemmRow&, const GemmRow&) = default;
 };
 
-// `op` is a kind_name(); `bytes` as in model/graph/op.h: the whole result of an all-gather, the whole input of a
-// reduce-scatter, and of an all-to-all what one rank holds.
+// `op` is a kind_name(). `bytes` is as in model/graph/op.h: the whole result of an all-gather, the whole input of a reduce-scatter, and
+// for an all-to-all what one rank holds.
 struct CollectiveRow {
     std::string op;
     int ranks = 0, nodes = 0;
     Bytes bytes;
     Seconds time;
     RowHash row = 0;
-    bool in_switch = true;  // a switch can add these numbers
-    std::optional<Bytes> small = {};  // the longest small message of its library's release, where the row tells that
+    bool in_switch = true;  // the switch can add this dtype
+    std::optional<Bytes> small = {};  // largest message that the library's release treats as small, where the row tells the release
     friend bool operator==(const CollectiveRow&, const CollectiveRow&) = default;
 };
 
-// Dispatch or combine of an expert layer's tokens, timed by itself. `kernels` as the cluster's keys name them: "dispatch",
-// "dispatch_low_latency", ..; `bytes` is what a token takes, with its scales. `even`: tokens spread over the ranks by turns, else
-// over the experts at random.
+// Dispatch or combine of an expert layer's tokens, timed alone. `kernels` is named as in the cluster's keys: "dispatch",
+// "dispatch_low_latency" and so on. `bytes`: of one token, with its scales. `even`: tokens go to the ranks in turn, else to random experts.
 struct ExchangeRow {
     std::string op, kernels;
     int ranks = 0, nodes = 0, top_k = 0, experts = 0, sms = 0;
-    double tokens = 0;  // of a rank
+    double tokens = 0;  // of one rank
     Bytes bytes;
     Seconds time;
     bool even = false;
@@ -75,17 +74,17 @@ struct ExchangeRow {
     friend bool operator==(const ExchangeRow&, const ExchangeRow&) = default;
 };
 
-// Forward of one MoE layer on one rank that holds experts / ep of the experts: gate and up, activation, down.
+// Forward of one MoE layer on one rank that holds experts / ep of the experts: gate and up projections, activation, down projection.
 struct MoeLayerRow {
     long tokens = 0, hidden = 0, ffn = 0;
     int top_k = 0, experts = 0, ep = 1, tp = 1;
-    double skew = 0;  // exponent of the density of the experts' loads (RoutingSpec::Kind::power_law); 0 = balanced
+    double skew = 0;  // exponent of the density of the experts' loads (RoutingSpec::Kind::power_law); 0: balanced
     Dtype dtype = Dtype::bf16;
     Seconds time;
-    std::string implementation = {};  // as the table names dtype and kernels
+    std::string implementation = {};  // dtype and kernels as the table names them
     double weight_bytes = 2;
     RowHash row = 0;
-    bool tuned = false;  // its framework's package holds tiles that were searched for this shape (model/presets/sources.toml)
+    bool tuned = false;  // its framework's package has tile sizes that were searched for this shape (model/presets/sources.toml)
     friend bool operator==(const MoeLayerRow&, const MoeLayerRow&) = default;
 };
 
@@ -95,7 +94,7 @@ struct AttentionRow {
     AttentionShape shape;
     Seconds time;
     RowHash row = 0;
-    std::string compiler = {};  // the word that says so, of a kernel that a compiler made for the device (model/presets/sources.toml)
+    std::string compiler = {};  // for a kernel that a compiler generated for the device: the word that says so (model/presets/sources.toml)
     friend bool operator==(const AttentionRow&, const AttentionRow&) = default;
 };
 
@@ -105,21 +104,21 @@ struct CastRow {
     CastScale scale = CastScale::given;
     Seconds time;
     RowHash row = 0;
-    bool of_product = false;  // timed alone beside the product that it precedes; `row` is the product's
+    bool of_product = false;  // timed alone, beside the product that follows it; `row` is then the product's hash
     friend bool operator==(const CastRow&, const CastRow&) = default;
 };
 
-// Another kernel. `kind`: "memory_pass", "rows", "batched_gemm", "attention"; `call` what the script called.
+// Any other kernel. `kind`: "memory_pass", "rows", "batched_gemm" or "attention". `call`: the function that the script called.
 struct KernelRow {
     std::string kind, call;
     Op op;
     Seconds time;
     RowHash row = 0;
-    bool between_events = true;  // false: by a profiler (column timer = kernel)
+    bool between_events = true;  // false: timed by a profiler (column timer = kernel)
     friend bool operator==(const KernelRow&, const KernelRow&) = default;
 };
 
-// One way of launching a kernel of nothing, many times: a call.
+// Time per call of one way (`kind`) to launch an empty kernel, over many calls.
 struct LaunchRow {
     std::string kind;
     int calls = 0;
@@ -128,8 +127,7 @@ struct LaunchRow {
     friend bool operator==(const LaunchRow&, const LaunchRow&) = default;
 };
 
-// A kernel or collective as it ran inside the steps of a traced job (calibrate/table_readers.h): `kind` is the class whose
-// constant it tells.
+// A kernel or collective as it ran inside the steps of a traced job (table_readers.h). `kind`: the class of work whose constant it tells.
 struct TracedRow {
     std::string kind;
     Op op;
@@ -150,27 +148,25 @@ struct BuildingBlocks {
     std::vector<MoeLayerRow> moe_layers;
     std::vector<AttentionRow> attentions;
     std::vector<CastRow> casts;
-    std::vector<std::string> devices;  // of rows that were passed over, each once
+    std::vector<std::string> devices;  // devices of rows that were left out, each once
     int other_device_rows = 0;
-    int other_op_rows = 0;  // operations that no law here describes, and dtypes that the device has no rate for
-    int upper_bound_rows = 0;  // collectives of which one rank was traced
-    int unstated_rows = 0;  // size or time left empty
-    int between_nodes_rows = 0;  // collectives of benchmarks that no constant here describes: left out before the fit
+    int other_op_rows = 0;  // operations that no cost law describes, and dtypes that the device has no rate for
+    int upper_bound_rows = 0;  // collectives of which only one rank was traced
+    int unstated_rows = 0;  // rows without a size or time
+    int between_nodes_rows = 0;  // collectives of benchmarks between nodes, which no constant describes: left out before the fit
 };
 
-// Whether a `gpu` cell names this device: equal to gpu.name or one of gpu.aliases but for case, blanks, dashes and a
-// leading "NVIDIA".
+// Whether a `gpu` cell names this device: gpu.name or one of gpu.aliases, apart from case, blanks, dashes and a leading "NVIDIA".
 bool names_device(std::string_view cell, const Gpu& gpu);
 
-// As an op of its ranks; nothing for names of no collective.
+// The collective as an op over `ranks` ranks; nullopt for a name that is no collective.
 std::optional<Op> collective_op(std::string_view op, Bytes bytes, int ranks, bool in_switch = true);
-// What nccl-tests multiplies the payload's rate by ("bus bandwidth"): what a rank sends, or receives, relative to it.
+// The factor from payload rate to "bus bandwidth" in nccl-tests: the bytes that one rank sends or receives, relative to the payload.
 double bus_factor(std::string_view op, int ranks);
 
-// Adds the rows of `gpu`'s device. Files without a column `gpu` are taken to be the device's. A time comes from `time_us`
-// or from `value` and `unit` (TFLOP/s, ms, us). Throws ConfigError with file:line for a bad row or a file that is no
-// building-block table.
-// `traced`: rows of a profile's tables are work in steps (a fit), or single kernels as those of any table (compare).
+// Adds the rows of `gpu`'s device. A file without a column `gpu` counts as this device's. A time comes from `time_us` or from `value` and
+// `unit` (TFLOP/s, ms, us). Throws ConfigError with file:line for a bad row or a file that is no building-block table.
+// `traced`: rows of a profile's tables are work inside steps (for a fit), or single kernels like those of any table (for compare).
 enum class TracedRows : std::uint8_t { in_steps, as_kernels };
 void read_building_blocks(const std::string& path, const Gpu& gpu, BuildingBlocks& blocks, TracedRows traced = TracedRows::in_steps);
 

@@ -1,4 +1,4 @@
-// What a fit says: errors of its cases, and the table for people.
+// Summaries of a fit: errors of its cases, and the table to read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ std::string power(double condition) {
     return std::isfinite(condition) ? fmt::format("{:.3g}", condition) : std::string("infinite");
 }
 
-// What the data do not determine is back at its prior, or as far from it as prior and data together say.
+// Parameters that the data do not determine are back at their prior, or where prior and data together put them.
 std::string verdict(const ParameterReport& report) {
     const FittedParameter& p = report.parameter;
     if (p.determined) return report.at_bound ? "determined, AT ITS BOUND: the formula may be wrong" : "determined";
@@ -32,7 +32,7 @@ void add_errors(std::string& text, const std::vector<HeldOutError>& errors) {
     }
 }
 
-// The cases of kind "step": what people look at first.
+// The cases of kind "step", which readers look at first.
 void add_steps(std::string& text, const std::vector<CaseResult>& cases) {
     for (const CaseResult& c : cases) {
         if (c.kind != "step") continue;

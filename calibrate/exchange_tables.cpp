@@ -10,8 +10,8 @@
 namespace stepcast {
 namespace {
 
-// As the cluster's keys name them, with the operations of the tables that move tokens as one law has it. A combine in
-// low precision, which packs its rows first, is none.
+// Kinds of kernels, named as in the cluster's keys, with the tables' operations that one law describes. Combine in low precision has no
+// entry, as it packs its rows first.
 struct Kernels {
     const char* name;
     Dispatch Link::*constants;
@@ -33,19 +33,19 @@ const Dispatch& constants(const Cluster& c, const std::string& name) {
     return c.intra.*std::ranges::find(all_kernels, name, &Kernels::name)->constants;
 }
 
-// Of a token with the scales that cross with it: fp8 one float for 128 elements, fp4 a byte for 16.
+// Bytes of a token with the scales that are sent with it: for fp8 one float per 128 elements, for fp4 one byte per 16.
 Bytes row_of(int hidden, const std::string& dtype) {
     const double scales = dtype == "fp8" ? 4.0 / 128 : dtype == "fp4" ? 1.0 / 16 : 0;
     return hidden * (size_of(parse_name<Dtype>(dtype)) + Bytes(scales));
 }
 
-// The low-latency mode sends a token to every expert by itself.
+// The low-latency mode sends a token to each of its experts separately.
 double copies_of_token(const ExchangeRow& row) {
     if (row.kernels == "dispatch_low_latency") return row.top_k;
     return row.even ? std::min(row.ranks, row.top_k) : ranks_of_token(row.top_k, row.experts, row.ranks);
 }
 
-// SMs that serve one expert in a turn. On the way back they copy what lies ready, and the link alone limits.
+// `sms`: how many SMs serve one expert each in a turn. A combine copies data that is ready, so only the link limits it.
 Seconds low_latency_time(const ExchangeRow& row, DispatchLoad load, bool back, const Cluster& c) {
     load.turns = (row.experts + c.gpu.sms - 1) / c.gpu.sms;
     const int sms = (row.experts + load.turns - 1) / load.turns;
@@ -59,7 +59,7 @@ void add_exchange(const TableRow& row, BuildingBlocks& blocks) {
     found.row = row.hash();
     found.op = row.text("op");
     found.kernels = kernels_of(found.op);
-    found.even = found.op.starts_with("nvlink");  // whose trays are one NVLink domain
+    found.even = found.op.starts_with("nvlink");  // all trays are in one NVLink domain
     found.nodes = found.even ? 1 : row.integer("nodes", 1);
     if (found.kernels.empty() || found.nodes > 1) return void(++blocks.other_op_rows);
     found.ranks = row.integer("ranks");

@@ -23,12 +23,12 @@ struct Rows {
     std::vector<std::string> refused;
 };
 
-// A row of another device that some shipped cluster has is passed over; one of a device that none has is the cluster's.
+// Leaves out a row whose device another shipped cluster has. A row whose device no shipped cluster has counts as the cluster's own.
 Rows read_rows(const FewShotRequest& request) {
     Rows rows;
-    if (!request.framework.empty()) read_framework(request.framework);  // a name that is none is no row's fault
+    if (!request.framework.empty()) read_framework(request.framework);  // throws for a wrong name here, so that no row is blamed
     const std::string device = read_cluster(request.cluster).gpu.name;
-    std::set<RowHash> before;  // rows of the files before: a second copy is no second measurement
+    std::set<RowHash> before;  // rows of earlier files: a second copy is no second measurement
     for (const std::string& path : request.measurements) {
         std::set<RowHash> here;
         std::vector<Comparison> own = read_comparisons(path, "", request.framework);
@@ -55,7 +55,7 @@ Rows read_rows(const FewShotRequest& request) {
     return rows;
 }
 
-// Each reason once, with the number of rows that it kept out.
+// Each reason once, with the number of rows that it excluded.
 std::string reasons(const std::vector<std::string>& refused) {
     std::map<std::string, int> counts;
     for (const std::string& reason : refused) ++counts[reason];
@@ -64,7 +64,7 @@ std::string reasons(const std::vector<std::string>& refused) {
     return text;
 }
 
-// What the base's own fit has read tells it nothing new; fitted to such rows alone it forgets the others.
+// A hint about rows that the base's own fit has already read: they tell nothing new, and a fit to these rows alone forgets the others.
 std::string read_before(const std::vector<Case>& cases) {
     const Framework& base = cases.front().experiment.framework;
     if (!base.fitted) return "";
@@ -74,7 +74,7 @@ std::string read_before(const std::vector<Case>& cases) {
                        base.name, base.fitted->rows.size());
 }
 
-// One framework's costs are fitted, and one file is written.
+// The fit has one set of framework costs and writes one file.
 void require_one_framework(const FewShotRequest& request, const std::vector<Case>& cases) {
     if (request.target != FitTarget::framework && request.target != FitTarget::both) return;
     for (const Case& c : cases)
@@ -84,7 +84,8 @@ void require_one_framework(const FewShotRequest& request, const std::vector<Case
                                           cases.front().case_id, first, c.case_id, other));
 }
 
-// Steps in another unit, or of other work, are beyond what any constant may move.
+// The message when nothing is determined. It shows the median of measured / forecast, because no constant can move that far when the
+// steps are in another unit or of other work.
 std::string nothing_determined(const FewShotRequest& request, const StepFit& fit, const std::string& hints) {
     const std::vector<Case> stated = read_rows(request).cases;
     std::vector<double> ratios;
@@ -102,7 +103,7 @@ std::string blocks_text(const StepFit& fit) {
     return text;
 }
 
-// What is written is what the rows determined, and what they moved with it.
+// Writes the files whose constants the rows determined, and says which ones it does not write.
 std::string written(const StepFit& fit, const FewShotRequest& request, const std::vector<Case>& cases) {
     std::string text;
     const bool software = any_determined(fit, true);
@@ -116,18 +117,18 @@ std::string written(const StepFit& fit, const FewShotRequest& request, const std
     return text;
 }
 
-constexpr double far_off = 0.05;       // a fit whose median row is nearer than this has no need of another base
-constexpr double much_nearer = 0.7;    // of the fit's median error: what is worth a word
-constexpr std::size_t most_rows = 12;  // a hint needs no more
+constexpr double far_off = 0.05;       // below this median error a fit needs no other base
+constexpr double much_nearer = 0.7;    // a base with less than this share of the fit's median error is worth mentioning
+constexpr std::size_t most_rows = 12;  // these suffice for a hint
 constexpr std::size_t most_named = 3;
 
 struct Candidate {
     std::string framework;
     std::vector<Case> cases;
-    double median = 0;  // of |log(predicted / measured)|, nothing fitted
+    double median = 0;  // of |log(predicted / measured)|, without any fit
 };
 
-// Shipped frameworks that can run some of these rows, evenly over all.
+// The shipped frameworks that can run a sample of these rows, taken evenly from all.
 std::vector<Candidate> candidates(const FewShotRequest& request, const std::vector<Case>& all) {
     std::set<std::string> ids;
     for (std::size_t i = 0; i < all.size(); i += (all.size() + most_rows - 1) / most_rows) ids.insert(all[i].case_id);
@@ -147,8 +148,8 @@ std::vector<Candidate> candidates(const FewShotRequest& request, const std::vect
     return found;
 }
 
-// Which shipped frameworks forecast the rows much better, with nothing fitted, than the fit that began at request.framework: a
-// line that names the best, or nothing.
+// One line that names the shipped frameworks that, without any fit, forecast the rows much better than the fit that began at
+// request.framework; "" when there are none.
 std::string nearer_frameworks(const FewShotRequest& request, const std::vector<Case>& cases, double fitted_median, bool base_stays,
                               const std::function<bool()>& enough) {
     if (request.target == FitTarget::hardware || request.framework.empty() || fitted_median < far_off) return "";

@@ -1,6 +1,5 @@
-// A framework's or a machine's constants from a few measured training steps: the most probable ones under priors that say how
-// far the constants of shipped frameworks and clusters lie apart, so that five rows move what they determine and leave the
-// rest.
+// Fits the constants of a framework or of a machine to a few measured training steps. The priors say how far the constants of shipped
+// frameworks and clusters lie apart, so five rows move the constants that they determine and leave the others.
 #pragma once
 
 #include <functional>
@@ -15,44 +14,43 @@
 
 namespace stepcast {
 
-// cluster: what a cluster file that others start from gets of steps, where nothing is asked for: hardware without what its attention kernels
-// told, with the set-up of expert all-to-alls that no framework states.
+// cluster: the target for a cluster file that other fits start from, when no --fit is given. It fits what hardware does, without
+// attention when attention kernels were measured alone, and with the set-up of expert all-to-alls when no framework states it.
 enum class FitTarget { framework, hardware, both, cluster };
 FitTarget parse_fit_target(std::string_view text);  // throws ConfigError
 
-// A constant that may move.
+// A constant that the fit may move.
 struct StepConstant {
-    std::string key;        // below "cluster.", or parallelism.eager_traffic
-    std::string framework;  // its key below "framework." where it is the framework's, else ""
-    double start = 0;       // SI; where the fit begins, and what slopes are relative to
+    std::string key;        // below "cluster.", or eager_traffic_key
+    std::string framework;  // its key below "framework." if it belongs to the framework, else ""
+    double start = 0;       // in SI units: the fit begins there, and x is relative to it
     PriorBelief prior;      // of log(value / start)
-    bool usual = false;     // the base has it at nothing: it begins where the shipped ones are
+    bool usual = false;     // the base has the value 0; it begins at the usual value of shipped files
 };
 
-// The constants that the cases exercise and the target may move. Priors: the start's value where it has one, else the median
-// of the shipped ones; as wide as the shipped ones lie apart (logarithm).
+// The constants that the cases exercise and that the target may move. The prior's mean is the start's value, or the median of the shipped
+// values where the start has 0. Its sigma is the standard deviation of the shipped values' logarithms.
 std::vector<StepConstant> step_constants(FitTarget target, const std::vector<Case>& cases);
 
-// Log ratios and slopes of all cases at x = log(value / start) of the constants, on all cores. Long steps go on from few
-// micro-batches, but those of `whole` rows are simulated as they are.
+// Log ratios and slopes of all cases at x = log(value / start) of the constants, computed on all cores. Long steps are extrapolated from
+// steps of few micro-batches, except rows with their flag in `whole`, which are simulated completely.
 RowModel step_rows_model(const std::vector<Case>& cases, const std::vector<StepConstant>& constants,
                          const Progress& progress = {}, const std::vector<bool>& whole = {});
-// The errors at the posterior with every step simulated as a whole; those of `whole` rows are that already.
+// The rows' errors at the posterior with every step simulated completely. Those of `whole` rows already are and are copied.
 Vector whole_errors(const std::vector<Case>& cases, const std::vector<StepConstant>& constants, const Posterior& at,
                     const std::vector<bool>& whole);
 
-// A constant that a fit of steps may move, below "cluster."; or eager_traffic, which changes the graph.
+// The one constant that is no key below "cluster.": it changes the graph of the step.
 inline constexpr const char* eager_traffic_key = "parallelism.eager_traffic";
 
 struct StepSlopes {
     Seconds step;
-    std::vector<double> slopes;  // d log step / d log value, of each key
+    std::vector<double> slopes;  // d log step / d log value for each key
 };
 
-// The case with each key at its value times `factors`: one simulation for the step, and the critical path for the
-// derivatives (sim/explain). With many micro-batches two shorter steps are simulated and continued in a straight line:
-// beyond the filling of the pipeline each micro-batch adds the same, unless a host falls behind only later: a `whole`
-// step is simulated as it is.
+// The case with each key's value multiplied by its factor: one simulation gives the step, its critical path the derivatives
+// (sim/explain). A step with many micro-batches is extrapolated linearly from two shorter ones, since each micro-batch after the filling
+// of the pipeline adds the same time. This fails where a host falls behind only later; so with `whole` the step is simulated completely.
 StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& keys, const std::vector<double>& factors,
                             bool whole = false);
 
@@ -66,29 +64,30 @@ std::string block_of(const Case& what, LeftOut by);
 
 struct BlockErrors {
     std::string left_out;
-    std::vector<double> errors;  // log(predicted / measured) of its rows by a fit without them
-    int inside = 0;              // of them within the p10..p90 that the other rows imply
+    std::vector<double> errors;  // log(predicted / measured) of its rows, by a fit without them
+    int inside = 0;              // how many of them lie within p10..p90 of that fit
 };
-// Of a row that was left out: log(predicted / measured), and whether it lies within p10..p90.
+// For a row that was left out: log(predicted / measured), and whether it lies within p10..p90.
 using Foretell = std::function<std::pair<double, bool>(std::size_t row)>;
-// The rows of each name in their turn, foretold by what the rows without the flag told; stops early where the caller has enough.
+// Leaves out the rows of each name in turn. `without` gets the flags of the rows left out, fits to the others and returns the function
+// that predicts one row. Stops early when `enough` says so.
 std::vector<BlockErrors> leave_out_in_turn(const std::vector<std::string>& names, const std::function<Foretell(const std::vector<bool>&)>& without,
                                            const std::function<bool()>& enough = {});
 
 struct FewShotRequest {
     std::vector<std::string> measurements;
-    std::string cluster, framework;  // presets or files to start from; framework empty: that of each row
+    std::string cluster, framework;  // presets or files to start from; framework empty: each row's own
     std::string out, date;
     FitTarget target = FitTarget::hardware;
     std::vector<LeftOut> blocks = {LeftOut::model, LeftOut::ranks};  // left out in turn
-    std::function<bool()> enough = {};  // after a pass: whether the caller wants no more
+    std::function<bool()> enough = {};  // asked after each pass: whether to stop
 };
 
-// Writes `out` (both: the cluster there, the framework in OUT.framework.toml) and returns what to show. Throws ConfigError,
-// and writes nothing, where the rows determine nothing; nor where `enough` came before a pass.
+// Writes `out` (for target both: the cluster; the framework goes to OUT.framework.toml) and returns the text to show. Writes nothing when
+// `enough` stopped it before the first pass. Throws ConfigError, and writes nothing, when the rows determine nothing.
 std::string calibrate_few_shot(const FewShotRequest& request, const Progress& progress = {});
 
-// Predicts the rows of each block by a fit to the others, for tables; writes nothing.
+// Predicts the rows of each block by a fit to the other rows and returns a table of the errors; writes nothing.
 std::string cross_validate(const FewShotRequest& request, LeftOut by, const Progress& progress = {});
 
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-// What a fit of steps says of rows that it has not seen: blocks left out in turn.
+// How a fit of steps predicts rows that it has not seen: blocks are left out in turn.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,8 +34,7 @@ std::string block_of(const Case& what, LeftOut by) {
 
 namespace {
 
-// One standard deviation of log(predicted / measured) of a row that the fit has not seen: the scatter of rows and what the
-// constants leave open.
+// Standard deviation of log(predicted / measured) of a row that the fit has not seen: from the rows' scatter and the constants' errors.
 double predictive_sigma(const Posterior& p, const DenseMatrix& slopes, std::size_t row) {
     double variance = p.noise * p.noise;
     for (std::size_t j = 0; j < p.x.size(); ++j)
@@ -107,17 +106,17 @@ std::string block_table(const std::vector<BlockErrors>& blocks, LeftOut by) {
     return text + line("all", summary_of(all, ""), inside);
 }
 
-// What is believed of a framework whose costs were fitted to few steps: how far such fits are off on models that they have not seen.
+// Tests how far fits of a framework's costs to few steps are off on models that they have not seen.
 namespace {
 
-constexpr int least_rows = 3;  // of a model that a fit is made to
-constexpr double tail = 0.1;   // of the rows lie beyond an end
+constexpr int least_rows = 3;  // fewest rows of a model for a fit to them
+constexpr double tail = 0.1;   // share of the rows beyond each end
 
 struct Off {
     double off, weight;
 };
 
-// Whole steps as of a framework that nobody named, by what they ran in and on.
+// The measured steps, each predicted with the default framework as if nobody had named its own, grouped by (its own framework, device).
 std::map<std::pair<std::string, std::string>, std::vector<Case>> begun_anew(const std::vector<std::string>& measurements) {
     std::map<std::pair<std::string, std::string>, std::vector<Case>> groups;
     for (const std::string& path : measurements) {
@@ -134,7 +133,7 @@ std::map<std::pair<std::string, std::string>, std::vector<Case>> begun_anew(cons
     return groups;
 }
 
-// log(measured / predicted) of all other models' rows by a fit to each model's in turn.
+// Fits to the rows of each model in turn and returns log(measured / predicted) of all rows of the other models.
 std::vector<double> offs_of_others(std::vector<Case>& cases) {
     std::map<std::string, int> models;
     for (const Case& c : cases) ++models[block_of(c, LeftOut::model)];
@@ -155,7 +154,7 @@ std::vector<double> offs_of_others(std::vector<Case>& cases) {
     return offs;
 }
 
-// The least width that leaves at most a tenth of the weight beyond, to the slower side (sign 1) or the faster (-1).
+// The smallest width that leaves at most a tenth of the weight beyond it, on the slower (sign 1) or faster side (-1).
 double end_of(std::vector<Off> offs, double sign) {
     double all = 0, beyond = 0;
     for (const Off& o : offs) all += o.weight;
@@ -170,7 +169,7 @@ double end_of(std::vector<Off> offs, double sign) {
 }  // namespace
 
 Scatter few_shot_scatter(const std::vector<std::string>& measurements) {
-    std::map<std::string, std::vector<double>> by_framework;  // what is off of a framework is so on all devices
+    std::map<std::string, std::vector<double>> by_framework;  // over all devices, as a framework is off by the same on each
     for (auto& [group, cases] : begun_anew(measurements)) {
         std::vector<double>& offs = by_framework[group.first];
         for (const double off : offs_of_others(cases)) offs.push_back(off);

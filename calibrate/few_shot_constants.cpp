@@ -1,4 +1,4 @@
-// Which constants a fit of steps may move, and what is believed of them beforehand.
+// Which constants a fit of steps may move, and their priors.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -11,7 +11,7 @@
 namespace stepcast {
 namespace {
 
-// What a case exercises, hence what it can tell.
+// Whether a case exercises a constant, hence can tell it.
 using Exercises = bool (*)(const Case&);
 bool always(const Case&) { return true; }
 bool eager(const Case& c) { return c.experiment.parallelism.eager; }
@@ -43,8 +43,8 @@ constexpr std::pair<std::string_view, Exercises> exercised_by[] = {{"host.layer"
                                                                    {"link.intra.training", inside},
                                                                    {"link.inter.training", between}};
 
-// A constant that may move: its bounds hold whatever the rows say, its prior is where it begins where the start has no value, its sigma the
-// least where shipped ones agree.
+// A constant that the fit may move. `belief`: its bounds always hold; its prior is the starting value where the start has 0; its sigma is
+// the smallest one, for constants on which the shipped files agree.
 struct Movable {
     FitParameter belief;
     Exercises used;
@@ -59,7 +59,7 @@ std::vector<Movable> movable_constants() {
     return all;
 }
 
-// Its key below "framework." where it is a framework's.
+// The key below "framework." for constants of a framework, else "".
 std::string key_of_framework(const std::string& key) {
     return key.starts_with("host.") ? key : key == eager_traffic_key ? "eager_traffic" : "";
 }
@@ -68,7 +68,7 @@ std::string value_in(const Experiment& e, const std::string& key) {
     return get_key(e, key == eager_traffic_key ? key : "cluster." + key);
 }
 
-// The values of shipped clusters and, of what is a framework's, of shipped frameworks; each once.
+// The different values above 0 in shipped clusters and, for constants of a framework, in shipped frameworks.
 std::vector<double> shipped_values(const std::string& key, const std::vector<Experiment>& shipped) {
     std::set<double> values;
     for (const Experiment& e : shipped) {
@@ -86,7 +86,7 @@ double spread(const std::vector<double>& values) {
     return values.size() < 2 ? 0 : std::sqrt(squares / static_cast<double>(values.size() - 1));
 }
 
-// Every shipped cluster with no framework, and every framework that states costs on the first of them.
+// Every shipped cluster without a framework, and every shipped framework on the first of them.
 std::vector<Experiment> shipped_settings() {
     std::vector<Experiment> found;
     for (const auto& name : preset_names(PresetKind::cluster)) found.emplace_back().cluster = read_cluster(name);
@@ -102,12 +102,12 @@ std::vector<Experiment> shipped_settings() {
     return found;
 }
 
-// Expert exchanges are set up by a framework that says what that takes, else by the machine's libraries.
+// The set-up of expert exchanges belongs to the framework if one states its time, else to the cluster: the machine's libraries do it.
 bool is_the_clusters(const Movable& c, const std::vector<Case>& cases) {
     return c.used == experts &&
            std::ranges::none_of(cases, [](const Case& row) { return row.experiment.framework.host.exchange_setup.has_value(); });
 }
-// Attention kernels that were measured alone say more than steps, of which attention is a part.
+// Attention kernels that were measured alone tell more than steps, of which attention is only a part.
 bool is_known(const Movable& c, const std::vector<Case>& cases) {
     return c.used == flash && cases.front().experiment.cluster.kernel.attention.tile > 0;
 }

@@ -1,5 +1,4 @@
-// What a fit of steps writes and says: the framework's file, the cluster's, each with the record of the fit; its
-// constants, and rows that contradict each other.
+// Files of a fit of steps: the framework's and the cluster's with the record of the fit, the table of constants, contradicting rows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +16,7 @@
 namespace stepcast {
 namespace {
 
-// Lower triangle, row by row, of the constants chosen.
+// The lower triangle of the correlation matrix of the chosen constants, row by row.
 std::vector<double> correlations(const StepFit& fit, const std::vector<std::size_t>& chosen) {
     std::vector<double> triangle;
     for (const std::size_t j : chosen)
@@ -29,7 +28,7 @@ std::vector<double> correlations(const StepFit& fit, const std::vector<std::size
     return triangle;
 }
 
-// Of the constants of the framework (`software`) or of the cluster.
+// The record of the fit for the framework's constants (`software`) or for the cluster's.
 Fitted fitted_of(const StepFit& fit, bool software, const FewShotRequest& request, const std::vector<Case>& cases) {
     Fitted fitted;
     std::vector<std::size_t> chosen;
@@ -67,7 +66,8 @@ std::string framework_path(const FewShotRequest& request) {
     return (out.parent_path() / (out.stem().string() + ".framework.toml")).string();
 }
 
-// What else was fitted stays. A cluster that others start from is measured once more, on steps: what was measured of it is so still.
+// Keeps what an earlier fit recorded for other constants. Target cluster adds steps to a cluster file's measurements, and keeps their
+// record.
 void keep_fitted(Fitted& fitted, const Fitted& before, FitTarget target) {
     for (const FittedParameter& p : before.parameters)
         if (std::ranges::none_of(fitted.parameters, [&](const auto& n) { return n.key == p.key; })) {
@@ -89,13 +89,13 @@ void keep_fitted(Fitted& fitted, const Fitted& before, FitTarget target) {
     if (target != FitTarget::cluster) return;
     fitted.samples += before.samples;
     for (const HeldOutError& error : before.errors)
-        if (error.kind == "step" && error.method == "fitted") fitted.samples -= error.samples;  // steps count once
+        if (error.kind == "step" && error.method == "fitted") fitted.samples -= error.samples;  // count the steps once
     fitted.condition = before.condition;
     fitted.measured = before.measured;
     if (!fitted.measured.empty()) put(fitted.measured, std::string("step"));
 }
 
-// Without what an earlier fit said of itself.
+// The description without what an earlier fit appended.
 std::string begun_at(const std::string& about) { return about.substr(0, std::min(about.find("; costs fitted to "), about.find("; costs compared with "))); }
 
 }  // namespace
@@ -111,8 +111,8 @@ std::string write_framework_file(const StepFit& fit, const FewShotRequest& reque
         holder.framework.name.resize(holder.framework.name.size() - std::string(".framework").size());
     if (base.fitted) keep_fitted(*holder.framework.fitted, *base.fitted, request.target);
     holder.framework.about = fmt::format("{}; costs {} {} steps", begun_at(base.about), fit.base_stays ? "compared with" : "fitted to", cases.size());
-    holder.framework.may_be.clear();  // whose steps these are is known
-    const std::vector<FittedParameter> parameters = holder.framework.fitted->parameters;  // set_key() moves the experiment
+    holder.framework.may_be.clear();  // the framework of these steps is known
+    const std::vector<FittedParameter> parameters = holder.framework.fitted->parameters;  // a copy: set_key() moves the experiment
     for (const FittedParameter& p : parameters) set_key(holder, {"framework." + p.key, p.value});
     write_whole({{path, write_framework(holder.framework)}});
     return path;
@@ -124,7 +124,7 @@ std::string write_cluster_file(const StepFit& fit, const FewShotRequest& request
     Fitted fitted = fitted_of(fit, false, request, cases);
     for (const FittedParameter& p : fitted.parameters) set_key(holder, {"cluster." + p.key, p.value});
     const auto& first = fitted.errors.front();
-    constexpr double normal = 0.6745;  // median of the absolute of a normal variable
+    constexpr double normal = 0.6745;  // median of the absolute value of a standard normal variable
     holder.cluster.noise.step = std::max(fit.posterior.noise, first.median / normal);
     if (holder.cluster.fitted) keep_fitted(fitted, *holder.cluster.fitted, request.target);
     holder.cluster.fitted = std::move(fitted);
@@ -158,7 +158,6 @@ std::string rows_apart(const std::vector<Case>& cases, const std::vector<double>
     return text;
 }
 
-// Rows of one configuration whose steps differ by more than they scatter, and rows far from all others.
 std::string contradictions(const std::vector<Case>& cases, const Posterior& p) {
     constexpr double far = 5;
     const double limit = std::max(least_contradiction, far * p.noise);

@@ -1,4 +1,4 @@
-// The most probable constants of a fit of steps, and which of them the rows determine.
+// Finds the most probable constants of a fit of steps, and which of them the rows determine.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,17 +10,16 @@
 namespace stepcast {
 namespace {
 
-// A host that is faster than its device has no slope: where the rows tell less of its time than this error, the fit also begins
-// where it would hold the device up.
+// A host that is faster than its device has a cost without slope. When its error exceeds this, the fit also tries a start at a slow host.
 constexpr double felt = 0.25;
-constexpr double narrowed = 0.7;   // of its prior's width: then the rows have determined it
-constexpr double untouched = 0.98;  // of its prior's width: the rows say nothing of it
+constexpr double narrowed = 0.7;   // a constant is determined when its sigma is below this share of its prior's
+constexpr double untouched = 0.98;  // above this share of its prior's sigma the rows say nothing of it
 constexpr std::size_t most_folds = 10;
-constexpr double worth_it = 0.8;  // of the base's error on rows left out: what a fit must stay below
+constexpr double worth_it = 0.8;  // a fit is worth it when its error on left-out rows is below this share of the base's
 
 double left_of_prior(const StepFit& fit, std::size_t j) { return fit.posterior.sigma[j] / fit.constants[j].prior.sigma; }
 
-// Costs that start from nothing are given their usual value, so that they can be scaled.
+// Sets the constants to their start values: those at 0 in the base get their usual value, so that they can be scaled.
 void begin_at(std::vector<Case>& cases, const std::vector<StepConstant>& constants) {
     for (Case& c : cases)
         for (const StepConstant& constant : constants) {
@@ -77,9 +76,10 @@ private:
         }
     }
 
-    // What goes back to what the base has. Of constants that the base has at nothing and the rows do not determine all that they
-    // say nothing of, else the one that they say least of: of two that stand for each other the other one is then determined.
-    // All of the framework's, where none is determined and no file of it is written; else all of the cluster's.
+    // Which constants go back to the base's value next. Among those that are 0 in the base and not determined: all of which the rows say
+    // nothing, else only the one of which they say least, since of two that stand for each other the remaining one is then determined. If
+    // there are none and both files are asked for: all constants of the framework when none of them is determined, so that no framework
+    // file is written, else all of the cluster when none of those is.
     [[nodiscard]] std::vector<bool> to_leave() const {
         const std::size_t n = fit_.constants.size();
         std::vector<bool> leaves(n, false);
@@ -105,7 +105,7 @@ private:
         fit_.posterior.x = std::move(x);
     }
 
-    // The rows are forecast, left out and recorded as the base has it: how far off it is they tell all the same.
+    // Gives all constants back to the base and forecasts the rows with it: they still tell how far off the base is.
     void stay_at_base() {
         leave(std::vector<bool>(fit_.constants.size(), true));
         fit_.base_stays = true;
@@ -113,8 +113,8 @@ private:
         while (bends());
     }
 
-    // Where a host falls behind only after many micro-batches, few of them do not tell how long the step is: such rows are
-    // simulated as a whole from now on. Else all errors are those of whole steps.
+    // Whether extrapolation from few micro-batches gives a wrong step for some rows, because a host falls behind only after many: such
+    // rows are simulated completely from now on. If there are none, the recorded errors become those of complete steps.
     bool bends() {
         constexpr double straight = 0.003;
         Vector errors = whole_errors(cases_, fit_.constants, fit_.posterior, whole_);
@@ -128,22 +128,22 @@ private:
     }
 
     std::vector<Case>& cases_;
-    const std::vector<Case> stated_;  // before any constant was set
+    const std::vector<Case> stated_;  // the cases before any constant was set
     const FewShotRequest& request_;
     const Progress& progress_;
-    std::vector<bool> whole_;  // rows that few micro-batches do not tell
+    std::vector<bool> whole_;  // rows that are simulated completely
     StepFit fit_;
 };
 
 }  // namespace
 
-// Cross-validation (Stone 1974; ten folds, Hastie et al., The Elements of Statistical Learning, 7.10) of the mean error:
+// Cross-validation (Stone 1974; ten folds, Hastie et al., The Elements of Statistical Learning, 7.10) of the mean error. A fit is kept if
 //
 //     mean |forecast / measured - 1| of rows left out, by fits to the others  <  0.8 x the same by the base
 //
-// Costs of a host, or of passes over memory, also soak up what another effect does to the rows fitted, and then move others the wrong way:
-// such a fit comes nearer to its own rows and hardly to those left out. The fifth was chosen on 60 draws of rows of nanotron and MosaicML:
-// of 18 fits worse than their base 2 remain, and fits as a whole lose nothing (scripts/few-shot-draws.py).
+// Costs of a host, or of passes over memory, also absorb other effects in the fitted rows and then move other rows the wrong way: such a
+// fit is much nearer to its own rows and hardly nearer to those left out. The factor 0.8 was chosen on 60 random draws of rows of nanotron
+// and MosaicML: it rejects 16 of 18 fits that are worse than their base, and fits as a whole lose nothing (scripts/few-shot-draws.py).
 RowsUnseen rows_unseen(const StepFit& fit, const std::vector<Case>& as_stated) {
     const std::size_t rows = as_stated.size(), folds = std::min(rows, most_folds);
     const Vector by_base = step_rows_model(as_stated, {})({}, std::vector<bool>(rows, true)).errors;

@@ -15,27 +15,27 @@
 namespace stepcast {
 namespace {
 
-constexpr double largest_determined_error = 0.5;  // of a logarithm: beyond, not even the order of magnitude is known
+constexpr double largest_determined_error = 0.5;  // of a logarithm: beyond it not even the order of magnitude is known
 constexpr double first_noise = 0.05, least_noise = 1e-4;
 constexpr int reweightings = 12, reweightings_without_a_group = 3;
 
-// Huber's: residuals beyond `limit` sigmas count linearly. `counted`: what the squares of normal residuals, cut there, are in the mean,
-// 0.185 = 1 - P - 2 L phi(L) + L^2 P with L = 0.5, P = P(|z| > L) = 0.617 and phi(L) = 0.352; at 2 sigmas the 0.92 is left out.
+// Huber's loss: residuals beyond `limit` sigmas count linearly. `counted` is the mean square of standard normal residuals cut off at
+// `limit`: 0.185 = 1 - P - 2 L phi(L) + L^2 P with L = 0.5, P = P(|z| > L) = 0.617, phi(L) = 0.352. The 0.92 at 2 sigmas counts as 1.
 struct Loss {
     double limit, counted;
 };
 constexpr Loss few_outliers{2, 1}, many_outliers{0.5, 0.185};
 
-// What is being solved: x[j] = log(value / prior) of every parameter; those not free stay at 0.
+// The problem to solve for x[j] = log(value / prior) of every parameter; parameters that are not free stay at 0.
 struct Problem {
-    std::vector<Cluster> starts;  // and its sisters, without what they were fitted to: copied for every evaluation
+    std::vector<Cluster> starts;  // the cluster, then its sisters; without `fitted`, as every evaluation copies them
     const std::vector<ScaledParameter>& parameters;
     const std::vector<FitCase>& cases;
     std::vector<bool> in_data;  // per case: false = held out
     std::vector<bool> free;     // per parameter
     Loss loss = few_outliers;
     double noise = first_noise;
-    Vector weights;  // per case: Huber's, of the last iteration
+    Vector weights;  // per case in the data: Huber's weights of the last iteration
 };
 
 std::vector<std::size_t> chosen(const std::vector<bool>& flags) {
@@ -73,7 +73,7 @@ double log_ratio(const FitCase& c, const Machines& machines) {
     return std::log(predicted / c.measured);
 }
 
-// Log ratios of the cases in the data, each over its spread.
+// Log ratios of the cases in the data, each divided by its spread.
 Vector log_ratios(const Problem& p, const Vector& x) {
     const Machines machines = machines_at(p, x);
     Vector out;
@@ -81,7 +81,7 @@ Vector log_ratios(const Problem& p, const Vector& x) {
     return out;
 }
 
-// The same, weighted and in units of the noise.
+// log_ratios(), weighted and in units of the noise.
 Vector scaled_ratios(const Problem& p, const Vector& x) {
     Vector out = log_ratios(p, x);
     for (std::size_t i = 0; i < out.size(); ++i) out[i] *= std::sqrt(p.weights[i]) / p.noise;
@@ -93,8 +93,7 @@ Vector put(const std::vector<std::size_t>& ids, const Vector& some, Vector all) 
     return all;
 }
 
-// Noise and weights from residuals. Huber's proposal 2: a residual beyond the limit counts as the limit, so that a wild
-// case does not widen the noise that judges it.
+// Noise and weights by Huber's proposal 2: a residual beyond the limit counts as the limit, so that an outlier does not widen the noise.
 void reweigh(Problem& p, const Vector& residuals, double unknowns) {
     double squares = 0;
     for (std::size_t i = 0; i < residuals.size(); ++i) {
@@ -107,7 +106,7 @@ void reweigh(Problem& p, const Vector& residuals, double unknowns) {
         p.weights[i] = std::min(1.0, p.loss.limit * p.noise / std::max(1e-300, std::abs(residuals[i])));
 }
 
-// Iteratively reweighted: inner solve with weights and noise held, then both from the new residuals.
+// Iteratively reweighted least squares: each iteration solves with fixed weights and noise, then takes both from the new residuals.
 Vector solve(Problem& p, Vector x, int iterations) {
     const std::vector<std::size_t> free = chosen(p.free), rows = chosen(p.in_data);
     Vector lower, upper, start, precision;
@@ -137,7 +136,7 @@ Vector solve(Problem& p, Vector x, int iterations) {
     return put(free, start, x);
 }
 
-// Of log predicted by log value, in units of the noise; all parameters, free or not.
+// Derivatives of log(predicted) with respect to log(value), in units of the noise; for all parameters, free or not.
 DenseMatrix sensitivities(const Problem& p, const Vector& x) {
     return jacobian([&](const Vector& at) { return scaled_ratios(p, at); }, chosen(p.in_data).size(), x);
 }
@@ -153,8 +152,8 @@ bool is_determined(double data_error, const ScaledParameter& parameter) {
     return data_error < std::min(largest_determined_error, parameter.sigma);
 }
 
-// Of the free parameters that the data do not determine: those with the tightest priors, and of these the worst, with
-// any as badly determined as it (a collinear pair goes together: nothing says which of the two the data mean).
+// The free parameters to give back next. Among those that the data do not determine, first the ones with the tightest priors; of these
+// the worst determined, together with any that are about as badly determined: of a collinear pair nothing tells which one the data mean.
 std::vector<std::size_t> least_determined(const Problem& p, const Vector& data_errors) {
     std::vector<std::size_t> unknown;
     for (const std::size_t j : chosen(p.free))
@@ -167,7 +166,7 @@ std::vector<std::size_t> least_determined(const Problem& p, const Vector& data_e
     return unknown;
 }
 
-// Solves, gives back to their priors what the data do not determine (tightest priors first), and solves again.
+// Solves, gives parameters that the data do not determine back to their priors, and repeats until all free ones are determined.
 Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& condition_all, Undetermined undetermined,
                                 const Progress& progress) {
     Vector x(p.parameters.size(), 0.0);
@@ -190,7 +189,7 @@ Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& conditi
     }
 }
 
-// log(predicted / measured) of every case by a fit that has not seen its group.
+// log(predicted / measured) of every case by a fit to the other groups; empty when there is only one group.
 Vector leave_one_out(Problem p, const Vector& x, const Progress& progress) {
     Vector errors(p.cases.size(), 0.0);
     std::set<std::string> groups;
@@ -219,7 +218,7 @@ void check(const std::vector<FitParameter>& parameters, const std::vector<FitCas
     }
 }
 
-// What was fitted and with what error, into the cluster.
+// Records in the cluster what was fitted and with what errors.
 void state_fit(const std::vector<FitCase>& cases, FitResult& result) {
     Fitted& fitted = result.cluster.fitted.emplace();
     fitted.samples = static_cast<int>(cases.size());

@@ -48,7 +48,7 @@ Seconds alone(const KernelRow& row, const Cluster& c) {
 FitResult launch_fit(const Cluster& start, const BuildingBlocks& blocks) {
     std::vector<ParameterReport> reports;
     add_launch(reports, blocks, "host.call", "eager host issue", HostCosts{}.call, 10, 1000);
-    add_launch(reports, blocks, "host.call", "launch call", HostCosts{}.call, 1, 1 << 30);  // of a profile
+    add_launch(reports, blocks, "host.call", "launch call", HostCosts{}.call, 1, 1 << 30);  // from a profile
     add_launch(reports, blocks, "kernel.launch", "graph replay wall", KernelCosts{}.launch, 100, 1 << 30);
     add_launch(reports, blocks, "host.read", "host read", HostCosts{}.read, 1, 1 << 30);
     FitResult result;

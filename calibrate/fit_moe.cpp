@@ -19,9 +19,9 @@
 namespace stepcast {
 namespace {
 
-// Expected scatter of a case, in units of the noise of a run whose routing is known (about 2 %). GA scatters by 8 %: its
-// time depends on bytes per peer, which block totals do not hold. What the forward waited for the host differs by 30 %
-// between ranks and runs. A run with unknown routing adds the scatter of its own draws (step_spread).
+// Expected scatter of a case, in units of the noise of a run with known routing (about 2 %). GA scatters by 8 %: its time depends on bytes
+// per peer, which block totals do not tell. The forward's wait for the host differs by 30 % between ranks and runs. A run with unknown
+// routing adds the scatter of its own draws (step_spread).
 constexpr double run_noise = 0.02;
 constexpr double spread_known = 1, spread_scatter = 4, spread_wait = 10;
 
@@ -65,12 +65,12 @@ Experiment experiment_of(const Sample& row, const Cluster& cluster) {
     return e;
 }
 
-// Cases of the rows of one run, which share one model of it.
+// Adds the cases of one run; all of them share one model.
 void add_cases(const std::vector<Sample>& run, const Cluster& cluster, std::vector<FitCase>& cases) {
     const std::vector<Sample> medians = medians_of(run);
     const std::optional<Routing> routing = recorded_routing(medians);
     const auto model = std::make_shared<MoeRunModel>(experiment_of(run.front(), cluster), routing);
-    const MoeRunTimes before = model->times(cluster);  // with the cluster that the fit starts from
+    const MoeRunTimes before = model->times(cluster);  // on the cluster that the fit starts from
     const auto add = [&](const Sample& row, const std::string& kind, double spread, const auto& part) {
         const std::string who = row.rank < 0 ? row.phase : fmt::format("{} rank {}", row.phase, row.rank);
         cases.push_back({fmt::format("{} {}", row.run_id, who), kind, row.run_id, Seconds(row.value),
@@ -95,8 +95,8 @@ void add_cases(const std::vector<Sample>& run, const Cluster& cluster, std::vect
     }
 }
 
-// Links are measured apart from the runs, and the start cluster states that measurement (before an earlier fit, if it
-// had one): their priors come from there.
+// Links are measured apart from the runs, and the start cluster states those values: they are the priors, or, if the cluster was fitted
+// before, the priors of that fit.
 std::vector<FitParameter> with_link_priors(std::vector<FitParameter> parameters, const Cluster& start) {
     for (FitParameter& parameter : parameters) {
         if (!parameter.key.starts_with("link.")) continue;

@@ -1,4 +1,4 @@
-// From imported medians of MoE layers to a fitted cluster file: which cases, which free parameters.
+// Fits a cluster to imported medians of MoE layers: which cases and which free parameters.
 #pragma once
 
 #include <functional>
@@ -17,26 +17,25 @@
 
 namespace stepcast {
 
-// One recorded run as a function of the cluster: its graphs are built once, then priced and simulated for every cluster
-// that a fit tries.
 using MoeKernel = std::tuple<std::string, Phase, int>;  // name, phase, rank
 
 struct MoeRunTimes {
     struct Part {
         Seconds time;        // median over draws
-        double scatter = 0;  // half of p16..p84 of the logarithm
+        double scatter = 0;  // half of the distance p16..p84 of the logarithm
         friend bool operator==(const Part&, const Part&) = default;
     };
     Part step, forward, backward;
-    std::map<MoeKernel, Seconds> kernels;                      // with known routing only
+    std::map<MoeKernel, Seconds> kernels;                      // only with known routing
     [[nodiscard]] Seconds kernel(const MoeKernel& key) const;  // throws std::logic_error when the graph has none
     [[nodiscard]] Seconds median_kernel(const std::string& name, Phase phase, int ranks) const;
     friend bool operator==(const MoeRunTimes&, const MoeRunTimes&) = default;
 };
 
-// The same fixed draws of the random gate in every evaluation, so that times move smoothly with the cluster.
+// Draws of the random gate, the same in every evaluation, so that times change smoothly with the cluster.
 inline constexpr int gate_draws = 31;
 
+// One recorded run as a function of the cluster. Its graphs are built once, then priced and simulated for every cluster that a fit tries.
 class MoeRunModel {
 public:
     MoeRunModel(Experiment experiment, const std::optional<Routing>& routing);
@@ -49,9 +48,9 @@ private:
     MoeRunTimes times_;
 };
 
-// The cases that the rows offer, per run: step, forward and backward; with recorded block totals also the fused kernels
-// per rank, the weight gradient and the wait for the host's assignment. A run without recorded routing is predicted by the median over random-gate draws, the same draws in every
-// evaluation. Rows with step = -1 are used; runs that have none are summarised first. Throws ConfigError naming the run.
+// The cases of each run: step, forward and backward; with recorded block totals also the fused kernels of each rank, the weight gradient
+// and the wait for the host's assignment. A run without recorded routing is predicted by the median over random-gate draws. Uses the rows
+// with step = -1; runs without any are summarised first. Throws ConfigError naming the run.
 std::vector<FitCase> moe_cases(const std::vector<Sample>& rows, const Cluster& cluster);
 
 FitResult fit_moe(const Cluster& start, const std::vector<Sample>& rows, const Progress& progress = {});

@@ -16,7 +16,7 @@
 namespace stepcast {
 namespace {
 
-constexpr int draws = 5;  // of the router, as the tables average them
+constexpr int draws = 5;  // draws of the router; the tables average as many
 
 std::string name_of(const AttentionRow& row) {
     const Attention& a = row.shape.op;
@@ -29,7 +29,7 @@ std::string name_of(const MoeLayerRow& row) {
                        row.top_k, row.experts, row.ep, row.tp, row.skew, row.implementation);
 }
 
-// Rows of each expert of the heaviest rank; consecutive experts form a rank.
+// Rows of each expert on the rank with most rows; consecutive experts form a rank.
 std::vector<long> heaviest_rank(const std::vector<int>& loads, int ranks) {
     const std::size_t each = loads.size() / static_cast<std::size_t>(ranks);
     long most = -1;
@@ -63,7 +63,7 @@ ExpertLayer layer_of(const MoeLayerRow& row) {
     return layer;
 }
 
-// Words of a kernel's name without numbers of releases.
+// The words of a kernel's name without release numbers.
 std::set<std::string> words_of_name(const std::string& name) {
     std::set<std::string> words;
     std::string word;
@@ -83,12 +83,12 @@ double common_share(const std::set<std::string>& a, const std::set<std::string>&
     return common / (static_cast<double>(a.size() + b.size()) - common);
 }
 
-// Least shares of common words, chosen with the left-out devices in view: with 0.5 for expert layers Arc B60's, foretold from the others, went from
-// 19 to 47 % (docs/calibration.md).
+// Smallest shares of common words for a stand-in. They were chosen with the devices of the left-out test known: with 0.5 for expert
+// layers the error of Arc B60's, predicted from the other devices, rose from 19 to 47 % (docs/calibration.md).
 constexpr double least_of_attention = 0.3, least_of_experts = 0.6;
 
-// The kernel of that name; where none has it the one whose name has the most words in common, as another release of it has, and `otherwise`
-// where those are too few.
+// The kernel of that name. If there is none: the one whose name shares most words with it, as other releases of the same kernel do, or
+// `otherwise` if it shares too few.
 template <typename Kernel>
 const Kernel& by_name(const std::vector<Kernel>& kernels, const std::string& name, const Kernel& otherwise, double least_share) {
     if (const auto same = std::ranges::find(kernels, name, &Kernel::name); same != kernels.end()) return *same;
@@ -109,8 +109,8 @@ const ExpertKernel& kernel_for(const MoeLayerRow& row, const Cluster& c) {
     return by_name(c.kernel.expert_kernels, kernel_of(row), c.kernel.experts, least_of_experts);
 }
 
-// A kernel priced as another. Where there is no mask there is no cache to write either (encoders). What a compiler makes for a device is slower than its
-// library's best, as steps of one show, and walks over all keys of a window.
+// The constants of `kernel`, adjusted for a row of another kernel. Attention without a causal mask (encoders) writes no cache. A kernel
+// that a compiler generates for a device is slower than its library's best, as measured steps show, and walks over all keys of a window.
 AttentionKernel standing_in(AttentionKernel kernel, const AttentionRow& row, const KernelCosts& costs) {
     if (!row.shape.op.causal) kernel.cache = 0, kernel.token = Seconds(0);
     if (row.compiler.empty() || words_of_name(kernel.name).contains(row.compiler)) return kernel;
@@ -187,7 +187,7 @@ std::vector<FitParameter> attention_parameters(const std::string& name, const st
     for (const AttentionRow& row : all)
         if (row.kernel == name) ops.push_back(row.shape.op);
     const auto any = [&](auto holds) { return std::ranges::any_of(ops, holds); };
-    return fit_priors({"attention", name.starts_with("unmasked") ? "" : "attention_cache",  // those are timed by themselves
+    return fit_priors({"attention", name.starts_with("unmasked") ? "" : "attention_cache",  // unmasked ones are timed without it
                        any(odd_width) && !std::ranges::all_of(ops, odd_width) ? "attention_odd" : "",
                        any([](const Attention& op) { return op.dtype == Dtype::fp8; }) ? "attention_fp8" : ""});
 }

@@ -14,20 +14,19 @@ namespace stepcast {
 namespace {
 
 constexpr double quartile_spread = 0.6745;  // from median to quartile, in standard deviations of a normal
-constexpr int fewest_events = 10;           // of a process, to call its rate determined
+constexpr int fewest_events = 10;           // fewest events that determine the rate of a process
 
-// Of the logarithms, from what lies between two quantiles, which are so many quartiles apart.
+// Standard deviation of the logarithms, from two quantiles that lie `quartiles` times quartile_spread standard deviations apart.
 double spread_between(double low, double high, int quartiles, const std::vector<double>& values) {
     std::vector<double> logs;
     for (const double value : values)
         if (value > 0) logs.push_back(std::log(value));
     return logs.empty() ? 0 : (quantile(logs, high) - quantile(logs, low)) / (quartiles * quartile_spread);
 }
-// Bursts and stragglers only add, so the spread of the rest is read from the lower half.
+// Bursts and stragglers only add time, so the spread without them is read from the lower half.
 double lower_spread(const std::vector<double>& values) { return spread_between(0.25, 0.5, 1, values); }
 double both_spread(const std::vector<double>& values) { return spread_between(0.25, 0.75, 2, values); }
-// The log-normal with the mean and the variance of the values: the tail decides the mean step, so it must not be a guess
-// from the middle.
+// The log-normal with the mean and the variance of the values. The tail decides the mean step, so it is not extrapolated from the middle.
 struct LogNormal {
     double median = 0, spread = 0;
 };
@@ -45,8 +44,8 @@ double sum(const std::vector<double>& values) { return std::accumulate(values.be
 // Slow kernels: steps whose forward or backward exceeds its median by more than the quiet spread explains.
 struct Bursts {
     double slowdown = 0, every = 0, length = 0;
-    int count = 0;               // runs of neighbouring steps
-    std::vector<double> excess;  // of each step, seconds
+    int count = 0;               // events of one or more consecutive steps
+    std::vector<double> excess;  // of each step, in seconds
 };
 
 std::vector<double> excesses(const std::vector<double>& values) {
@@ -56,15 +55,15 @@ std::vector<double> excesses(const std::vector<double>& values) {
     return found;
 }
 
-// Neighbouring steps with an excess are one burst.
+// Consecutive steps with an excess are one burst.
 int count_events(const std::vector<double>& excess) {
     int events = 0;
     for (std::size_t i = 0; i < excess.size(); ++i) events += excess[i] > 0 && (i == 0 || excess[i - 1] == 0);
     return events;
 }
 
-// The slowdown is the median excess of the forwards that lie in a burst for more than a small part; a burst of length L
-// that slows the compute share c of the time by s costs c s L, which gives L from the excess of all.
+// The slowdown is the median excess of those forwards that lie in a burst for more than a small part. A burst of length L that slows down
+// the share c of the time by s costs c s L; this gives L from the sum of all excesses.
 Bursts find_bursts(const StepSeries& series) {
     Bursts found;
     found.excess.assign(series.step.size(), 0);
@@ -91,8 +90,8 @@ Bursts find_bursts(const StepSeries& series) {
     return found;
 }
 
-// Late ranks: what a step takes beyond the medians of its parts, bursts and the host's own spread. That the waits fall
-// into other phases in other steps does not matter: they are told from the step as a whole.
+// Late ranks: the time of a step beyond the median, without bursts and without the host's own spread. In which phase the wait for a late
+// rank shows differs from step to step, so it is taken from the step as a whole.
 std::vector<double> find_lateness(const StepSeries& series, const Bursts& bursts, double host_spread) {
     std::vector<double> rest, late;
     const double optimizer = median(series.optimizer), most_host = optimizer * std::exp(3 * host_spread);
@@ -107,7 +106,7 @@ std::vector<double> find_lateness(const StepSeries& series, const Bursts& bursts
     return late;
 }
 
-// A parameter of the noise as the cluster file tells it.
+// Collects the noise parameters as the cluster file states them, and the findings.
 class Report {
 public:
     Report(const Cluster& start) : start_(start) { result_.cluster = start; }
@@ -207,14 +206,14 @@ NoiseFit fit_noise(const Cluster& start, const StepSeries& series) {
     const auto count = static_cast<double>(series.step.size());
     const bool phases = !series.forward.empty();
     const double quiet = lower_spread(phases ? series.forward : series.step);
-    // What the start's forecasts are off is in the same key, and one run's own spread says nothing of that.
+    // The key also holds how far forecasts on the start cluster are off. One run's own spread says nothing of that and may only raise it.
     const bool wider = quiet >= start.noise.step;
     report.set("noise.step", fmt::format("{:.4f}", quiet), 1 / std::sqrt(count), wider);
     if (!wider)
         report.say(fmt::format("steps of this run spread by {:.2f} %; {:.2f} %, how far forecasts on {} lie from steps, stays", 100 * quiet,
                                100 * start.noise.step, start.name.empty() ? "the start" : start.name));
     const double host = phases ? both_spread(series.optimizer) : 0;
-    const bool host_bound = phases && host > 3 * quiet;  // kernels would spread like the forward
+    const bool host_bound = phases && host > 3 * quiet;  // without host load the optimizer would spread like the forward
     report.set("noise.host", fmt::format("{:.3f}", host), 1 / std::sqrt(count), host_bound);
     const Bursts bursts = phases ? find_bursts(series) : Bursts{};
     report_bursts(report, bursts, phases);

@@ -20,7 +20,7 @@ namespace {
 
 using Unit = ScaledParameter::Unit;
 
-// How the text of a value is read, written for a solver's numbers, and written for a file.
+// For a unit: how a value's text is read, the unit's text for the solver's numbers, and how a value is written to a file.
 struct Form {
     Unit unit;
     std::optional<double> (*read)(const std::string& text);
@@ -44,12 +44,11 @@ const Form& form_of(Unit unit) { return *std::ranges::find(forms, unit, &Form::u
 std::optional<double> read_as(const Form& form, const std::string& text) {
     try {
         return form.read(text);
-    } catch (const ConfigError&) {  // another unit's text
+    } catch (const ConfigError&) {  // the text has another unit
         return std::nullopt;
     }
 }
 
-// With the unit that it has.
 std::optional<std::pair<Unit, double>> read_any(const std::string& text) {
     for (const Form& form : forms)
         if (const auto value = read_as(form, text)) return std::pair(form.unit, *value);
@@ -114,7 +113,7 @@ double value_in_si(const std::string& key, const std::string& text) {
     throw ConfigError(fmt::format("fit: {}: \"{}\" is no number with a unit", key, text));
 }
 
-// A difference quotient at a bound must not step outside it, nor rounding.
+// Difference quotients at a bound and rounding must not step outside the bounds.
 static double bounded(const ScaledParameter& p, double x) {
     const double least = p.prior * std::exp(p.lower), most = p.prior * std::exp(p.upper);
     constexpr double rounding = 1e-12;

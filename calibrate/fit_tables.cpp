@@ -18,10 +18,10 @@ namespace stepcast {
 namespace {
 
 const Seconds shortest_sustained(20e-6);
-constexpr int most_threads = 512;  // of vLLM's kernel that writes a token's keys and values to its cache, one an element
-constexpr double clearly = 0.9;   // of the noise of another form of a kernel
+constexpr int most_threads = 512;  // vLLM's kernel that writes a token's keys and values to its cache: at most one thread per element
+constexpr double clearly = 0.9;   // a form of a kernel is clearly better when its noise is below this share of another form's
 
-// Long runs of real numbers where there are any, and none of kernels so short that their power is the one before's.
+// Drops sustained rows on uninitialised weights if there are some on real numbers, and those too short to have a power of their own.
 std::vector<GemmRow> telling(const std::vector<GemmRow>& rows) {
     const bool real = std::ranges::any_of(rows, [](const GemmRow& row) {
         return row.sustained && !row.uninitialised && !is_narrow(row.gemm.dtype);
@@ -32,7 +32,7 @@ std::vector<GemmRow> telling(const std::vector<GemmRow>& rows) {
     return kept;
 }
 
-// A cast that was timed beside a held-out product would tell of it.
+// Casts without those of held-out products: the cast's time is a part of such a product's time.
 std::vector<CastRow> not_beside_held_out(const BuildingBlocks& blocks, HeldOutShare share) {
     std::set<RowHash> held_out;
     for (const GemmRow& row : blocks.gemms)
@@ -40,7 +40,7 @@ std::vector<CastRow> not_beside_held_out(const BuildingBlocks& blocks, HeldOutSh
     return casts_without(blocks.casts, held_out);
 }
 
-// Of 16 bits and more, or narrow ones.
+// The products with operands of 16 bits and more, or those with narrow operands.
 std::vector<FitCase> product_cases(const BuildingBlocks& blocks, bool narrow) {
     std::vector<FitCase> cases;
     for (const GemmRow& row : telling(above_floor(blocks.gemms)))
@@ -55,7 +55,7 @@ std::vector<FitCase> of_kind(const std::vector<FitCase>& cases, const std::strin
     return some;
 }
 
-// Of these, those that are held out, or those that are fitted.
+// The held-out cases, or the fitted ones.
 std::vector<FitCase> chosen(const std::vector<FitCase>& cases, HeldOutShare share, bool held_out) {
     std::vector<FitCase> some;
     std::ranges::copy_if(cases, std::back_inserter(some), [&](const FitCase& c) { return is_held_out(c, share) == held_out; });
@@ -72,7 +72,7 @@ FitResult fit_part(const Cluster& start, const FitPart& part, const Progress& pr
     return fit(start, with_own(part.parameters, part.own, sisters.size()), cases, progress, undetermined, sisters, part.outliers);
 }
 
-// Errors of the final cluster on the cases fitted and on those held out.
+// Records the errors of the result's cluster on the fitted and on the held-out cases.
 void judge(FitResult& result, const std::vector<FitCase>& cases, HeldOutShare share) {
     result.fitted_errors = errors_on(chosen(cases, share, false), result.cluster, "fitted");
     result.held_out_errors =
@@ -83,7 +83,7 @@ void judge(FitResult& result, const std::vector<FitCase>& cases, HeldOutShare sh
     fitted.errors.insert(fitted.errors.end(), result.fitted_errors.begin(), result.fitted_errors.end());
 }
 
-// Cases of a sister, counted from 0, next to those of others.
+// Appends the cases of a sister; sisters count from 0.
 void add_beside(std::vector<FitCase>& beside, std::vector<FitCase> cases, std::size_t sister) {
     for (FitCase& c : cases) {
         c.machine = sister + 1;
@@ -97,7 +97,7 @@ std::vector<FitCase> of_sisters(const std::vector<Sister>& sisters, const std::f
     return beside;
 }
 
-// Kernels of the tables, those with most rows first.
+// The kernels of the tables, the ones with most rows first.
 std::vector<std::pair<std::string, std::vector<FitCase>>> by_size(const NamedCases& named) {
     std::vector<std::pair<std::string, std::vector<FitCase>>> sorted(named.begin(), named.end());
     std::ranges::stable_sort(sorted, std::ranges::greater{}, [](const auto& kernel) { return kernel.second.size(); });
@@ -115,7 +115,7 @@ std::vector<std::pair<std::string, std::vector<FitCase>>> by_size(const NamedCas
                     blocks.devices.empty() ? "other operations" : fmt::format("{}", fmt::join(blocks.devices, ", "))));
 }
 
-// Rows of tables count blocks, so that they neither use nor know the ramp: the nameplate's stays.
+// The kernel for steps. Rows of tables count whole blocks and tell nothing of the ramp, so the ramp stays the nameplate's.
 AttentionKernel kernel_of_steps(const std::vector<AttentionKernel>& fitted, const AttentionKernel& named) {
     const auto found = std::ranges::find(fitted, named.name, &AttentionKernel::name);
     if (found == fitted.end()) return named;
@@ -124,7 +124,7 @@ AttentionKernel kernel_of_steps(const std::vector<AttentionKernel>& fitted, cons
     return kernel;
 }
 
-// Where a cluster has the kernel of no name, which fits move, and those of the tables by their names.
+// Where a cluster keeps the kernel without a name, which fits move, and the tables' kernels by their names.
 template <typename Row, typename Kernel>
 struct Named {
     const char* kind;  // of model/machine/calibration.h
@@ -135,7 +135,7 @@ struct Named {
 constexpr Named<AttentionRow, AttentionKernel> attentions{"attention", &KernelCosts::attention, &KernelCosts::attention_kernels, attention_by_name};
 constexpr Named<MoeLayerRow, ExpertKernel> experts{"expert kernels", &KernelCosts::experts, &KernelCosts::expert_kernels, expert_by_name};
 
-// What the rows of each kernel tell, whatever the largest is like.
+// Resets what each kernel's own rows must tell, so that it does not come from the kernel with most rows.
 void begin(AttentionKernel& kernel) {
     kernel.odd = kernel.fp8_traffic = 1;
     kernel.slides = true;
@@ -143,23 +143,23 @@ void begin(AttentionKernel& kernel) {
 }
 void begin(ExpertKernel& kernel) { kernel.tabled = kernel.reloads = false; }
 
-// One fit after the other, each from where the one before left the cluster.
+// Runs the fits one after the other; each starts from the cluster that the one before left.
 class Parts {
 public:
     Parts(const Cluster& start, const TablesHow& how, const Progress& progress)
         : start_(start), how_(how), all_{start, {}, {}}, fitted_(start.fitted.value_or(Fitted{})), progress_(progress) {}
 
-    // A kind that the start was fitted of begins from what that found, and stays it where rows are few.
+    // Fits a part. A kind that the start was already fitted to begins at those values, and keeps them when there are too few rows.
     void add(FitPart part, Undetermined undetermined = Undetermined::give_back) {
         const bool known = knows(start_, part.parameters);
         const bool links = std::ranges::all_of(part.parameters, [](const FitParameter& p) { return p.key.starts_with("link."); });
         if (known && stays(kinds_of(part.cases), part.cases, felt(start_, part.cases, part.parameters), links)) return;
         if (known || is_foretold(start_)) part.parameters = with_priors_of(start_, part.parameters);
-        // Constants of a link are felt together: given back one by one none would be left.
+        // A link's constants act together on every row: giving them back one by one would leave none.
         add_anyway(part, known && !links ? Undetermined::give_back : undetermined);
     }
 
-    // However few rows: a step's own kernels, whose constants are relative to what the kind's tables say.
+    // Fits however few rows there are: for a step's own kernels, whose constants are relative to what the kind's tables say.
     void add_anyway(const FitPart& part, Undetermined undetermined = Undetermined::give_back) {
         if (part.parameters.empty()) return judge_unfitted(part.cases);
         if (chosen(part.cases, part.share, false).empty()) return;
@@ -188,7 +188,7 @@ public:
         judge_named(rows, attentions);
     }
 
-    // With the fastest tile, or with Triton's default one or those of few rows where that fits clearly better.
+    // Each kernel takes its best form: the fastest tile, unless Triton's default tile (`tabled`) or reloading fits clearly better.
     void add_expert_kernels(const std::vector<MoeLayerRow>& all) {
         const std::vector<FitParameter> parameters = fit_priors({"experts"});
         const auto rows = worth_fitting(all, experts, [&](const std::string&) { return parameters.size(); });
@@ -198,7 +198,7 @@ public:
         for (auto& [name, cases] : by_size(expert_cases(rows)))
             add_named(name, {parameters, cases, beside[name], {"kernel.experts.efficiency"}, Outliers::few, how_.share}, experts,
                       name.substr(0, name.find(' ')), [&](const ExpertKernel& start, const FitPart& part) {
-                          std::vector<ExpertKernel> forms(is_blackwell(all_.cluster.gpu) ? 3 : 2, start);  // no other generation reloads
+                          std::vector<ExpertKernel> forms(is_blackwell(all_.cluster.gpu) ? 3 : 2, start);  // only Blackwell's may reload
                           forms[1].tabled = true;
                           if (forms.size() > 2) forms[2].reloads = true;
                           return best_of(forms, part, experts, clearly);
@@ -217,7 +217,7 @@ public:
     }
 
 private:
-    // Whether few rows leave a kind as the start has it.
+    // Whether there are too few rows to replace the start's constants of a kind; if so, records that they stay.
     bool stays(const std::string& what, const std::vector<FitCase>& cases, std::size_t constants, bool of_links = false) {
         const int wanted = shapes_wanted(constants, of_links);
         if (cases.empty() || shapes_of(cases) >= wanted) return false;
@@ -226,7 +226,7 @@ private:
         return true;
     }
 
-    // Rows of the kernels that the start's fit does not have, and of those of which there are enough.
+    // The rows of kernels that the start's fit does not have, and of kernels with enough rows.
     template <typename Row, typename Kernel, typename Constants>
     std::vector<Row> worth_fitting(std::vector<Row> rows, const Named<Row, Kernel>& of, Constants constants_of) {
         const std::vector<Kernel>& fitted = start_.kernel.*of.by_name;
@@ -239,8 +239,7 @@ private:
         return rows;
     }
 
-    // A kernel of the tables, fitted in the place of the nameless one and put next to it by name. It is believed to be like the kernel of
-    // its form that has most rows, which is fitted first.
+    // Fits a kernel of the tables as the nameless one and stores it by name. Its prior is its form's kernel with most rows, fitted first.
     template <typename Row, typename Kernel, typename Best>
     void add_named(const std::string& name, FitPart part, const Named<Row, Kernel>& of, const std::string& form, Best best_from) {
         if (chosen(part.cases, part.share, false).empty()) return;
@@ -254,7 +253,7 @@ private:
         largest_.emplace(of.kind + form, name);
     }
 
-    // In the place of the nameless kernel the one that fits best, a later one only where its noise is below the share `nearer` of that.
+    // Fits each form as the nameless kernel; returns the best. A later one must have a noise below `nearer` times that of the best so far.
     template <typename Row, typename Kernel>
     FitResult best_of(const std::vector<Kernel>& forms, const FitPart& part, const Named<Row, Kernel>& of, double nearer) {
         std::optional<FitResult> best;
@@ -266,7 +265,7 @@ private:
         return *std::move(best);
     }
 
-    // With the tile of queries that fits best; then whether a token's block is smaller for fewer keys, and what is done with windows.
+    // Finds the query tile that fits best; then whether a token's block is smaller for fewer keys, and whether the kernel masks windows.
     FitResult best_of_forms(AttentionKernel start, const FitPart& part, const std::vector<AttentionRow>& rows) {
         const auto with_tiles = [&](const std::vector<int>& tiles) {
             std::vector<AttentionKernel> forms(tiles.size(), start);
@@ -290,7 +289,7 @@ private:
         return best;
     }
 
-    // Errors of cases that no constant was fitted to.
+    // Records the errors of cases that no constant is fitted to.
     void judge_unfitted(const std::vector<FitCase>& cases) {
         Fitted judged;
         judged.date = fitted_.date;
@@ -299,7 +298,7 @@ private:
         fitted_ = merged(fitted_, judged);
     }
 
-    // Errors of cases whose kernels' constants stand in rows of their own.
+    // Records the errors of cases whose kernels' constants are stored by kernel name.
     template <typename Row, typename Kernel>
     void judge_named(const std::vector<Row>& rows, const Named<Row, Kernel>& of) {
         if (rows.empty()) return;
@@ -324,7 +323,7 @@ private:
     const TablesHow& how_;
     TablesFit all_;
     Fitted fitted_;
-    std::map<std::string, std::string> largest_;  // by kind and form, the kernel of most rows
+    std::map<std::string, std::string> largest_;  // by kind and form: the kernel with most rows
     std::set<std::string> kept_;  // kinds of cases
     const Progress& progress_;
 };
@@ -337,14 +336,15 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks, const P
     std::vector<FitCase> collectives;
     for (const CollectiveRow& row : blocks.collectives)
         if (inside_one_node(row, start)) collectives.push_back(collective_case(row, start));
-    // Launches name no device: they are of the one whose kernels stand next to them.
+    // Rows of launches name no device: they belong to the device of the kernels in the same tables.
     const bool others_launches = blocks.launches.empty() || blocks.other_device_rows > 0;
     if (gemms.empty() && narrow.empty() && collectives.empty() && blocks.exchanges.empty() && blocks.moe_layers.empty() &&
         blocks.attentions.empty() && blocks.casts.empty() && blocks.kernels.empty() && others_launches && blocks.traced.empty())
         refuse_nothing(start, blocks);
-    // The fastest tile and protocol count. One that no row takes is not determined, but back at its prior it could be the fastest.
+    // Laws take the fastest of several tiles or protocols. The constants of one that no row uses are undetermined, but given back to
+    // their priors they could make it the fastest, so they are kept.
     const auto undetermined = how.keep_launch ? Undetermined::give_back : Undetermined::keep;
-    // Of published tables; a script's own are few shapes.
+    // Published tables have many shapes, of which some are outliers; a script's own tables have few.
     const bool published = !how.keep_launch && blocks.launches.empty() && blocks.kernels.empty();
     const Outliers outliers = published ? Outliers::many : Outliers::few;
     Parts parts(start, how, progress);
@@ -352,7 +352,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks, const P
     parts.add(how.before);
     parts.add_launches(blocks);
     std::vector<FitPart> kernels = kernel_fits(blocks);
-    parts.add(kernels.front());  // what events add and what a launch costs, which GEMMs cannot tell apart
+    parts.add(kernels.front());  // what events add and what a launch costs: GEMMs cannot tell the two apart
     kernels.erase(kernels.begin());
     parts.add({gemm_parameters_for(start, blocks, how), gemms,
                of_sisters(how.sisters, [](const Sister& s) { return product_cases(s.blocks, false); }), {"kernel.gemm_efficiency", "power.flop_pj"},
@@ -363,7 +363,7 @@ TablesFit fit_tables(const Cluster& start, const BuildingBlocks& blocks, const P
     for (const std::string format : {"fp8", "fp8_blocks", "fp4"}) {
         const Dtype dtype = format == "fp4" ? Dtype::fp4 : Dtype::fp8;
         const auto beside = of_sisters(how.sisters, [&](const Sister& s) {
-            // Block-scaled fp8 of sisters made left-out blocks of sizes worse (docs/calibration.md).
+            // Adding the sisters' block-scaled fp8 made the errors on left-out blocks of sizes worse (docs/calibration.md).
             const bool alike = format != "fp8_blocks" && alike_in(dtype, start.gpu, s.gpu);
             return alike ? of_kind(product_cases(s.blocks, true), "gemm_" + format) : std::vector<FitCase>{};
         });

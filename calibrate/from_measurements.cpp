@@ -41,7 +41,7 @@ Family common_family(const std::vector<std::string>& paths) {
     return *family;
 }
 
-// Steps and phases of a profile, which are for `compare`.
+// Whether the file has the steps and phases of a profile, which are for `compare` only.
 bool is_of_profile(const std::string& path) {
     if (family_of(path) != Family::samples) return false;
     const std::vector<Sample> samples = read_measurements(path);
@@ -60,7 +60,7 @@ std::vector<std::string> file_names(const CalibrationRequest& request) {
     return names;
 }
 
-// What the start was fitted to steers the result as well.
+// Writes the cluster. Its record includes the rows that the start was fitted to, since they influence the result too.
 std::string written(Cluster cluster, const Cluster& start, const CalibrationRequest& request) {
     Fitted& fitted = *cluster.fitted;
     fitted.date = request.date;
@@ -71,12 +71,12 @@ std::string written(Cluster cluster, const Cluster& start, const CalibrationRequ
     return fmt::format("{}\nconstants that these and earlier data determined: {}", request.out, calibration_text(cluster));
 }
 
-// Recorded whole models tell the noise; a layer's runs its kernels and links.
+// Whether the samples are of whole models, which tell the noise; samples of an MoE layer tell its kernels and links.
 bool of_whole_models(const std::vector<Sample>& samples) {
     return std::ranges::none_of(samples, [](const Sample& s) { return s.model.starts_with("moe_layer"); });
 }
 
-// Steps that are far from their forecast want --fit; their spread tells nothing of that.
+// A hint about steps that are far from their forecast: the spread does not tell this, a fit with --fit would.
 std::string off_forecast(const CalibrationRequest& request) {
     std::string text;
     for (const std::string& path : request.measurements)
@@ -110,7 +110,7 @@ std::string fit_samples(const Cluster& start, const CalibrationRequest& request,
                        written(result.cluster, start, request), describe(result));
 }
 
-// Fits of kernels by name state no constants of their own.
+// Whether any constant was determined. Fits of kernels by name report no constants, so they count as telling.
 bool tells_anything(const TablesFit& fit) {
     return std::ranges::any_of(fit.results, [](const FitResult& r) {
         return r.parameters.empty() || std::ranges::any_of(r.parameters, [](const ParameterReport& p) { return p.parameter.determined; });
@@ -124,7 +124,7 @@ std::string text_of(const TablesFit& fit, const Cluster& start) {
     return text;
 }
 
-// A file of which every row is left out is no source of the fit.
+// Reads the tables and removes from `paths` the files of which every row is left out: they are no source of the fit.
 BuildingBlocks read_used(std::vector<std::string>& paths, const Cluster& start) {
     const auto left_out = [](const BuildingBlocks& b) {
         return b.other_device_rows + b.other_op_rows + b.upper_bound_rows + b.unstated_rows + b.between_nodes_rows;

@@ -1,4 +1,4 @@
-// `calibrate --measurements`: reads files of one kind, hands them to the fit that knows them, writes the cluster file.
+// `calibrate --measurements`: reads files of one kind, calls the fit for this kind, writes the cluster file.
 #pragma once
 
 #include <functional>
@@ -14,24 +14,23 @@ struct CalibrationRequest {
     std::vector<std::string> measurements;
     std::string cluster;  // preset or file to start from
     std::string out;      // cluster file to write
-    std::string date;     // of today, for the provenance
-    std::string framework = {};  // of tables of traces: to start from; its costs go to OUT's name with .framework.toml
-    std::function<bool()> enough = {};   // of measured steps: after a pass, whether the caller wants no more
+    std::string date;     // today's, for the provenance
+    std::string framework = {};  // for tables of traces: to start from; the result goes to OUT with the suffix .framework.toml
+    std::function<bool()> enough = {};   // for measured steps, asked after each pass: whether to stop
 };
 
-// Whether all are tables of kernels, collectives and launches (those of steps that a profile's import writes next to them may be
-// among them), so that a framework to start from asks for no fit of steps.
+// Whether all files are tables of kernels, collectives and launches; a profile's tables of steps, which import writes next to them, may
+// be among them. For such files --framework does not ask for a fit of steps.
 bool are_tables(const std::vector<std::string>& paths);
 
-// Imported measurements (fit_moe.h; of whole models fit_noise.h) or building-block tables (fit_tables.h), told by their headers. Writes `out` and
-// returns what to show. Throws ConfigError when the kinds are mixed or the file to start from would be overwritten.
+// The files are imported measurements (fit_moe.h, fit_noise.h for whole models), building-block tables (fit_tables.h) or measured steps
+// (few_shot.h), told by their headers. Writes `out`, returns the text to show. Throws ConfigError for mixed kinds, or an output that is an
+// input.
 std::string calibrate_from_measurements(const CalibrationRequest& request, const Progress& progress = {});
 
-// What steers the forecasts of a fitted cluster on top of the parameters of the fit, counted.
-
-// Tables (measured GEMMs and curves) with the number of their entries: `from` these files
-// where the fit changed them, else what `start` says of them. Then every other cost constant that the fit did not state,
-// by table ("host"): priors, or copied from the clusters that this one inherits.
+// Counts the other values that a fitted cluster's forecasts depend on. First tables (measured GEMMs and curves) with the number of their
+// entries: from `files` where the fit changed them, else from where `start` says. Then every other cost constant that the fit did not
+// state, by table ("host"): they are priors, or copied from the cluster that this one inherits.
 std::vector<FittedConstants> other_constants(const Cluster& cluster, const Cluster& start, const std::string& files);
 
 }  // namespace stepcast

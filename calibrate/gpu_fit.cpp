@@ -26,7 +26,7 @@ std::string pass_kind(const MemoryPass& pass) {
     return "";
 }
 
-// A collective's payload as building-block tables count it: of an all-to-all what one rank holds.
+// A collective's payload as building-block tables count it: for an all-to-all, what one rank holds.
 Bytes table_bytes(const Op& op, int ranks) {
     if (const auto* exchange = std::get_if<AllToAll>(&op)) return exchange->bytes.front() * ranks;
     return bytes_moved(op);
@@ -34,11 +34,11 @@ Bytes table_bytes(const Op& op, int ranks) {
 
 struct Collected {
     GpuPoints points;
-    std::map<std::string, std::vector<double>> overlapped, apart;  // by kind: of the interference sweeps
+    std::map<std::string, std::vector<double>> overlapped, apart;  // durations in the interference sweeps, by kind
     std::vector<double> op_spreads, step_spreads;
 };
 
-// Rows that occur several times (ranks, repetitions inside a graph) become one, their median.
+// Merges rows that occur several times (on several ranks, repeated in a graph) into one with their median time.
 class Rows {
 public:
     void add(const std::string& name, const Op& op, int ranks, double time) {
@@ -95,7 +95,7 @@ void add_row(GpuPoints& points, const std::string& name, const Op& op, int ranks
     }
 }
 
-// Of rank 0: products that lie wholly inside the time of the collectives, and collectives that lie inside the products'.
+// For rank 0: products that lie wholly inside the time of the collectives, and collectives that lie wholly inside that of the products.
 void add_overlapped(const TaskGraph& graph, const Measurement& measurement, Collected& collected) {
     struct Reach {
         Seconds begin = Seconds(INFINITY), end;
@@ -118,7 +118,7 @@ void add_overlapped(const TaskGraph& graph, const Measurement& measurement, Coll
     }
 }
 
-// At most what cluster.interference takes: beyond tenfold the device was busy with other things.
+// Limited to the range of cluster.interference; a device that is more than ten times slower was busy with something else.
 double slowdown(const Collected& collected, const char* what) {
     constexpr double most = 10;
     const auto overlapped = collected.overlapped.find(what), apart = collected.apart.find(what);
@@ -126,20 +126,20 @@ double slowdown(const Collected& collected, const char* what) {
     return std::clamp(median(overlapped->second) / median(apart->second) - 1, 0.0, most);
 }
 
-// The best rates measured, for a GPU that no datasheet here describes: then an efficiency of 1 is the best shape's.
+// Takes the best measured rates as the datasheet of a GPU that has none here. An efficiency of 1 is then that of the best shape.
 void measured_datasheet(Gpu& gpu, const GpuPoints& points) {
     for (const GemmRow& row : points.blocks.gemms) {
         const Flops work = row.groups * flops_of(row.gemm);
         FlopsPerSecond& peak = gpu.peaks[row.gemm.dtype];
         peak = std::max(peak, work / row.time);
     }
-    if (gpu.memory_bandwidth > BytesPerSecond(0)) return;  // the device says it
+    if (gpu.memory_bandwidth > BytesPerSecond(0)) return;  // the driver reports it
     for (const OpPoint& point : points.ops)
         if (const auto* pass = std::get_if<MemoryPass>(&point.op))
             gpu.memory_bandwidth = std::max(gpu.memory_bandwidth, (pass->read + pass->written) / point.time);
 }
 
-// Nor of its links: the best rate at which ranks exchanged anything.
+// The links' bandwidth for a GPU without a datasheet: the best rate at which ranks exchanged anything.
 BytesPerSecond measured_link(const GpuPoints& points) {
     BytesPerSecond best;
     for (const CollectiveRow& row : points.blocks.collectives)
@@ -252,7 +252,7 @@ Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Clust
 TablesFit fit_gpu(const Start& start, const GpuPoints& points, const Progress& progress) {
     if (points.blocks.gemms.empty()) throw ConfigError("calibrate: nothing measured; expected GPU sweeps");
     TablesHow how{HeldOutShare::fifth, true, start.fitted_before};
-    // Small passes tell best what a kernel costs at least; GEMMs are fitted after that.
+    // Small passes tell best what a kernel costs at least, so they come first and GEMMs keep that.
     how.before = {part_of(points, "memory_pass", "sweep_passes")};
     how.after = {part_of(points, "transpose", "sweep_transposes"), part_of(points, "optimizer", "sweep_optimizers"),
                  part_of(points, "sustained_gemm", "sweep_sustained"), part_of(points, "attention"), part_of(points, "send_recv")};

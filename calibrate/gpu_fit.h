@@ -1,4 +1,4 @@
-// What GPU sweeps say about a cluster: tables that anybody can fit again, and the laws fitted to them.
+// Calibrates GPUs: graphs to run, tables of what was measured, which anybody can fit again, and the laws fitted to them.
 #pragma once
 
 #include <functional>
@@ -15,32 +15,20 @@
 
 namespace stepcast {
 
-// Calibrating GPUs: graphs of the same kind that a step is, one idea a graph. What they say is gpu_fit.h.
-
-// Tasks by name, which tells what they are for. All but "head" and "align" are measured.
-//   head       a long pass at the front, so that the host is ahead and kernels follow each other without a gap
-//   align      a barrier
-//   gemm       matrix products alone, plain and grouped
-//   sustained  products inside a long sequence, as in a step: the clock that the power allows; attention
-//   memory     passes of every access pattern
-//   empty      kernels without work, issued one by one: the host's cost of a call
-//   beside     products while a collective runs, and that collective
-//   collectives go by their kind's name
-//
-// For `ranks` ranks that all run at once; with fp8 where the GPU has it. A graph takes some 50 ms, all of them with a
-// dozen repetitions some two minutes on an H200. `bandwidth` is the memory's, 0 when unknown: a GPU eight times slower
-// than an H200 gets shapes of half the length, so that it takes as long.
+// `ranks` ranks all run at once; fp8 graphs are included where the GPU has it. A graph takes some 50 ms, and all graphs with a dozen
+// repetitions some two minutes on an H200. `bandwidth` is the memory's, 0 = unknown: a GPU eight times slower than an H200 gets shapes of
+// half the length, so that a graph takes as long.
 std::vector<TaskGraph> gpu_sweeps(int ranks, bool fp8, BytesPerSecond bandwidth);
 
-// What the device says of itself.
+// What the device's driver reports.
 struct Nameplate {
     std::string name;
     int multiprocessors = 0;
     Bytes memory;
-    BytesPerSecond memory_bandwidth;  // 0 = it does not say
+    BytesPerSecond memory_bandwidth;  // 0 = not reported
 };
 
-// An op that no building-block table has: a memory pass, a product inside a step, attention.
+// A measured op that no building-block table has: a memory pass, a product inside a step, attention.
 struct OpPoint {
     std::string kind;  // "memory_pass", "transpose", "optimizer", "sustained_gemm", "attention"
     Op op;
@@ -48,7 +36,7 @@ struct OpPoint {
     friend bool operator==(const OpPoint&, const OpPoint&) = default;
 };
 
-// Medians over repetitions and ranks. `issue`: from one kernel to the next where the host issues them one by one.
+// Medians over repetitions and ranks. `issue`: time from one kernel's start to the next where the host issues empty kernels one by one.
 struct GpuPoints {
     BuildingBlocks blocks;
     std::vector<OpPoint> ops;
@@ -60,20 +48,19 @@ struct GpuPoints {
 };
 GpuPoints collect_gpu_points(std::span<const SweepResult> results);
 
-// STEM-gemm.csv, STEM-memory.csv and, with several ranks, STEM-collectives.csv; the first and the last are what
-// `calibrate --measurements` reads.
+// STEM-gemm.csv, STEM-memory.csv and, with several ranks, STEM-collectives.csv; `calibrate --measurements` reads the first and the last.
 std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& gpu, const std::string& stem);
 
-// The datasheet to start from: `known` when it is of this GPU, else what was measured stands for it. One node with as
-// many GPUs as were measured, a host without framework, nothing fitted.
+// The cluster to start from: the datasheet of `known` if it has this GPU, else the best rates measured. One node with as many GPUs as
+// were measured, a host without framework costs, nothing fitted.
 struct Start {
     Cluster cluster;
-    bool fitted_before = false;  // its constants come from other measurements of this GPU
+    bool fitted_before = false;  // its constants come from a fit to other measurements of this GPU
 };
 Start start_cluster(const GpuPoints& points, const Nameplate& plate, const Cluster* known);
 
-// Memory streams; GEMMs and collectives as fit_tables() does; then other passes and what a GEMM loses inside a step. A
-// fifth of each kind is held out. Attention is fitted by nothing of its own: its errors are a test of the rest.
+// Fits memory streams; then GEMMs and collectives as fit_tables() does; then the other passes and what a GEMM loses inside a step. A
+// fifth of each kind is held out. No constant is fitted to attention: its errors test the others.
 TablesFit fit_gpu(const Start& start, const GpuPoints& points, const Progress& progress = {});
 
 }  // namespace stepcast

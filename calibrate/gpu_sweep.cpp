@@ -9,9 +9,9 @@ namespace stepcast {
 
 namespace {
 
-constexpr double graph_flops = 2e13;  // of one graph: some 40 ms at 500 TFLOP/s
+constexpr double graph_flops = 2e13;  // work of one graph: some 40 ms at 500 TFLOP/s
 
-// How often the lengths of an H200's shapes are halved, and its sizes in bytes divided by eight, for a slower GPU.
+// For a GPU slower than an H200: how often the lengths of the shapes are halved and the sizes in bytes divided by eight.
 int halvings_for(BytesPerSecond bandwidth) {
     constexpr double h200 = 4.8e12;
     if (bandwidth.si() <= 0 || bandwidth.si() >= h200) return 0;
@@ -24,14 +24,14 @@ public:
 
     SweepGraphs graphs;
 
-    // Sixteen divides every length, as kernels want it.
+    // Kernels want every length to be a multiple of 16.
     [[nodiscard]] long length(long whole) const {
         constexpr long step = 16;
         return halvings_ == 0 ? whole : std::max(step, (whole >> halvings_) / step * step);
     }
     [[nodiscard]] Bytes size(double whole) const { return Bytes(std::max(std::ldexp(whole, -3 * halvings_), 16.0)); }
 
-    // A graph whose kernels find the host ahead: it queues them while the passes at the front run.
+    // Begins a graph whose kernels do not wait for the host: the host queues them while the passes at the front run.
     void begin() {
         begin_without_head();
         flops_ = 0;
@@ -41,7 +41,7 @@ public:
         graphs.begin();
         graphs.align();
     }
-    // After everything that the graph has so far.
+    // Adds a task that starts after everything that the graph has so far.
     void together_after_all(std::string_view name, Op op) {
         std::vector<TaskId> after;
         for (int rank = 0; rank < graphs.ranks(); ++rank) after.push_back(static_cast<TaskId>(graphs.last().size() - 1 - static_cast<std::size_t>(rank)));
@@ -60,11 +60,10 @@ public:
 
 private:
     int halvings_;
-    double flops_ = 0;  // of the last graph, as on an H200
+    double flops_ = 0;  // of the current graph, with the shapes for an H200
 };
 
-// Widths of the models people train; rows from a few tokens to long batches. Every third combination of a list that
-// walks through all of them, so that each width meets each count of rows.
+// Widths of common models; rows from a few tokens to long batches. Every `every`-th of all combinations, so each width meets each count.
 void add_gemms(GpuSweep& sweep, Dtype dtype, std::size_t every, std::size_t first) {
     constexpr long widths[] = {512, 768, 1024, 1600, 2048, 4096, 5120, 8192, 14336};
     constexpr long rows[] = {16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
@@ -94,8 +93,7 @@ void add_special_gemms(GpuSweep& sweep) {
         }
 }
 
-// Layers of three widths, forward and backward, with the passes between the products: some 150 ms without a pause. Then
-// attention.
+// Layers of three widths, forward and backward, with the passes between the products: some 150 ms without a pause. Then attention.
 void add_sustained(GpuSweep& sweep) {
     for (const auto& [whole, layers] : {std::pair{768L, 60}, {1600L, 20}, {4096L, 6}}) {
         const long width = sweep.length(whole), tokens = sweep.length(8192);
@@ -150,8 +148,7 @@ void add_collectives(GpuSweep& sweep, int members) {
     }
 }
 
-// Products on one lane while large all-reduces fill the other, and both apart. The last tasks of the front are one a
-// rank.
+// Products on one lane while large all-reduces fill the other, and both apart. The first all-reduce waits for the front on each rank.
 void add_interference(GpuSweep& sweep) {
     const AllReduce large{sweep.size(512.0 * (1 << 20))};
     const Gemm product{sweep.length(8192), sweep.length(4096), sweep.length(4096), 1, Dtype::bf16};

@@ -15,7 +15,7 @@ namespace stepcast {
 
 namespace {
 
-// y = intercept + slope x by medians (Theil and Sen): a disturbed point moves nothing. `relative_error` is the median absolute
+// y = intercept + slope x by medians (Theil and Sen), so that a disturbed point has no influence. `relative_error`: the median absolute
 // residual relative to y, as a standard deviation of the mean.
 struct Line {
     double intercept = 0, slope = 0, relative_error = 0, condition = 1;
@@ -41,13 +41,13 @@ Line fit_line(const Points& points) {
     }
     const auto count = static_cast<double>(points.size());
     line.relative_error = 1.4826 * median(residuals) / std::sqrt(count);
-    // Of the scaled normal equations [1 c; c 1].
+    // Condition of the scaled normal equations [1 c; c 1].
     const double c = std::abs(sum) / std::sqrt(count * squares);
     line.condition = (1 + c) / (1 - c);
     return line;
 }
 
-// Adds a parameter with its prior and returns the value as it will be read back.
+// Adds a parameter with its prior; returns the value as a reader of the file gets it.
 std::string state(Fitted& fitted, const std::string& key, const std::string& value, const std::string& prior,
                   double error) {
     fitted.parameters.push_back({key, value, prior, error, true});
@@ -64,8 +64,7 @@ FlopsPerSecond rate_of(const GemmPoint& p) {
     return Flops(2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k)) / p.time;
 }
 
-// rate / peak = efficiency k / (k + k0), hence peak / rate = 1 / efficiency + (k0 / efficiency) / k, over shapes that
-// are large in m and n.
+// rate / peak = efficiency k / (k + k0), hence peak / rate = 1 / efficiency + (k0 / efficiency) / k; for shapes large in m and n.
 void fit_gemm_law(Cluster& cluster, const HostPoints& points) {
     Points large;
     for (const GemmPoint& p : points.gemms)
@@ -83,7 +82,7 @@ void fit_gemm_law(Cluster& cluster, const HostPoints& points) {
     fitted.condition = std::max(fitted.condition, line.condition);
 }
 
-// Points of a curve from `least` bytes on, where the slope is the bandwidth.
+// Fits the points of a curve from `least` bytes on, where the slope is 1 / bandwidth.
 Line fit_curve(const Curve& curve, Bytes least) {
     Points points;
     for (const CurvePoint& point : curve)
@@ -103,7 +102,7 @@ void fit_memory_law(Cluster& cluster, const HostPoints& points) {
     cluster.kernel.memory_efficiency =
         state_number(*cluster.fitted, "kernel.memory_efficiency", 1 / line.slope / cluster.gpu.memory_bandwidth.si(),
                      prior.memory_efficiency, line.relative_error);
-    // The optimizer's passes are streams here.
+    // On the host the optimizer's passes are streams.
     cluster.kernel.optimizer_efficiency =
         state_number(*cluster.fitted, "kernel.optimizer_efficiency", cluster.kernel.memory_efficiency,
                      prior.optimizer_efficiency, line.relative_error);
@@ -120,7 +119,7 @@ void fit_memory_law(Cluster& cluster, const HostPoints& points) {
     cluster.kernel.launch = parse_seconds(launch);
 }
 
-// Of a link: the kind of op, its name in plots, where the curve stands.
+// The curves of a link: kind of op, name in plots, member.
 struct LinkCurve {
     const char *kind, *name;
     Curve Link::*curve;
@@ -143,7 +142,7 @@ void fit_links(Cluster& cluster, const HostPoints& points) {
                                            to_string(BytesPerSecond(1 / line.slope)), "", line.relative_error));
 }
 
-// Errors of predicting every fifth point from the others.
+// Errors when every fifth point is predicted from the others.
 template <typename Point, typename Predict>
 HeldOutError held_out_fifth(const std::string& kind, const std::vector<Point>& points, Predict predict) {
     std::vector<Point> rest, fifth;
@@ -158,7 +157,7 @@ HeldOutError curve_error(const std::string& kind, const Curve& curve) {
                           [](const Curve& rest, const CurvePoint& p) { return interpolate(rest, p.bytes); });
 }
 
-// Relative errors count, as the plot is logarithmic: the line is fitted to time / bytes over 1 / bytes.
+// The plot is logarithmic, so relative errors count: the line is fitted to time / bytes over 1 / bytes.
 FittedCurve fitted_curve(const std::string& name, const Curve& curve) {
     FittedCurve fitted{name, {}, {}};
     Points points;

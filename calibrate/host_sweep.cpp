@@ -14,8 +14,8 @@ namespace stepcast {
 namespace {
 
 constexpr long gemm_sizes[] = {4, 16, 64, 128, 256, 512, 1024, 2048};
-constexpr double most_products = 1 << 29;  // m * n * k: some ten milliseconds a shape
-constexpr double graph_products = 2e9;     // of one graph: some forty milliseconds
+constexpr double most_products = 1 << 29;  // m * n * k: some ten milliseconds for one shape
+constexpr double graph_products = 2e9;     // m * n * k of one graph: some forty milliseconds
 
 void add_gemms(SweepGraphs& sweep) {
     double products = graph_products;
@@ -33,7 +33,7 @@ void add_gemms(SweepGraphs& sweep) {
             for (const long k : gemm_sizes) {
                 const double size = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
                 if (size > most_products) continue;
-                // A product that is short in k is mostly met as a weight gradient over few rows: C[k,n] = A[rows,k]^T B.
+                // In training a product with a short k is mostly a weight gradient over few rows: C[k,n] = A[rows,k]^T B.
                 if (k < 64 && m >= 64 && n >= 64)
                     add(GroupedGemm{{k}, n, m, Dtype::fp32, true}, size);
                 else
@@ -41,8 +41,8 @@ void add_gemms(SweepGraphs& sweep) {
             }
 }
 
-// Bytes read and written together: as much of both, and as much again read, as element-wise passes of a step do. A
-// product before each pass leaves the caches as a step does. The largest are an optimizer's. Transposes of some sizes.
+// Sizes count bytes read and written, in the two ratios of a step's element-wise passes: read as much as written, and twice as much. A
+// product before each pass leaves the caches as a step does. The largest sizes are those of optimizers. Some sizes also transposed.
 void add_memory_passes(SweepGraphs& sweep) {
     constexpr double largest = 256.0 * 1048576;
     const auto add = [&](const MemoryPass& pass) {
@@ -66,7 +66,7 @@ void add_empty_tasks(SweepGraphs& sweep) {
     for (int task = 0; task < 50; ++task) sweep.together("barrier", Barrier{});
 }
 
-// Each rank works before it meets the others, as in a step, so that arrivals are as uneven as they are there.
+// Each rank works before it meets the others, so that ranks arrive as unevenly as in a step.
 void add_collectives(SweepGraphs& sweep, int ranks) {
     const double others = std::max(1, ranks - 1);
     for (double bytes = 1024; bytes <= 32.0 * 1048576; bytes *= 2) {
@@ -83,7 +83,7 @@ void add_collectives(SweepGraphs& sweep, int ranks) {
     }
 }
 
-// Repetitions that count, and which quantile of them stands for a task.
+// The repetitions that count, and which quantile of them is the task's time.
 struct Counted {
     std::vector<const Trace*> traces;
     double quantile = 0.5;
@@ -100,7 +100,7 @@ Counted counted_traces(const Measurement& measurement) {
 
 using GemmShape = std::tuple<long, long, long, Dtype>;
 
-// By size: what each task of that size took in its sweep.
+// The times that tasks of each size took in their sweeps.
 struct Collector {
     std::map<GemmShape, std::vector<double>> gemms;
     std::map<Bytes, std::vector<double>> memory, transposes;
@@ -125,7 +125,7 @@ struct Collector {
         else
             throw std::logic_error("a host sweep has no " + std::string(kind_name(op)));
     }
-    // Thirds of a size add up to it again.
+    // Rounded, so that thirds of a size add up to the size again.
     static Bytes rounded(Bytes bytes) { return Bytes(std::round(bytes.si())); }
 };
 

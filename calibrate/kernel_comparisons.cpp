@@ -23,14 +23,14 @@
 namespace stepcast {
 namespace {
 
-// Spelled alike but for case, blanks and the maker.
+// Whether both name the same device, apart from case, blanks and the maker.
 bool is_same(const std::string& device, const std::string& cell) {
     Gpu gpu;
     gpu.name = device;
     return names_device(cell, gpu);
 }
 
-// Devices with their rows, in the order of their first; one without a column `gpu` is "".
+// The devices with their numbers of rows, in the order of their first rows; "" for tables without a column `gpu`.
 std::vector<std::pair<std::string, int>> devices_in(const std::string& path) {
     CsvReader reader(path);
     find_header(reader);
@@ -45,7 +45,7 @@ std::vector<std::pair<std::string, int>> devices_in(const std::string& path) {
     return devices;
 }
 
-// Of several presets with this GPU the one that most is known of.
+// The preset with this GPU; if there are several, the one fitted to most samples.
 Cluster cluster_of_device(const std::string& device, Shelf& shelf) {
     const Cluster* best = nullptr;
     for (const std::string& preset : preset_names(PresetKind::cluster)) {
@@ -71,7 +71,7 @@ public:
     }
 
     void read(const std::string& path) {
-        Gpu gpu = cluster_.gpu;  // under the table's name for it
+        Gpu gpu = cluster_.gpu;  // with the table's name for it
         gpu.name = device_;
         gpu.aliases.clear();
         BuildingBlocks blocks;
@@ -119,7 +119,7 @@ private:
         rows_.push_back(std::move(row));
     }
 
-    // Standard deviation of the logarithm that a mean absolute error stands for; 0 where none is stated.
+    // Standard deviation of the logarithm, from the kind's mean absolute error; 0 where none is stated.
     [[nodiscard]] double spread_of(const std::string& kind) const {
         if (!cluster_.fitted) return transfer_spread(kind, alike_);
         for (const HeldOutError& e : cluster_.fitted->errors)
@@ -127,7 +127,7 @@ private:
         return 0;
     }
 
-    // Work of one dtype, next to the device's peak of it.
+    // Work in one dtype, with the device's peak for it.
     [[nodiscard]] KernelComparison in(Dtype dtype, Flops work, Bytes bytes = {}) const {
         KernelComparison k;
         k.dtype = to_string(dtype);
@@ -167,7 +167,7 @@ private:
 
     void add_layer(const MoeLayerRow& row) {
         const double slots = static_cast<double>(row.tokens) * row.top_k / row.ep;
-        const auto width = row.ffn / row.tp;  // of a shard, whole
+        const auto width = row.ffn / row.tp;  // of one shard, in whole columns
         const Flops work(6 * slots * static_cast<double>(row.hidden) * static_cast<double>(width));
         const Bytes bytes = (3.0 * row.experts / row.ep * static_cast<double>(row.hidden * width) +
                              slots * static_cast<double>(2 * row.hidden + 3 * width)) *
@@ -206,12 +206,12 @@ private:
     std::string device_;
     Cluster cluster_;
     std::vector<RowHash> fitted_;
-    bool alike_ = false;  // without constants of its own: one of the measured machines is like it
+    bool alike_ = false;  // has no fit of its own, but one of the measured machines is like it
     std::vector<KernelComparison> rows_;
     std::map<std::string, int> refused_;
 };
 
-// Of devices without a machine the rows are passed over.
+// Leaves out the rows of devices for which machine_of gives nothing.
 KernelComparisons comparisons_on(const std::string& path,
                                  const std::function<std::optional<Cluster>(const std::string&)>& machine_of) {
     KernelComparisons all;
@@ -230,8 +230,8 @@ KernelComparisons comparisons_on(const std::string& path,
     return all;
 }
 
-// Within p10 .. p90 lie four fifths of the n rows, and of one more that comes: the ceil(0.8 (n + 1))-th smallest error, of few rows the largest
-// (split conformal prediction: Vovk, Gammerman, Shafer 2005, chapter 2).
+// The spread with which p10 .. p90 holds four fifths of the n rows and of one more future row: the ceil(0.8 (n + 1))-th smallest error,
+// with few rows the largest (split conformal prediction: Vovk, Gammerman, Shafer 2005, chapter 2).
 double spread_holding_four_fifths(std::vector<double> log_errors) {
     std::ranges::sort(log_errors);
     const std::size_t rank = (4 * (log_errors.size() + 1) + 4) / 5;
@@ -251,8 +251,8 @@ bool holds_kernels(const std::string& path) {
     }
 }
 
-// A machine to come may be the worst of its kind: each class is as wide as the one needs that is foretold worst. None without a like one is
-// known better than those with one.
+// A new machine may be the worst of its kind, so each class of kernels gets the spread that its worst predicted machine needs. Machines
+// without a similar measured one get at least the spread of those with one.
 TransferSpreads transfer_spreads(const KernelComparisons& transferred) {
     std::map<std::string, bool> alike;
     std::map<std::pair<std::string, std::string>, std::vector<double>> errors;

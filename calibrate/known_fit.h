@@ -1,5 +1,4 @@
-// A cluster that was fitted before, next to new rows of the same kind: whether they are enough to replace what it found, and
-// what of it they leave.
+// New rows of a kind that the cluster was fitted to before: whether they suffice to replace the constants, and which of these stay.
 #pragma once
 
 #include <string>
@@ -12,46 +11,44 @@ namespace stepcast {
 
 // The constants of a kind that stayed as they were, because the new rows are too few for them.
 struct KeptKind {
-    std::string what;     // kinds of the cases, or the kernel's name
-    int shapes = 0;       // different ones among the new rows
-    int constants = 0;    // that they feel
-    int wanted = 0;       // shapes for a fit
-    int earlier_rows = 0;  // of the fit that stays, as far as it recorded them
-    HeldOutError off;      // what the constants that stay predict of the new rows
+    std::string what;     // the cases' kinds, or the kernel's name
+    int shapes = 0;       // different shapes among the new rows
+    int constants = 0;    // that affect these rows
+    int wanted = 0;       // shapes that a fit needs
+    int earlier_rows = 0;  // of the earlier fit, as far as it recorded them
+    HeldOutError off;      // errors of the constants that stay on the new rows
     friend bool operator==(const KeptKind&, const KeptKind&) = default;
 };
 
 // "gemm: 3 shapes are too few for 10 constants; those of dgx-h100 (578 rows) stay, ..", with a line break.
 std::string describe(const KeptKind& kept, const std::string& cluster);
 
-// A fit of the same kind determined some of these constants. What a launch costs is no kind's own, as several tables tell it.
+// Whether a fit of the same kind determined some of these constants. The cost of a launch does not count: several kinds of tables tell it.
 bool knows(const Cluster& start, const std::vector<FitParameter>& parameters);
 
-// Not fitted, yet it has kernels by name: its constants are those of machines like it (model/machine/priors.h), which are believed until
-// rows say otherwise.
+// Not fitted, yet with kernels by name: these constants of similar machines (model/machine/priors.h) are the priors of a fit.
 bool is_foretold(const Cluster& start);
 
-// As far as the fit recorded it, of one of the kinds of model/machine/calibration.h.
+// Whether the recorded fit determined constants of this kind (one of model/machine/calibration.h).
 bool is_measured(const Cluster& start, std::string_view kind);
 
-// How many of the constants these rows feel: at a bound of theirs some row takes another time. All-reduces tell nothing of an
-// all-to-all.
+// How many of the constants affect these rows, so a row's time differs at the constant's bounds: all-reduces tell nothing of an all-to-all.
 std::size_t felt(const Cluster& start, const std::vector<FitCase>& cases, const std::vector<FitParameter>& parameters);
 
 std::string kinds_of(const std::vector<FitCase>& cases);  // "all_gather, all_reduce"
 
-// Of kernels five shapes a constant: products that scatter by 4 % about the very law of dgx-h100 move a step of 8B by 2 to 3 %
-// with as many (docs/calibration.md), less than one row scatters. Of links one: a GPU's kernels are those of its name, a link is
-// the machine's own, and what another one measured says less of it.
+// How many shapes a fit needs: for kernels five for each constant. With as many, products that scatter by 4 % about the very law of
+// dgx-h100 move a step of an 8B model by 2 to 3 % (docs/calibration.md), less than one row scatters. For links one for each constant: a
+// GPU of the same name has the same kernels, but each machine has its own links, and measurements of another one say less.
 int shapes_wanted(std::size_t constants, bool of_links);
-int shapes_of(const std::vector<FitCase>& cases);  // rows of one shape once, however often it was repeated
+int shapes_of(const std::vector<FitCase>& cases);  // different shapes; repetitions of a shape do not count
 KeptKind kept(const Cluster& start, std::string what, const std::vector<FitCase>& cases, std::size_t constants, int wanted);
 
-// With the values of the cluster as priors, where they lie within the bounds: a value of 0 or at its bound switched an effect
-// off and is no belief about its size.
+// The parameters with the cluster's values as priors where these lie within the bounds. A value of 0 or at its bound means that an effect
+// was switched off; it is no belief about the size of the effect.
 std::vector<FitParameter> with_priors_of(const Cluster& cluster, std::vector<FitParameter> parameters);
 
-// What the fit to new rows did not determine, nor move, and the start did: value, error and record stay the start's.
+// Restores value, error and record of constants that the new fit neither determined nor moved and that the start had determined.
 void leave_undetermined(const Cluster& start, FitResult& result);
 
 }  // namespace stepcast

@@ -54,7 +54,7 @@ Vector minimise(const Residuals& residuals, std::size_t count, Vector x, const V
     }
     ceres::Solver::Options options;
     options.linear_solver_type = ceres::DENSE_QR;
-    // Medians over draws have kinks: a tighter end only walks along them.
+    // Medians over draws have kinks: tighter tolerances only make the solver walk along them.
     options.max_num_iterations = 25;
     options.function_tolerance = 1e-7;
     options.parameter_tolerance = 1e-7;
@@ -83,7 +83,7 @@ Vector standard_errors(const DenseMatrix& jacobian, const Vector& precision) {
     const Eigen::MatrixXd normal = normal_matrix(jacobian, precision);
     Vector errors(jacobian.columns, 0.0);
     if (errors.empty()) return errors;
-    // Scaled to a unit diagonal, so that "zero" means the same for every unknown.
+    // Scaling to a unit diagonal gives "zero" the same meaning for every unknown.
     Eigen::VectorXd scale = normal.diagonal().cwiseSqrt();
     for (Eigen::Index i = 0; i < scale.size(); ++i)
         if (scale(i) <= 0) scale(i) = 1;

@@ -1,4 +1,4 @@
-// Bounded weighted least squares and what a Jacobian can tell: the numerics of fit(), apart from its meaning.
+// The numerics of fit(): bounded least squares, and standard errors and condition numbers from a Jacobian.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@ namespace stepcast {
 using Vector = std::vector<double>;
 using Residuals = std::function<Vector(const Vector& x)>;
 
-// Row-major rows x columns.
+// Row-major.
 struct DenseMatrix {
     std::size_t rows = 0, columns = 0;
     Vector values;
@@ -17,19 +17,19 @@ struct DenseMatrix {
     [[nodiscard]] double at(std::size_t r, std::size_t c) const { return values[r * columns + c]; }
 };
 
-// Minimises the sum of squares of `residuals`, of which there are `count`, from `x` within [lower, upper].
+// Minimises the sum of squares of the `count` residuals, from `x` on, within [lower, upper].
 Vector minimise(const Residuals& residuals, std::size_t count, Vector x, const Vector& lower, const Vector& upper);
 
-// Central differences.
+// By central differences.
 DenseMatrix jacobian(const Residuals& residuals, std::size_t count, const Vector& x);
 
 // Standard deviation of each unknown from (J^T J + diag(precision))^-1; infinite along directions that nothing fixes.
 Vector standard_errors(const DenseMatrix& jacobian, const Vector& precision);
 
-// Of J^T J with columns scaled to unit length; infinite when columns are dependent; 1 for none or one column.
+// Condition number of J^T J with J's columns scaled to unit length; infinite when columns are dependent; 1 for none or one column.
 double scaled_condition(const DenseMatrix& jacobian);
 
-// Unknowns that the rows determine in effect: trace of J (J^T J + diag(precision))^-1 J^T.
+// Effective number of unknowns that the rows determine: the trace of J (J^T J + diag(precision))^-1 J^T.
 double effective_unknowns(const DenseMatrix& jacobian, const Vector& precision);
 
 }  // namespace stepcast

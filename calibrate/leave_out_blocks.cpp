@@ -23,14 +23,14 @@ struct Halves {
     BuildingBlocks fitted, left_out;
 };
 
-// Rows of one kind, to either half.
+// Adds the rows of one kind to the halves.
 template <typename Row, typename Inside>
 Halves halved(const BuildingBlocks& all, std::vector<Row> BuildingBlocks::*kind, Inside is_inside, Halves h = {}) {
     for (const Row& row : all.*kind) ((is_inside(row) ? h.left_out : h.fitted).*kind).push_back(row);
     return h;
 }
 
-// Casts belong to the products that they precede.
+// Splits products; casts that belong to a left-out product are left out with it.
 template <typename Inside>
 Halves by_products(const BuildingBlocks& all, Inside inside) {
     Halves h = halved(all, &BuildingBlocks::gemms, inside);
@@ -40,7 +40,7 @@ Halves by_products(const BuildingBlocks& all, Inside inside) {
     return h;
 }
 
-// By a hash of the shape, as the tenth that every fit holds out: 0 is that one.
+// Splits all kinds by a hash of the shape; tenth 0 is the one that every fit holds out.
 Halves by_tenth(BuildingBlocks all, int tenth, const Cluster& cluster) {
     const auto inside = [tenth](const FitCase& c) { return tenth_of(c) == tenth; };
     Halves h = by_products(all, [&](const GemmRow& row) { return inside(gemm_case(row)); });
@@ -56,7 +56,7 @@ Halves by_tenth(BuildingBlocks all, int tenth, const Cluster& cluster) {
     return h;
 }
 
-// The largest group of ranks inside a node, from the smaller ones.
+// Leaves out the collectives of the largest group of ranks inside a node.
 Halves by_ranks(BuildingBlocks all) {
     std::erase_if(all.collectives, [](const CollectiveRow& row) { return row.nodes != 1; });
     int most = 0;
@@ -81,7 +81,7 @@ std::vector<Block> blocks_of(const BuildingBlocks& all) {
         {fmt::format("expert layers with {} experts and more", many_experts),
          halved(all, &BuildingBlocks::moe_layers, [](const MoeLayerRow& row) { return row.experts >= many_experts; })},
         {"collectives of the largest group", by_ranks(all)}};
-    // A model's layers are alike but for their tokens: a third of the models, told by their sizes.
+    // The rows of one model differ only in tokens, so whole models are left out: a third of them, chosen by their sizes.
     for (int third = 0; third < thirds; ++third)
         blocks.push_back({fmt::format("expert layers of a third of the models ({})", third + 1),
                           halved(all, &BuildingBlocks::moe_layers, [third](const MoeLayerRow& row) {
@@ -90,7 +90,7 @@ std::vector<Block> blocks_of(const BuildingBlocks& all) {
     return blocks;
 }
 
-// The same block is left out of all.
+// Leaves the same block out of the sisters' rows.
 std::vector<Sister> without(const std::string& block, std::vector<Sister> sisters) {
     for (Sister& sister : sisters)
         for (Block& own : blocks_of(sister.blocks))
@@ -111,7 +111,7 @@ std::vector<FitCase> cases_of(const BuildingBlocks& blocks, const Cluster& clust
     return cases;
 }
 
-// Of named kernels only those that the fit has seen: another name's constants say nothing of its law.
+// Drops left-out rows of kernels whose name the fit has not seen: constants of another name say nothing of their law.
 void drop_unseen_names(Halves& h) {
     std::set<std::string> seen;
     for (const AttentionRow& row : h.fitted.attentions) seen.insert(row.kernel);
@@ -132,14 +132,14 @@ struct Machine {
     std::vector<Sister> sisters;
 };
 
-// From the nameplate: the shipped fit has read what is left out.
+// Starts without the shipped fit, which has read the rows that are left out.
 Cluster fitted_anew(const Cluster& shipped, const BuildingBlocks& rows, const TablesHow& how) {
     Cluster start = shipped;
     start.fitted.reset();
     return fit_tables(start, rows, {}, how).cluster;
 }
 
-// What is left out is judged together, each row by the constants that have not seen it.
+// Judges all ten tenths together; each row is predicted by constants that have not seen it.
 std::vector<BlockLeftOut> tenths_of(const Machine& m, const Progress& progress) {
     std::vector<FitCase> cases;
     std::vector<double> log_errors;
@@ -172,7 +172,7 @@ std::vector<BlockLeftOut> blocks_left_out_of(const Machine& m, const Progress& p
     return all;
 }
 
-// A shipped machine after the other, with its rows of the tables, and its sisters with theirs.
+// Applies leave_out to each shipped machine with its rows of the tables, and its sisters with theirs.
 template <typename LeaveOut>
 std::vector<BlockLeftOut> of_each_machine(const std::vector<std::string>& tables, const std::string& cluster, const Progress& progress,
                                           LeaveOut leave_out, const char* what) {

@@ -20,8 +20,8 @@ void append(std::string& text, Number value) {
     text.append(digits, end);
 }
 
-// Most values are times to the nanosecond: as such a decimal of at most 15 digits, which reads back as the same double, is
-// written several times faster than the general shortest text.
+// Most values are times in whole nanoseconds. Such a decimal (at most 15 digits) reads back as the same double and is several times faster
+// to write than the general shortest text.
 void append_value(std::string& text, double value) {
     if (!(value >= 0 && value < 1e6)) return append(text, value);
     const auto nanos = std::int64_t{std::llround(value * 1e9)};

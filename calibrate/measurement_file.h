@@ -1,4 +1,4 @@
-// A measurements file written row by row: appears whole when it is finished, or not at all.
+// Writes a measurements file row by row. The file appears complete when it is finished, or not at all.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ class MeasurementFile {
 public:
     explicit MeasurementFile(const std::string& path);  // throws ConfigError
 
-    void begin_run(const Sample& like);  // whose run the rows that follow are
+    void begin_run(const Sample& like);  // the following rows belong to the run of `like`
     void add(std::string_view phase, int rank, int step, double value, std::string_view unit);
     void add(const std::vector<Sample>& rows);
     void finish();  // throws ConfigError when the disk is full

@@ -1,4 +1,4 @@
-// Dialect moe-phases: every rank prints its kernels and host phases, interleaved, between STEP lines. Milliseconds.
+// Dialect moe-phases: between the STEP lines every rank prints its kernels and host phases, interleaved. Times are in milliseconds.
 #include <fmt/format.h>
 
 #include <array>
@@ -9,13 +9,13 @@
 namespace stepcast {
 namespace {
 
-// Texts before the times of a line, in milliseconds, and what these are; up to the first without a text.
+// The texts before the times in a line, and the phases that the times belong to. Ends at the first entry without a text.
 struct Label {
     const char *text = nullptr, *phase = nullptr;
 };
 using Labels = std::array<Label, 5>;
 
-// In seconds; of a line that holds anything else none.
+// The line's times in seconds; empty if the line has anything else.
 std::vector<double> read_labelled(LineCursor cursor, const Labels& labels) {
     std::vector<double> values;
     for (const Label& label : labels) {
@@ -132,7 +132,7 @@ private:
         return LineUse::used;
     }
 
-    // Lines of labelled times that do not name their rank. The spellings are the log's.
+    // Lines of labelled times that do not name their rank, with the log's spelling errors.
     LineUse labelled_values(const LogLine& line) {
         static constexpr Labels lines[] = {
             {{{"perpare first forward gemm:", "prepare_first_forward_gemm"},
@@ -177,7 +177,7 @@ private:
         step_ = {};
     }
 
-    // Names the rank of every AG and GA line: of a rank's two in a step the first is forward, the second backward.
+    // Finds the rank of every AG and GA line. A rank prints two of each in a step: the first is forward, the second backward.
     void attribute() {
         ImportedRun& run = log_.run();
         const std::vector<std::vector<BlockTotals>> by_step = assign_blocks(steps_, run.ranks);

@@ -7,17 +7,17 @@
 namespace stepcast {
 namespace {
 
-constexpr double huber_limit = 1.5;   // residuals beyond so many sigmas count linearly
-constexpr double rows_of_belief = 4;  // what usual_noise is worth
+constexpr double huber_limit = 1.5;   // residuals beyond this many sigmas count linearly
+constexpr double rows_of_belief = 4;  // how many rows the prior belief in usual_noise counts as
 constexpr double least_noise = 0.01;
 constexpr int most_passes = 12, most_halvings = 4, most_steps = 60;
-constexpr double reach = 1.5;          // of a logarithm: so far slopes are believed
-constexpr double immovable = 1e30;     // a precision that no row moves
-constexpr double standing = 1e-4;      // of a constant's error: where steps on straight lines, which are no pass, come to an end
-// Of the objective, which is 1 higher one standard deviation away: what a next pass must promise, and what the last must have brought.
+constexpr double reach = 1.5;          // of a logarithm: slopes hold for a change of at most this
+constexpr double immovable = 1e30;     // a precision that fixes an unknown
+constexpr double standing = 1e-4;      // in units of a constant's error: smaller steps end the iteration on straight lines
+// Of the objective, which rises by 1 at one standard deviation: the least gain that a next pass must promise, and of the last pass.
 constexpr double least_promise = 0.02, least_gain = 0.1;
 
-// Inverse of a symmetric positive matrix, by Cholesky.
+// Inverse of a symmetric positive definite matrix, by Cholesky.
 DenseMatrix inverse(const DenseMatrix& a) {
     const std::size_t n = a.rows;
     DenseMatrix l{n, n, Vector(n * n)}, out{n, n, Vector(n * n)};
@@ -79,7 +79,7 @@ DenseMatrix normal_matrix(const Problem& p, const RowErrors& at) {
     return normal;
 }
 
-// Those that stand at a bound and are pushed beyond it do not move.
+// Unknowns at a bound that would be pushed beyond it do not move.
 Vector newton_step(const Problem& p, const RowErrors& at, const Vector& x) {
     const std::size_t n = x.size();
     Vector pull(n, 0.0);
@@ -104,7 +104,7 @@ Vector errors_of(const DenseMatrix& covariance) {
     return errors;
 }
 
-// Huber's proposal 2 with what was believed before.
+// Huber's proposal 2, with the prior belief as additional rows.
 double noise_of(const Problem& p, const Vector& errors) {
     double squares = rows_of_belief * usual_noise * usual_noise, rows = rows_of_belief;
     for (std::size_t i = 0; i < errors.size(); ++i) {
@@ -113,7 +113,7 @@ double noise_of(const Problem& p, const Vector& errors) {
         squares += counted * counted;
         rows += 1;
     }
-    constexpr double share = 0.78;  // of a normal variable's variance that the limit of 1.5 leaves
+    constexpr double share = 0.78;  // of a normal variable's variance that remains with the limit of 1.5
     return std::max(least_noise, std::sqrt(squares / rows / share));
 }
 
@@ -128,7 +128,7 @@ Vector part_of_way(const Problem& p, const Vector& from, const Vector& to, doubl
     return bounded(p, std::move(x));
 }
 
-// Where Newton's steps come to stand if the rows go on in straight lines from x, with the noise that they then have.
+// Where Newton's method converges when the rows are linear from x on; updates the noise along the way.
 Vector solved_on_lines(Problem& p, const RowErrors& from, const Vector& x) {
     const RowModel lines = straight_lines(x, from);
     RowErrors at = from;

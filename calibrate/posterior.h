@@ -1,4 +1,4 @@
-// The most probable constants under priors: robust, bounded, from residuals that come with their derivatives. Numerics only.
+// The most probable constants under priors: robust and bounded, from residuals that come with their derivatives. Numerics only.
 #pragma once
 
 #include <functional>
@@ -8,17 +8,17 @@
 
 namespace stepcast {
 
-// log(predicted / measured) of every row at x, and its derivatives by x (rows x unknowns).
+// log(predicted / measured) of every row at x, and its derivatives with respect to x (rows x unknowns).
 struct RowErrors {
     Vector errors;
     DenseMatrix slopes;
 };
-// Rows without their flag may be left at nothing.
+// Rows without a flag in `rows` may be left at 0.
 using RowModel = std::function<RowErrors(const Vector& x, const std::vector<bool>& rows)>;
-// As if every row went on from x in a straight line: no row is asked again.
+// The linearisation at x: evaluating it simulates no row.
 RowModel straight_lines(const Vector& x, const RowErrors& at);
 
-// Of the logarithm of each unknown: where it is believed to be and how surely, and where it must stay.
+// The prior of each unknown's logarithm: normal with `mean` and `sigma`, and bounds that it must keep.
 struct PriorBelief {
     double mean = 0, sigma = 0.5, lower = -10, upper = 10;
 };
@@ -27,17 +27,17 @@ struct Posterior {
     Vector x, sigma;           // most probable values and their standard deviations
     std::vector<bool> at_bound;
     DenseMatrix covariance;
-    double noise = 0;          // scatter of a row about its prediction, one standard deviation
-    double cost = 0;           // less is more probable, of solutions of one problem from different starts
-    RowErrors rows;            // at x, of those used
-    bool at_start = false;     // the caller wanted no more before a first pass had moved anything: no answer
+    double noise = 0;          // scatter of rows about their predictions, one standard deviation
+    double cost = 0;           // compares solutions of one problem from different starts: lower is more probable
+    RowErrors rows;            // at x, for the rows used
+    bool at_start = false;     // stopped before a first pass had moved anything: no answer
 };
 
-// Minimises sum of rho(error / noise) over the rows in `used` + sum of ((x - mean) / sigma)^2 within the bounds; rho is Huber's.
-// The noise is estimated with them, believed beforehand to be `usual_noise` as if from four rows. A pass over the rows is dear and
-// algebra is not: each pass goes to where the rows' straight lines from the last one have their minimum (half of the way and so on where that
-// is no better), until another promises nothing or the last brought nothing that counts on top of the constants' errors. `enough` after a pass may say that the
-// caller wants no more.
+// Minimises sum of rho(error / noise) over the rows in `used` + sum of ((x - mean) / sigma)^2 within the bounds; rho is Huber's loss. It
+// also estimates the noise; the prior belief in `usual_noise` weighs as much as four rows. A pass simulates all rows and is expensive,
+// algebra is cheap. So each pass goes to the minimum for the rows linearised at the last point (half of the way, a quarter and so on
+// where the minimum is no better). It ends when the next pass promises too little, or when the last one gained too little relative to the
+// constants' errors, or when `enough`, asked after each pass, returns true.
 Posterior most_probable(const RowModel& model, const std::vector<PriorBelief>& priors, const std::vector<bool>& used,
                         const Vector& start, const std::function<bool()>& enough = {});
 

@@ -23,7 +23,7 @@ namespace stepcast {
 namespace {
 
 using Rows = std::vector<const ScatterRow*>;
-constexpr double tail = 0.1;  // of the rows lie beyond an interval's end
+constexpr double tail = 0.1;  // share of the rows beyond each end of an interval
 
 std::pair<std::string, std::string> group_of(const ScatterRow& row) {
     return {row.what.experiment.framework.name, row.what.experiment.cluster.gpu.name};
@@ -37,7 +37,7 @@ std::map<std::pair<std::string, std::string>, Rows> groups_of(const std::vector<
     return groups;
 }
 
-// The end of an interval about 0, with this width.
+// The logarithm of an end of the interval around a step of 1 s, with this width.
 double end_of(const ScatterRow& row, double width, bool slower) {
     Doubts doubts = row.forecast.doubts;
     doubts.faster = doubts.slower = width;
@@ -45,7 +45,7 @@ double end_of(const ScatterRow& row, double width, bool slower) {
     return std::log(slower ? i.p90.si() : i.p10.si());
 }
 
-// The least width that leaves at most `share` of the rows beyond.
+// The smallest width that leaves at most `share` of the rows beyond it.
 double least_width(double share, const std::function<double(double width)>& beyond) {
     double low = 0, high = 8;
     if (beyond(low) <= share) return low;
@@ -95,7 +95,7 @@ std::vector<Pair> pairs_of(const std::vector<ScatterRow>& rows, const std::vecto
     return pairs;
 }
 
-// Both sides together: a fifth of the pairs lies beyond.
+// Differences are taken without sign, so both tails together: a fifth of the pairs lies beyond.
 PairScatter pair_scatter(const std::vector<Pair>& pairs) {
     constexpr double close = 0.05;
     const auto share_beyond = [&](auto of, auto reach) {

@@ -1,4 +1,4 @@
-// What intervals rest on: how far measured steps lie from forecasts, by framework and device, with whole blocks left out.
+// The basis of forecast intervals: how far measured steps lie from forecasts, by framework and device; tested with blocks left out.
 #pragma once
 
 #include <functional>
@@ -17,29 +17,29 @@ struct ScatterRow {
     double off = 0;  // log(measured / forecast)
 };
 
-// Of every row of the tables that states a step and can be predicted, each on the device and in the framework that it names.
+// All rows of the tables that state a step and can be predicted, each on the device and in the framework that it names.
 std::vector<ScatterRow> scatter_rows(const std::vector<std::string>& measurements, const Progress& progress = {});
 
-// From the rows whose flag is set. Of a framework on a device: the widths beyond which a tenth of its rows lie on either side
-// of what the doubt about constants and readings says already. Frameworks: quantiles of their medians. Pairs: the differences
-// of rows of one model in one framework on as many ranks of one device, each model counted once.
+// Fits the table to the rows with a flag in `used`. For each framework on a device: the widths beyond which a tenth of its rows lie on
+// either side, on top of what the uncertainty of constants and readings already explains. For frameworks: quantiles of their medians. For
+// pairs: differences between rows of one model in one framework on equally many ranks of one device, each model with the same weight.
 ScatterTable fit_scatter(const std::vector<ScatterRow>& rows, const std::vector<bool>& used);
 
-// How far a framework whose costs were fitted to the rows of one model is off on other models, begun at the one that nobody named: the ends
-// beyond which a tenth lies on either side, each framework counted once.
+// How far off forecasts of other models are when a framework's costs were fitted to the rows of one model, starting from the default
+// framework. Each end leaves a tenth of the rows beyond it on its side; each framework has the same weight.
 Scatter few_shot_scatter(const std::vector<std::string>& measurements);
 
 // The interval that the table gives a row.
 Interval interval_by(const ScatterTable& table, const ScatterRow& row);
 
-// Each block's rows by a table that was fitted to the others: how often its intervals hold. The constants stay the shipped
-// ones, so that errors are those of the forecasts as they are.
+// Tests how often the intervals hold: the interval of each block's rows comes from a table that was fitted to the other rows. The
+// constants stay the shipped ones, so the errors are those of the shipped forecasts.
 std::vector<BlockErrors> leave_out_scatter(const std::vector<ScatterRow>& rows, LeftOut by);
 
-// Writes the table to `out` and says what it holds.
+// Writes the table to `out` and returns a description.
 std::string calibrate_scatter(const std::vector<std::string>& measurements, const std::string& out,
                               const std::string& date, const Progress& progress = {});
-// Prints the blocks left out; writes nothing.
+// Returns the table of leave_out_scatter(); writes nothing.
 std::string cross_validate_scatter(const std::vector<std::string>& measurements, LeftOut by,
                                    const Progress& progress = {});
 

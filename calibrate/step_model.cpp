@@ -1,4 +1,4 @@
-// What a training step takes as its constants change, with derivatives.
+// The time of a training step as a function of its constants, with derivatives.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ bool in_graph(const std::string& key) { return key == eager_traffic_key; }
 
 Experiment at_factors(const Experiment& base, const std::vector<std::string>& keys, const std::vector<double>& factors) {
     Experiment e = base;
-    e.cluster.fitted.reset();  // what it was fitted from is no part of its times, and long to copy
+    e.cluster.fitted.reset();  // the record of the fit has no influence on times and is long to copy
     for (std::size_t j = 0; j < keys.size(); ++j) {
         if (in_graph(keys[j]))
             e.parallelism.eager_traffic *= factors[j];
@@ -30,7 +30,7 @@ Experiment at_factors(const Experiment& base, const std::vector<std::string>& ke
     return e;
 }
 
-// Step and its change by each key, in seconds a unit of the logarithm.
+// The step, and its derivatives with respect to the logarithm of each key, in seconds.
 struct Slopes {
     double step = 0;
     std::vector<double> changes;
@@ -59,7 +59,7 @@ Experiment with_micro_batches(Experiment e, int count) {
     return e;
 }
 
-// How many micro-batches a step has, and how many the two steps have that it may go on from.
+// How many micro-batches the step has, and the two shorter steps from which it is extrapolated.
 struct Batches {
     int count, few, more;
 };
@@ -68,7 +68,7 @@ Batches batches_of(const Parallelism& p) {
     return {micro_batches(p), few, few + std::max(2, p.pp)};
 }
 
-// Whether its step has more micro-batches than those two.
+// Whether the step is extrapolated: it has more micro-batches than the two shorter ones.
 bool goes_on_from_few(const Experiment& e) {
     const Batches b = batches_of(e.parallelism);
     return e.workload.kind == Workload::Kind::transformer && e.parallelism.global_batch > 0 && b.count > b.more;

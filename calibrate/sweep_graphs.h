@@ -1,4 +1,4 @@
-// The graphs of a calibration while they are written, task by task. Internal to calibrate/.
+// Builds the graphs of a calibration task by task. Internal to calibrate/.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ namespace stepcast {
 
 class SweepGraphs {
 public:
-    // `calls` of its host that each task costs; none on a device that is a host.
+    // `calls`: how many host calls each task costs; 0 on a device that is a host itself.
     SweepGraphs(int ranks, bool blocking, float calls) : ranks_(ranks), blocking_(blocking), calls_(calls) {}
 
     void begin() { graphs_.emplace_back(ranks_, blocking_); }
@@ -24,7 +24,7 @@ public:
             last().add(last().name_id(name), Phase::forward, id, {&place, 1}, {}, calls_);
         }
     }
-    // Over the first `members` ranks, 0 = all.
+    // One task over the first `members` ranks, 0 = all.
     void together(std::string_view name, Op op, int members = 0, std::span<const TaskId> after = {}) {
         std::vector<Place> places;
         for (int rank = 0; rank < (members > 0 ? members : ranks_); ++rank) places.emplace_back(rank, Lane::collective);

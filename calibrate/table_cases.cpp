@@ -1,4 +1,4 @@
-// Rows of tables as cases of a fit, which of them are held out, and what they may move of a cluster: by what the rows show and the cluster has.
+// Rows of tables as cases of a fit, which of them are held out, and which parameters the rows and the cluster's effects allow to move.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ FitCase gemm_case(const GemmRow& row) {
     return table_case(name, row.sustained ? "sustained_gemm" : "gemm", row, [g, setting](const Cluster& c) { return gemm_law_time(g, c, setting); });
 }
 
-// The path is the datasheet's, which no fit moves but what two sockets share: found once, and again where that moved.
+// The ring path follows from the datasheet and from socket_bandwidth, which a fit may move: it is found again only when that has changed.
 FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
     RingPath path = ring_path(Group{row.ranks}, cluster);
     return table_case(
@@ -99,8 +99,8 @@ std::vector<FitParameter> gemm_parameters_for(const Cluster& start, const Buildi
                                                start.kernel.gemm_reload > 0 ? "products_reload" : "",
                                                start.gpu.memory_interleave > Bytes(0) ? "products_interleave" : ""}))
         parameters.push_back(std::move(of_effect));
-    // Such a library has one tile and whole waves. What its splits along k cost stays the file's: with tiles that do not change it would
-    // decide for each shape whether there is one, and fits would end at different ones.
+    // A library with gemm_even_tiles has one tile and whole waves. The costs of its splits along k stay the file's: with an unchanging
+    // tile they would decide for each shape whether it is split, and fits would end at different local minima.
     std::erase_if(parameters, [&](const FitParameter& p) {
         return start.kernel.gemm_even_tiles && (p.key.starts_with("kernel.gemm_tile_") || p.key.starts_with("kernel.gemm_split") ||
                                                 p.key == "kernel.gemm_wave_loss");

@@ -1,4 +1,4 @@
-// Readers of the kinds of building-block tables, and the fits of those that have one of their own. Internal to calibrate/.
+// Readers of some kinds of building-block tables, and the fits that only these kinds have. Internal to calibrate/.
 #pragma once
 
 #include <string>
@@ -13,50 +13,47 @@
 
 namespace stepcast {
 
-// Rows of attention, latent attention, expert layers and casts of one device, as published tables state them.
+// Rows of attention, latent attention, expert layers and casts of one device, from published tables.
 AttentionRow attention_row(const TableRow& row);
 void add_attention(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const std::vector<SourceRow>& compilers);
 void add_cast(const TableRow& row, BuildingBlocks& blocks);
 void add_moe_layer(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const std::vector<SourceRow>& tuned);
 
-// "bf16", "bf16 -> fp32", "fp8 (128-wide scaling) -> bf16": the first word is the operands'.
+// The first word of a cell such as "bf16", "bf16 -> fp32" or "fp8 (128-wide scaling) -> bf16": the operands' dtype.
 Dtype operand_dtype(const std::string& cell);
 bool has_rate(const Gpu& gpu, Dtype dtype);
 
-// Tables of kernels that a PyTorch script timed one by one: batched products and attention, passes over memory, launches
-// (docs/pytorch.md); its GEMMs are read as any others.
-
-// Adds a row of these kinds; others are left alone. Of an environment the row `gpu` must name the device.
+// Adds a row of the tables of a PyTorch script that timed kernels one by one (docs/pytorch.md): batched products and attention, passes
+// over memory, launches. Ignores other kinds. In an environment table the row `gpu` must name the device.
 void add_script_row(TableKind kind, const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks);
 
-// Tables of dispatch and combine of expert layers' tokens (sim/costs/dispatch_law.h).
-
-// Rows over several nodes and of steps that move no tokens (nvlink_prepare) are passed over.
+// Tables of dispatch and combine of expert layers' tokens (sim/costs/dispatch_law.h). Leaves out rows over several nodes and of phases
+// that move no tokens (nvlink_prepare).
 void add_exchange(const TableRow& row, BuildingBlocks& blocks);
 
-bool has_kernels(const Cluster& cluster, const ExchangeRow& row);  // its constants are known
+bool has_kernels(const Cluster& cluster, const ExchangeRow& row);  // the cluster has constants for the row's kernels
 
 FitCase exchange_case(const ExchangeRow& row);
 
-// One fit for each kind of kernels that the rows hold.
+// One fit for each kind of kernels in the rows.
 std::vector<FitPart> exchange_fits(const BuildingBlocks& blocks);
 
-// Tables that `import` makes of a profiler's trace: kernels and collectives as they ran inside steps. They refine what a cluster
-// file says of steps, one constant a class of work; benchmarks' tables tell how a kernel's time follows from its shape.
+// Tables that `import` makes from a profiler's trace: kernels and collectives as they ran inside steps. They refine a cluster file's
+// constants for steps, one for each class of work. How a kernel's time depends on its shape comes from tables of benchmarks.
 
-// Whether the row is of such a table; they count calls by rank, or ranks that were seen.
+// Whether the row is of such a table: only these count calls by rank, or state how many ranks were seen.
 bool is_traced(TableKind kind, const TableRow& row);
 // Adds the row to blocks.traced.
 void add_traced_row(TableKind kind, const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks);
 
-// Of GEMMs inside a step, passes, attention, and collectives inside and between nodes, as far as there are rows. The priors are
-// the cluster's own values. A row counts by its share of the time.
+// The fits to GEMMs inside a step, passes, attention, and collectives inside and between nodes, where there are rows. The priors are the
+// cluster's own values. The weight of a row grows with its share of the time.
 std::vector<FitPart> traced_fits(const Cluster& start, const BuildingBlocks& blocks);
 
-// Rows of the table of launches, as import names them.
+// Kinds of rows in the table of launches, as import names them.
 inline constexpr std::string_view launch_kind = "launch call", layer_kind = "host time of a layer beside its launches",
                                   single_passes = "passes, operator by operator", compiled_passes = "passes, compiled";
-// What a framework's own code costs the host, and whether its passes run one by one, as far as launches tell; in words.
+// Sets the host costs of a framework's own code, and whether its passes run operator by operator, as launches tell; says so in words.
 std::vector<std::string> take_framework(Framework& framework, const std::vector<LaunchRow>& launches);
 
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-// What a fit of tables writes down next to its constants.
+// The record that a fit of tables writes next to its constants.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -12,7 +12,7 @@
 namespace stepcast {
 namespace {
 
-// Adds `value` to the range `what`.
+// Widens the range `what` to include `value`.
 void widen(std::vector<FittedRange>& ranges, const std::string& what, double value) {
     const auto at = std::ranges::find(ranges, what, &FittedRange::what);
     if (at == ranges.end()) return ranges.push_back({what, value, value});
@@ -20,7 +20,7 @@ void widen(std::vector<FittedRange>& ranges, const std::string& what, double val
     at->most = std::max(at->most, value);
 }
 
-// A list among the constants: how many numbers the field of a key has; 0 for a single number.
+// How many numbers a constant has that is a list; 0 for a single number.
 std::size_t entries(const Key& key, Experiment& holder) {
     constexpr std::size_t of_attention = 13, of_experts = 6;  // numbers in a row
     std::size_t count = 0;
@@ -34,7 +34,7 @@ bool is_number(const Key& key) {
     return holds<double>(key) || holds<Seconds>(key) || holds<Bytes>(key) || holds<BytesPerSecond>(key);
 }
 
-// The table of a cost constant, "link.intra" of "link.intra.low_latency.launch"; "" for datasheet and size.
+// The table of a cost constant ("link.intra" for "link.intra.low_latency.launch"); "" for values of the datasheet and sizes.
 std::string table_of(const std::string& key) {
     constexpr std::array tables{"link.intra", "link.inter", "kernel", "host", "interference", "overheads", "noise"};
     if (key.ends_with("bandwidth")) return "";  // the datasheet's

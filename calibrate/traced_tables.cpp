@@ -44,13 +44,13 @@ void add_collective(const TableRow& row, BuildingBlocks& blocks) {
     blocks.traced.push_back(std::move(found));
 }
 
-// A step's kernel of a kind as a case; heavy ones scatter little about what counts.
+// A traced kernel as a case. Kernels with a large share of the time get a small spread, so that they count most.
 FitCase case_of(const TracedRow& row, double heaviest, const Cluster& start) {
     const std::string kind = (row.kind == "rows" ? "row pass" : std::string(kind_name(row.op))) + " in steps";
     std::function<Seconds(const Cluster&)> predict = [op = row.op](const Cluster& c) { return op_time(op, Phase::forward, {}, c); };
     if (row.ranks > 0)
         predict = [op = row.op, path = ring_path(Group{row.ranks}, start)](const Cluster& c) { return time_in_step(op, path, c); };
-    // By content: what is held out does not hang on where the file lies.
+    // The name holds the row's hash, so that the choice of held-out rows does not depend on where the file lies.
     FitCase found = table_case(fmt::format("{} {}", kind, row.row), kind, row, std::move(predict));
     found.spread = std::clamp(std::sqrt(heaviest / (row.time.si() * row.calls)), 1.0, 5.0);
     return found;
@@ -60,7 +60,7 @@ struct Class {
     const char *kind, *key, *lower, *upper;
     double sigma;
 };
-// Ranges as in fits of whole steps (few_shot_constants.cpp).
+// The ranges are those of fits of whole steps (few_shot_constants.cpp).
 constexpr std::array<Class, 7> classes{{{"gemm", "kernel.training_gemm", "0.3", "1.5", 0.3},
                                         {"narrow", "kernel.training_fp8", "0.3", "1.5", 0.3},
                                         {"pass", "kernel.memory_efficiency", "0.1", "1", 0.3},
@@ -69,7 +69,7 @@ constexpr std::array<Class, 7> classes{{{"gemm", "kernel.training_gemm", "0.3", 
                                         {"intra", "link.intra.training", "0.1", "2", 0.5},
                                         {"inter", "link.inter.training", "0.02", "2", 0.5}}};
 
-// What the script calls, how the kernel goes through memory, and how many of its tensors are read for one written.
+// A pass of the script: name, kind of row, access to memory, and how many tensors it reads for each one that it writes.
 struct Call {
     std::string_view name, kind;
     Access access;
@@ -81,7 +81,7 @@ constexpr std::array<Call, 5> calls{{{"copy", "memory_pass", Access::stream, 1},
                                      {"softmax", "rows", Access::rows, 1},
                                      {"layernorm", "rows", Access::rows, 1}}};
 
-// `bytes` counts everything that is read and written.
+// The column `bytes` counts all bytes read and written.
 void add_pass(const TableRow& row, BuildingBlocks& blocks) {
     const std::string name = row.text("kind");
     const auto* const call = std::ranges::find(calls, name, &Call::name);
@@ -91,7 +91,7 @@ void add_pass(const TableRow& row, BuildingBlocks& blocks) {
                               row.text("timer") != "kernel"});
 }
 
-// A row of attention states heads of all sequences as the batch, both lengths and the width of a head.
+// A row of attention states as batch the heads of all sequences, as m and n both lengths, as k the width of a head.
 void add_batch(const TableRow& row, BuildingBlocks& blocks) {
     const std::string text = row.text("dtype"), flash = "-flash-causal";
     const bool attends = text.ends_with(flash);

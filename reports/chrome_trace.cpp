@@ -20,7 +20,7 @@ std::string quoted(std::string_view text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// One event a line, commas between; holds at most a buffer of text whatever the trace's length.
+// Writes one event per line, with commas between, and buffers a limited amount of text whatever the trace's length.
 class Events {
 public:
     explicit Events(WholeFile& out) : out_(out) {}
@@ -43,7 +43,7 @@ private:
     bool first_ = true;
 };
 
-// The sizes of an op as further members of an event's args.
+// The sizes of an op as additional members of an event's args.
 struct OpSizes {
     std::string operator()(const Gemm& op) const {
         return fmt::format(",\"m\":{},\"n\":{},\"k\":{},\"batch\":{},\"dtype\":\"{}\"", op.m, op.n, op.k, op.batch,
@@ -103,7 +103,7 @@ void add_tracks(Events& events, const TaskGraph& graph, const Trace& trace, cons
 
 constexpr double microseconds = 1e6;
 
-// ,"micro_batch":3,"layer":7 as far as known.
+// ,"micro_batch":3,"layer":7 where known.
 std::string label_text(int micro_batch, int layer) {
     std::string text;
     if (micro_batch >= 0) text += fmt::format(",\"micro_batch\":{}", micro_batch);
@@ -129,7 +129,7 @@ void add_spans(Events& events, const TaskGraph& graph, const Trace& trace, const
     }
 }
 
-// An arrow from the rank that sends to the one that receives. A flow binds to the slice that holds its time.
+// Adds arrows from the sending to the receiving rank. A flow event binds to the slice that contains its time.
 void add_flows(Events& events, const TaskGraph& graph, const Trace& trace) {
     std::unordered_map<TaskId, const Span*> sent;
     for (const Span& span : trace.spans) {

@@ -1,4 +1,4 @@
-// A trace as Chrome trace JSON: opens in Perfetto and chrome://tracing.
+// Writes a trace as Chrome trace JSON, for Perfetto and chrome://tracing.
 #pragma once
 
 #include <string>
@@ -12,23 +12,23 @@
 
 namespace stepcast {
 
-// What a trace says of itself next to its origin, as names and values.
+// What the file states about the trace besides its origin, as names and values.
 using TraceNotes = std::vector<std::pair<std::string, std::string>>;
 TraceNotes trace_notes(const Forecast& forecast);                                       // of its median draw
 TraceNotes trace_notes(const std::string& experiment, const Measurement& measurement);  // of its last sample
 
-// What stands in the file next to the spans.
+// What the file holds besides the spans.
 struct TraceExtras {
     TraceNotes notes = {};
     StepLabels labels = {};
     std::vector<MemoryPoint> memory = {};
-    TracedSlices traced = {};         // next to the graph's ranks
-    std::string prefix = {};  // of the ranks' names: "predicted "
+    TracedSlices traced = {};         // shown beside the graph's ranks
+    std::string prefix = {};  // prefix of the ranks' names, such as "predicted "
 };
 
-// One process per rank (of ranks that do the same a simulation shows one, with the number that it stands for), one track
-// per lane, times in microseconds; simulated and executed traces have the same shape. Sends to another rank are arrows, memory
-// is a counter. Streams next to the file and renames, so that no half file is left. Throws ConfigError when it cannot be written.
+// One process per rank (a simulation shows one of several ranks that do the same, with their number), one track per lane, times in
+// microseconds. Simulated and executed traces have the same form. Sends to another rank are arrows, memory is a counter. Writes to a file
+// next to `path` and renames it, so that no incomplete file remains. Throws ConfigError when it cannot be written.
 void write_chrome_trace(const TaskGraph& graph, const Trace& trace, const std::string& path, const TraceExtras& extras = {});
 
 }  // namespace stepcast

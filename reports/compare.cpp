@@ -154,8 +154,6 @@ std::string inside_count_text(const CompareSummary& s) {
     return text;
 }
 
-// Regret of the best mapping as predicted.
-
 namespace {
 
 struct Mapping {
@@ -215,8 +213,6 @@ std::vector<Decision> decisions_of(const std::vector<Comparison>& comparisons) {
     return decisions;
 }
 
-// The times of a recorded run next to its step, against what was predicted for them.
-
 namespace {
 
 std::optional<Seconds> of_phase(const Forecast& f, std::string_view name) {
@@ -227,7 +223,7 @@ std::optional<Seconds> of_phase(const Forecast& f, std::string_view name) {
     return std::nullopt;
 }
 
-// "lm_head.forward" is the kernels of that name in that phase, "lm_head" those of all phases.
+// "lm_head.forward" means the kernels of that name in that phase, "lm_head" those in all phases.
 struct KernelName {
     std::string kernel;
     std::optional<Phase> phase;
@@ -240,7 +236,7 @@ KernelName kernel_name(const std::string& name) {
     return {name, std::nullopt};
 }
 
-// Of one rank, or (-1) of the rank that takes longest.
+// The predicted time of the measured kernels on one rank, or for rank -1 on the rank that takes longest.
 std::optional<Seconds> of_kernels(const Forecast& f, const Recorded& recorded, const MeasuredPhase& measured) {
     const KernelName wanted = kernel_name(measured.name);
     const std::vector<std::string> names =

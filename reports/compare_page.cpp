@@ -39,7 +39,7 @@ Table case_table(const Comparisons& comparisons) {
     return table;
 }
 
-// Which of the figures above are evidence; "" where nobody knows.
+// How many cases are of which evidence; "" if unknown.
 std::string evidence_text(const Comparisons& comparisons) {
     std::array<std::size_t, all_evidence.size()> counts{};
     std::size_t known = 0;
@@ -52,7 +52,7 @@ std::string evidence_text(const Comparisons& comparisons) {
         counts[0], counts[1], counts[2]);
 }
 
-// Of unseen cases where there are any: they alone say how well it predicts.
+// The cases with the best evidence: unseen ones if there are any, since only these say how well stepcast predicts. `which`: in words.
 Comparisons telling(const Comparisons& comparisons, std::string& which) {
     for (const auto& [evidence, name] : {std::pair{Evidence::unseen, " that no fit has seen"},
                                          {Evidence::seen, ", known while the model was made but not fitted"},

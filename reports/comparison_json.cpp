@@ -22,7 +22,7 @@ const char* key_of(Evidence evidence) {
     return evidence == Evidence::fitted ? "fitted" : evidence == Evidence::seen ? "seen" : "unseen";
 }
 
-// Every row has the same keys; what a refused case lacks is null.
+// All rows have the same keys; values that a refused case lacks are null.
 Json row(const Comparison& c) {
     const bool predicted = c.forecast.has_value();
     const auto of_forecast = [&](auto value) { return predicted ? Json(value(*c.forecast)) : Json(nullptr); };
@@ -72,7 +72,7 @@ Json row(const Comparison& c) {
         {"refused_because", predicted ? Json(nullptr) : Json(c.refused_because)}};
 }
 
-// Without predicted cases there are no errors: null.
+// Errors are null without predicted cases.
 Json errors(const CompareSummary& s) {
     const auto figure = [&](double value) { return s.predicted > 0 ? number(value) : Json(nullptr); };
     return {{"mape", figure(s.mape)},
@@ -109,7 +109,7 @@ Json kernel_errors(const KernelSummary& s) {
             {"inside_interval", optional_number(s.inside_interval)}};
 }
 
-// Of building-block tables: errors by kind, device and dtype, by what the rows show, and every row.
+// For building-block tables: errors by kind, device and dtype, errors by evidence, and every row.
 void add_kernels(Json& j, const KernelComparisons& kernels) {
     j["kernels"] = list(kernel_summaries(kernels), [](const KernelSummary& s) {
         Json sum{{"kind", s.kind}, {"device", s.device}, {"dtype", s.dtype}};
@@ -149,7 +149,7 @@ std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comp
             refused.push_back({{"case_id", c.what.case_id}, {"source", c.what.source}, {"reason", c.refused_because}});
     Json j{{"cases", s.cases}, {"predicted", s.predicted}, {"refused_count", s.refused}, {"refused", refused}};
     j.update(errors(s));
-    std::vector<Comparison> held_out;  // seen or not
+    std::vector<Comparison> held_out;  // seen and unseen
     for (const Evidence evidence : all_evidence) {
         const std::vector<Comparison> chosen = of_evidence(comparisons, evidence);
         j[key_of(evidence)] = errors_of(chosen);

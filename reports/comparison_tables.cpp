@@ -21,7 +21,7 @@ Column case_column(const char* name, const Comparisons& comparisons, std::size_t
     return {name, std::min(width, most), true};
 }
 
-// A case wider than its column stands on a line of its own.
+// A case name wider than its column gets a line of its own.
 void add_row(Table& table, const Comparison& c, const std::vector<Cell>& cells) {
     std::vector<Cell> row{{c.what.case_id}};
     if (c.what.case_id.size() > table.columns.front().width) {
@@ -32,7 +32,7 @@ void add_row(Table& table, const Comparison& c, const std::vector<Cell>& cells) 
     table.rows.push_back(std::move(row));
 }
 
-// Where the cases ran on several machines each group says which.
+// If the cases ran on several machines, each group has a line with its machine.
 std::string case_lines(const Comparisons& comparisons) {
     const bool roles = std::any_of(comparisons.begin(), comparisons.end(),
                                    [](const Comparison& c) { return c.forecast && c.what.evidence; });
@@ -54,13 +54,12 @@ std::string case_lines(const Comparisons& comparisons) {
     return text_of(table) + refused;
 }
 
-// Measured, predicted, error.
 std::vector<Cell> phase_cells(const std::optional<Seconds>& measured, Seconds predicted) {
     const Seconds known = measured.value_or(Seconds(0));
     return {known > Seconds(0) ? time_cell(known) : Cell{"-"}, time_cell(predicted), error_cell(predicted, known)};
 }
 
-// Forward and backward of the cases that measured them.
+// The forward and backward of cases that measured them.
 std::string phase_lines(const Comparisons& comparisons) {
     Table table{"", {case_column("", comparisons, 35), {"forward", 11}, {"predicted", 11}, {"error", 8}, {"backward", 11}, {"predicted", 11},
                      {"error", 8}}, {}};
@@ -73,10 +72,10 @@ std::string phase_lines(const Comparisons& comparisons) {
     return table.rows.empty() ? "" : "\n" + text_of(table);
 }
 
-// Enough recorded steps for a mean and a share, and a forecast that spreads.
+// Whether there are enough recorded steps for a mean and a share, and the forecast has a spread.
 bool has_series(const Comparison& c) { return has_spread(c.forecast->step) && c.what.recorded_steps.size() >= 10; }
 
-// What recorded runs state beyond forward and backward: other phases, kernels, the mean and the spread of their steps.
+// What recorded runs state besides forward and backward: other phases, kernels, mean and spread of the steps.
 std::string detail_lines(const Comparisons& comparisons) {
     Table table{"", {case_column("", comparisons, 44), {"phase", 20, true}, {"rank", 4}, {"measured", 11}, {"predicted", 11}, {"error", 8}}, {}};
     std::string sentences;
@@ -138,7 +137,7 @@ auto shape_of(const Comparison& c) {
                       rank_count(c.what.experiment.cluster));
 }
 
-// Measured over predicted of each phase that the case states.
+// Predicted / measured - 1 of each phase that the case states.
 std::map<std::string, double> phase_errors(const Comparison& c) {
     std::map<std::string, double> errors;
     const auto add = [&](const std::string& name, const std::optional<Seconds>& measured, Seconds predicted) {

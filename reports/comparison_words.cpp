@@ -21,7 +21,7 @@ void add_once(std::vector<Value>& values, const Value& value) {
     if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
 }
 
-// What a fit has read, what was known and what is new: three sums, of which only the last is evidence.
+// One sentence each for fitted, seen and unseen cases; only the last is evidence.
 void add_roles(std::vector<std::string>& sentences, const Comparisons& comparisons) {
     for (const Evidence evidence : all_evidence) {
         const Comparisons chosen = of_evidence(comparisons, evidence);
@@ -31,7 +31,7 @@ void add_roles(std::vector<std::string>& sentences, const Comparisons& compariso
     }
 }
 
-// Where phases were measured with every step.
+// Whether several cases are of PyTorch scripts, which measure phases with every step.
 bool of_script(const Comparisons& comparisons) {
     return std::count_if(comparisons.begin(), comparisons.end(),
                          [](const Comparison& c) { return c.forecast && c.what.source == "pytorch"; }) > 1;
@@ -120,7 +120,7 @@ std::string provenance_text(const Cluster& cluster) {
 
 namespace {
 
-// One colour a series.
+// There is one colour per series, so this merges the smallest series when there are too many.
 void merge_smallest(CaseSeries& series) {
     while (series.size() > colours.size()) {
         const auto smallest = std::min_element(series.begin(), series.end(), [](const auto& a, const auto& b) {
@@ -153,7 +153,7 @@ std::string clusters_text(const std::vector<Comparison>& comparisons) {
     for (const Comparison& c : comparisons)
         if (c.forecast)
             names.insert(c.what.experiment.cluster.name + (c.forecast->calibrated ? " (fitted)" : " (uncalibrated)"));
-    constexpr std::size_t most_named = 5;  // more would leave the picture
+    constexpr std::size_t most_named = 5;  // more would not fit the picture
     return names.size() > most_named
                ? fmt::format("{} clusters", names.size())
                : fmt::format("cluster{} {}", names.size() == 1 ? "" : "s", fmt::join(names, ", "));
@@ -175,7 +175,7 @@ std::string error_text(const std::vector<Comparison>& comparisons) {
     std::string text =
         fmt::format("mean error {}, median {}, bias {}, worst {}", percent_text(s.mape), percent_text(s.median_ape),
                     signed_percent_text(s.bias), signed_percent_text(s.worst_error));
-    constexpr std::size_t longest_name = 24;  // more would leave the picture
+    constexpr std::size_t longest_name = 24;  // more would not fit the picture
     if (s.worst_case.size() <= longest_name) text += fmt::format(" ({})", s.worst_case);
     if (s.with_interval > 0)
         text += fmt::format("; measured inside p10..p90: {} of {}", s.inside_of_them, s.with_interval);

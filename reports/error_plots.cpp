@@ -14,10 +14,10 @@
 namespace stepcast {
 namespace {
 
-// Half a picture's width is narrow: smaller letters on all axes of both halves.
+// Smaller letters on all axes, as both halves are narrow.
 constexpr const char* smaller = "set tics font ',16'\nset xlabel font ',17'\nset ylabel font ',17'\n";
 
-// The picture ends at a round number that holds nine of ten cases; the rest stands at its edge.
+// The picture ends at a round number that contains nine of ten cases; the others are drawn at its edge.
 double edge_of(const std::vector<Comparison>& comparisons) {
     std::vector<double> absolute;
     for (const Comparison& c : comparisons)
@@ -41,7 +41,7 @@ std::string data_of(const CaseSeries& series, double edge) {
     return plot.data;
 }
 
-// One of two pictures side by side; only the first has a legend.
+// One of two plots side by side; only the first has a legend.
 std::string panel(const CaseSeries& series, int column, double edge, bool first) {
     Plot plot{.parts = {"'+' using 1:(-10):(10) with filledcurves lc '#efefef'",
                         "'+' using 1:(-5):(5) with filledcurves lc '#dadada'", "0 with lines lc '#333333' lw 0.8"},
@@ -97,7 +97,7 @@ namespace {
 
 using Shares = std::map<std::string, double>;  // percent of the measured step
 
-// The effects of the kinds taken one by one do not quite add up to the cost error: the rest is what they do together.
+// The effects of single kinds do not quite add up to the cost error; the rest is what the kinds do together.
 Shares shares_of(const ErrorAttribution& a) {
     Shares shares;
     double sum = 0;
@@ -110,7 +110,7 @@ Shares shares_of(const ErrorAttribution& a) {
     return shares;
 }
 
-// The parts with the largest share in any run; the others are one.
+// The parts with the largest share in any run; smaller ones are not shown.
 std::vector<std::string> shown_parts(const std::vector<Shares>& runs) {
     Shares largest;
     for (const Shares& run : runs)
@@ -136,7 +136,7 @@ bool plot_attribution(const std::vector<Comparison>& comparisons, const std::str
     }
     if (runs.empty()) return false;
     const std::vector<std::string> parts = shown_parts(runs);
-    // One box a part, stacked up or down from where the last of its sign ended: columns x, low, high.
+    // One box per part, stacked up or down from the end of the last box of the same sign: columns x, low, high.
     Plot plot;
     std::vector<std::pair<double, double>> reach(runs.size());
     double low = -1, high = 1;

@@ -1,5 +1,5 @@
-// The one file that starts gnuplot. It gets its script and gives its picture through memory: no path and no shell is
-// between, and its settings are its own, not those of the user's home.
+// The only file that starts gnuplot. Script and picture go through memory, without paths and without a shell. gnuplot uses its default
+// settings, not those of the user's home.
 #include "reports/plot_frame.h"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "" when there is none. Folders named from the working one do not count: what lies there is data.
+// "" if there is none. Relative folders in PATH do not count: files there are data.
 std::string gnuplot_on_path() {
     const char* path = std::getenv("PATH");
     std::istringstream folders(path ? path : "");
@@ -64,7 +64,7 @@ private:
     int file_;
 };
 
-// Ours without what steers gnuplot (GNUTERM, GNUPLOT_LIB, ..), which reads such variables as commands and paths.
+// Our environment without variables that gnuplot reads as commands and paths (GNUTERM, GNUPLOT_LIB, ..).
 std::vector<char*> plain_environment() {
     std::vector<char*> kept;
     for (char** entry = environ; *entry != nullptr; ++entry)
@@ -73,7 +73,7 @@ std::vector<char*> plain_environment() {
     return kept;
 }
 
-// Its exit status as a shell says it, or -1 when it could not be started.
+// The exit status as in a shell, or -1 if gnuplot could not be started.
 int run(const std::string& program, const MemoryFile& script, const MemoryFile& picture, const MemoryFile& said) {
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
@@ -93,7 +93,7 @@ int run(const std::string& program, const MemoryFile& script, const MemoryFile& 
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// What gnuplot said, in one line without warnings and carets.
+// gnuplot's messages in one line, without warnings and carets.
 std::string complaints_in(const std::string& said) {
     std::string complaints;
     std::istringstream lines(said);
@@ -103,7 +103,7 @@ std::string complaints_in(const std::string& said) {
     return complaints.substr(0, 400);
 }
 
-// "" when the picture is whole, else what is wrong with it.
+// "" if the picture is complete, else what is wrong with it.
 std::string fault_of(const std::string& picture) {
     if (picture.empty()) return "it wrote nothing";
     const std::string_view tail = std::string_view(picture).substr(picture.size() - std::min<std::size_t>(picture.size(), 16));
@@ -143,7 +143,7 @@ void render_plot(const std::string& script, const std::string& path) {
 std::string gnuplot_text(std::string_view text) {
     std::string quoted = "\"";
     for (const char c : plain_text(text, "\n")) {
-        if (c == '"' || c == '\\' || c == '`') quoted += '\\';  // between `` gnuplot runs a shell
+        if (c == '"' || c == '\\' || c == '`') quoted += '\\';  // gnuplot runs text between `` in a shell
         quoted += c == '\n' ? std::string("\\n") : std::string(1, c);
     }
     return quoted + "\"";

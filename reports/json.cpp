@@ -153,7 +153,7 @@ Json sample(const MeasuredStep& step) {
             {"cpu_share", number(step.cpu_share)}};
 }
 
-// Whether the cluster has a fit, and how much of this step rests on it.
+// Whether the cluster has a fit, and how much of this step depends on it.
 Json cluster_of(const Forecast& f) {
     return {{"name", f.cluster},
             {"calibrated", f.calibrated},

@@ -1,4 +1,4 @@
-// Parts that several of the objects of reports/json.h share.
+// Parts that several objects of reports/json.h share.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace stepcast::json {
 
 using Json = nlohmann::ordered_json;
 
-// JSON has no infinity: what is not finite is null.
+// JSON has no infinity: values that are not finite become null.
 inline Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 template <class Value>
@@ -27,7 +27,7 @@ Json optional_number(const std::optional<Value>& value) {
     return value ? number(*value) : Json(nullptr);
 }
 
-// Of each item what `of` makes of it.
+// The list of of(item).
 template <class Items, class Of>
 Json list(const Items& items, Of of) {
     Json all = Json::array();
@@ -37,10 +37,10 @@ Json list(const Items& items, Of of) {
 
 Json interval(const Interval& interval);
 Json times(const std::vector<StepPart>& parts);
-Json basis(const Forecast& forecast);  // which constants price the step's critical path
+Json basis(const Forecast& forecast);  // the constants that price the step's critical path
 Json doubts(const Doubts& doubts);
 Json attribution(const ErrorAttribution& attribution);
 Json campaign(const Campaign& campaign);
-std::string text_of(const Json& object);  // a name from a log may hold bytes that are no UTF-8; they are replaced rather than fatal
+std::string text_of(const Json& object);  // replaces bytes that are no UTF-8, which names from a log may have
 
 }  // namespace stepcast::json

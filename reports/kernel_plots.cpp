@@ -16,9 +16,9 @@ namespace {
 using Rows = std::vector<KernelComparison>;
 using Series = std::map<std::string, Rows>;
 
-constexpr std::size_t most_series = colours.size();  // one colour each
+constexpr std::size_t most_series = colours.size();  // one per colour
 
-// The largest series where there are more than colours, and of how many rows they are.
+// The series to plot: the largest if there are more than colours, and a text with their numbers of rows.
 struct Shown {
     Series series;
     std::string rows;
@@ -90,8 +90,8 @@ void plot_errors(const Rows& rows, const std::string& title, const std::string& 
         axis.low, axis.high, 1 / edge, edge, log_ticks(axis, "x")), path);
 }
 
-// Rates relative to the device's peak of the dtype, intensity relative to where memory and arithmetic take equally long: one
-// roof for all devices.
+// Rates are relative to the device's peak for the dtype, intensities to the point where memory and arithmetic take equally long: so all
+// devices have the same roof.
 bool plot_roofline(const Rows& all, const std::string& title, const std::string& path) {
     const Rows rows = where(all, [](const KernelComparison& k) { return k.work > Flops(0) && k.bytes > Bytes(0) && k.peak > FlopsPerSecond(0); });
     if (rows.empty()) return false;
@@ -141,7 +141,7 @@ void plot_bus_bandwidth(const Rows& rows, const std::string& device, const std::
         binary_ticks(across, "B")), path);
 }
 
-// What a reader tells apart: kinds of the laws.
+// The classes of kernels that readers distinguish.
 std::string class_of(const KernelComparison& k) {
     const auto begins = [&](const char* text) { return k.kind.starts_with(text); };
     if (begins("dispatch") || begins("combine")) return "dispatch and combine of experts";
@@ -153,7 +153,7 @@ std::string class_of(const KernelComparison& k) {
     return "products " + k.dtype;
 }
 
-// Points on the diagonal are as the law says.
+// Points on the diagonal match the law.
 void plot_times(const Rows& rows, const std::string& title, const std::string& path) {
     const auto [series, count] = shown_of(rows, class_of);
     const auto us = [](Seconds time) { return 1e6 * time.si(); };
@@ -175,7 +175,7 @@ std::string without_maker(const std::string& device) {
     return device.starts_with("NVIDIA ") || device.starts_with("Intel ") ? device.substr(device.find(' ') + 1) : device;
 }
 
-// Medians of rows that were not fitted, one column a device.
+// Median errors of rows that were not fitted, one column per device.
 bool plot_devices(const Rows& all, const std::string& title, const std::string& path) {
     std::map<std::string, Series> by_class;
     std::vector<std::string> devices;

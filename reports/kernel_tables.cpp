@@ -18,7 +18,7 @@ namespace {
 
 using Rows = std::vector<KernelComparison>;
 
-// Rows of one key each, in the order of the keys' first rows.
+// Groups the rows by key, in the order of the keys' first rows.
 template <typename KeyOf>
 std::vector<std::pair<std::string, Rows>> grouped(const Rows& rows, KeyOf key_of) {
     std::vector<std::pair<std::string, Rows>> groups;
@@ -31,7 +31,7 @@ std::vector<std::pair<std::string, Rows>> grouped(const Rows& rows, KeyOf key_of
     return groups;
 }
 
-// Of a collective its payload, of others how long the kernel took: what decides whether latency or rate counts. Ascending.
+// Size classes, ascending: by the payload of collectives, by the time of other kernels, which tells whether latency or rate dominates.
 constexpr std::array sizes{"below 20 us",      "20 to 200 us", "0.2 to 2 ms", "above 2 ms", "collectives below 64 KiB",
                            "64 KiB to 16 MiB", "above 16 MiB"};
 const char* size_of(const KernelComparison& k) {
@@ -40,7 +40,7 @@ const char* size_of(const KernelComparison& k) {
     return sizes[us < 20 ? 0 : us < 200 ? 1 : us < 2000 ? 2 : 3];
 }
 
-// `first` are the columns that say of what a row is; the figures behind them are the same in every table.
+// `first`: the columns that name what a row is about. The error columns behind them are the same in every table.
 Table summary_table(std::vector<Column> first) {
     for (const Column& column : {Column{"rows", 6}, {"median", 8}, {"mean", 8}, {"bias", 8}, {"worst", 9}, {"inside", 8}})
         first.push_back(column);
@@ -84,7 +84,7 @@ std::string clusters_line(const Rows& rows) {
     return fmt::format("predicted by cluster: {}", fmt::join(pairs, ", "));
 }
 
-// "" where the cluster knows every kernel by its name.
+// "" if the cluster has constants for every kernel by its name.
 std::string stand_ins(const Rows& rows) {
     std::map<std::string, int> counts;
     for (const KernelComparison& k : rows)

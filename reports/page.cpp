@@ -75,10 +75,10 @@ namespace {
 
 // ---- gnuplot's SVG as a part of a page
 
-// The same picture has the same names, whoever writes it when.
+// The prefix of a picture's ids; equal pictures get the same.
 std::string name_of(std::string_view svg) { return fmt::format("p{:08x}-", fnv1a(svg) & 0xffffffffU); }
 
-// What reports/plot_frame.cpp and the plots draw their frames in, as gnuplot writes it.
+// The greys in which reports/plot_frame.cpp and the plots draw frames, as gnuplot writes them.
 struct Grey {
     std::array<std::string_view, 4> written;
     std::string_view variable;
@@ -106,7 +106,7 @@ void name_apart(std::string& svg, const std::string& name) {
         svg = replaced(svg, before, before + name);
 }
 
-// From `begin` to and with `end`, once.
+// Removes the first piece from `begin` up to and including `end`.
 void cut(std::string& text, std::string_view begin, std::string_view end) {
     const std::size_t from = text.find(begin), to = from == std::string::npos ? from : text.find(end, from);
     if (to != std::string::npos) text.erase(from, to + end.size() - from);
@@ -131,7 +131,7 @@ namespace {
 
 struct Word {
     const char* name;
-    const char* said;  // for who does not see the colour
+    const char* said;  // for readers who do not see the colour
 };
 Word word_of(Tone tone) {
     switch (tone) {
@@ -150,7 +150,7 @@ std::string list_of(const std::vector<std::string>& sentences) {
     return text + "</ul>\n";
 }
 
-// A sentence of many parts, a line each.
+// A sentence with many parts: one line per part.
 std::string lines_of(std::string_view text) {
     std::string lines;
     for (std::size_t end; (end = text.find("; ")) != std::string_view::npos; text.remove_prefix(end + 2))
@@ -169,7 +169,7 @@ std::string facts_of(const std::vector<Fact>& facts, const char* kind, std::stri
     return text + "</dl>\n";
 }
 
-// "" where there is no picture: its place stays empty, and a warning of the page says why.
+// "" if there is no picture; a warning on the page says why.
 std::string figure_of(const std::string& folder, const std::string& plot) {
     const std::string name = std::filesystem::path(plot).stem().string();
     const auto path = (std::filesystem::path(folder) / plot).replace_extension(".svg");
@@ -194,13 +194,13 @@ std::string html_of(const PageSection& section, const std::string& folder) {
         }
         text += "<pre tabindex=\"0\">" + lines + "</pre>\n";
     }
-    if (text.empty()) return "";  // plots that could not be drawn
+    if (text.empty()) return "";  // only plots that could not be drawn
     const std::string title = "<h2>" + html_text(section.title) + "</h2>";
     return section.is_folded ? "<details><summary>" + title + "</summary>\n" + text + "</details>\n"
                              : "<section>" + title + "\n" + text + "</section>\n";
 }
 
-// Within a script element nothing may look like its end.
+// Escaped, since nothing within a script element may look like its end.
 std::string script_json(const std::string& json) {
     std::string text;
     for (const char c : json) text += c == '<' ? "\\u003c" : c == '>' ? "\\u003e" : c == '&' ? "\\u0026" : std::string(1, c);

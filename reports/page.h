@@ -1,4 +1,4 @@
-// A report as people read it, before it is text: summary.md and report.html are made of the same page.
+// The content of a report, independent of its format: summary.md and report.html are made from the same page.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace stepcast {
 
-// good, doubt and bad are also said in words: colour alone tells nobody anything.
+// good, doubt and bad also show as a mark or in words, since not everyone sees colours.
 enum class Tone { plain, good, doubt, bad };
 struct Fact {
     std::string name, text;
@@ -23,15 +23,15 @@ struct PageSection {
     std::string title;
     std::vector<std::string> paragraphs = {};
     std::vector<Table> tables = {};
-    std::vector<std::string> sentences = {};  // a list
-    std::vector<std::string> plots = {};      // PNG names within the folder; their SVG lies next to them
-    std::string listing = {};                 // as a terminal shows it
-    bool is_folded = false;                   // opened by who wants it
+    std::vector<std::string> sentences = {};  // shown as a list
+    std::vector<std::string> plots = {};      // PNG names in the folder, where their SVG is too
+    std::string listing = {};                 // text as on a terminal
+    bool is_folded = false;                   // closed until a reader opens it
 };
 
 struct Page {
     std::string title, question = {};
-    std::string answer = {}, answer_note = {};  // the figure that was asked for, and what it is
+    std::string answer = {}, answer_note = {};  // the number that was asked for, and what it is
     std::vector<Fact> facts = {};
     std::vector<std::string> warnings = {};
     std::string map = {};  // JSON of map_json(); "" = none
@@ -40,18 +40,18 @@ struct Page {
 };
 
 std::string markdown_of(const Page& page);
-// One file that needs no other: pictures are read from `folder`.
+// One self-contained file; pictures are read from `folder`.
 std::string html_of(const Page& page, const std::string& folder);
 
-// A picture of gnuplot's alone, with names of its own (so that several share a page) and its greys as the page's variables,
-// which are others on a dark ground. Colours of data stay. "" for what is no SVG of gnuplot's.
+// Turns a gnuplot SVG into a part of a page: with ids of its own, so that several fit on one page, and with the page's variables instead of
+// its greys, which differ on a dark background. Colours of data stay. "" if `svg` is no SVG of gnuplot.
 std::string inline_svg(std::string_view svg, std::string_view label);
 
-// Facts that are not there yet.
+// Appends the facts that `facts` does not have yet.
 void add_once(std::vector<Fact>& facts, const std::vector<Fact>& more);
 
-// Writes `folder`/report.html, before the plots and after them: it is there, and says what it lacks, when gnuplot fails
-// (ConfigError). `add_plots` draws them and names them in `page`. `write`: what else is made of the page.
+// Writes `folder`/report.html before the plots and again after them, so that it exists and says what it lacks when gnuplot fails
+// (ConfigError). `add_plots` draws the plots and names them in `page`. `write` writes other files made from the page.
 void write_with_plots(const std::string& folder, Page& page, const std::function<void()>& add_plots,
                       const std::function<void(const Page&)>& write = {});
 void write_page(const std::string& folder, const Page& page);

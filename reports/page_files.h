@@ -6,6 +6,6 @@
 namespace stepcast::page_files {
 
 extern const std::string_view page, style, script, map_script;
-extern const std::string_view d3, d3_licence;  // d3: empty where it was not found
+extern const std::string_view d3, d3_licence;  // d3: empty if it was not found
 
 }  // namespace stepcast::page_files

@@ -1,4 +1,4 @@
-// Each verb's answer as a page, and the facts that pages state. Folders get tables first, so that they are there when gnuplot
+// Each command's answer as a page, and the facts that pages state. Writers of folders write tables first, so that they exist when gnuplot
 // fails (ConfigError).
 #pragma once
 
@@ -18,36 +18,35 @@
 
 namespace stepcast {
 
-// Facts that pages of several verbs state.
-// Memory with its verdict, what bounds the step, utilization, how far it is calibrated.
+// Facts that pages of several commands state: memory with its verdict, what bounds the step, utilization, how far it is calibrated.
 std::vector<Fact> facts_of(const Forecast& forecast);
 Fact training_fact(const Campaign& training);
-// "p10 .. p90 12.1 .. 13.0 s" or why there is none.
+// "p10 .. p90 12.1 .. 13.0 s", or why there is none.
 std::string interval_text(const Forecast& forecast);
-// Notes of forecasts in plain words: alike ones in one sentence.
+// Notes of forecasts by kind, and in plain words, where similar ones become one sentence.
 struct SortedNotes {
-    std::vector<std::string> beyond;        // what is extrapolated
+    std::vector<std::string> beyond;        // laws that are extrapolated
     std::vector<std::string> undetermined;  // parameters that kept their prior
     std::vector<std::string> others;
 };
 SortedNotes sorted_notes(const std::vector<std::string>& notes);
 std::vector<std::string> plain_warnings(const std::vector<std::string>& notes);
-// Cluster and framework: what they were fitted to and how well they predicted what was left out.
+// For a cluster and a framework: what they were fitted to, and their errors on what was left out.
 std::vector<Fact> provenance_of(const Cluster& cluster);
 std::vector<Fact> provenance_of(const Framework& framework);
 
-Fact program_fact(const std::string& version);  // its lines as one
+Fact program_fact(const std::string& version);  // its lines joined into one
 
 Table breakdown_table(const Forecast& forecast);
 Table memory_table(const Forecast& forecast);
 
-// A step as a page: forecast, several side by side, or executed.
+// A step as a page: a forecast, several side by side, or an executed one.
 Page forecast_page(const Experiment& experiment, const Forecast& forecast, const std::optional<Explanation>& why,
                    const std::optional<Campaign>& training);
 Page columns_page(const std::vector<ForecastColumn>& columns);
 Page run_page(const Experiment& experiment, const Measurement& measurement);
 
-// Write report.html with its plots: gantt, and with an explanation elasticity.
+// Write report.html with its plots: gantt, and elasticity if there is an explanation.
 void write_forecast(const std::string& folder, Page page, const Gantt& gantt, const std::optional<Explanation>& why);
 void write_columns(const std::string& folder, const std::vector<ForecastColumn>& columns, const std::vector<Gantt>& gantts,
                    const std::vector<Fact>& origin);
@@ -55,27 +54,24 @@ void write_columns(const std::string& folder, const std::vector<ForecastColumn>&
 // Where the numbers of an experiment come from.
 std::vector<Fact> origin_of(const Experiment& experiment, const std::string& program);
 
-// A sweep's answer as a page.
-
-// `origin`: where its numbers come from (cluster, framework, program).
+// A sweep's answer as a page. `origin`: where its numbers come from (cluster, framework, program).
 Page sweep_page(const SweepAnswer& result, const std::vector<Fact>& origin);
 
-// Writes top.csv, summary.md, the plots that the answer allows, and report.html with all of it.
+// Writes top.csv, summary.md, the plots that the answer allows, and report.html with all of them.
 void write_sweep(const std::string& folder, const SweepAnswer& result, const std::vector<Fact>& origin = {});
 
-// The points of a sweep's map as the page's script reads them, one JSON object: keys with their values, points as positions along them with step and peak, the best as found. "" where
-// there is no map.
+// The data of a sweep's map for page/map.js, one JSON object: the keys with their values, the limits of memory, and the points. A point has
+// its index along each key, then step, peak memory, ranks, tokens/s, and whether it was simulated. "" if there is no map.
 std::string map_json(const SweepAnswer& result);
 
 // A comparison as a page: what stepcast predicted of what was measured.
 struct Comparison;
 
-// `inputs`: the files that were compared, as named. Plots are added by who has made them.
+// `inputs`: the compared files, as named by the user. The caller adds the plots.
 Page compare_page(const std::string& title, const std::vector<std::string>& inputs, const std::vector<Comparison>& comparisons,
                   const KernelComparisons& kernels);
 
-// Writes compare.csv (kernels.csv), summary.md (kernels.md), the plots that the cases allow, and report.html with all of
-// it. `program`: its name and version.
+// Writes compare.csv (kernels.csv), summary.md (kernels.md), the plots that the cases allow, and report.html. `program`: name and version.
 void write_comparison(const std::string& folder, const std::vector<std::string>& inputs,
                       const std::vector<Comparison>& comparisons, const KernelComparisons& kernels, const std::string& program);
 

@@ -38,7 +38,7 @@ std::string time_label(double ms) {
 }
 
 std::string ticks(const PlotRange& range, const char* axes, std::string (*label)(double)) {
-    if (!(range.low > 0)) return "";  // no decade begins there
+    if (!(range.low > 0)) return "";  // no decades at or below 0
     const double decades = std::log10(range.high / range.low);
     const std::vector<double> steps = decades > 4     ? std::vector{1.0}
                                       : decades > 2   ? std::vector{1.0, 3.0}
@@ -77,10 +77,10 @@ std::string binary_ticks(const PlotRange& range, std::string_view unit, std::siz
 }
 
 std::string bar_label(const std::string& name, const std::string& beginning) {
-    constexpr std::size_t most = 44, end = 20;  // of which the last ones tell cases apart
+    constexpr std::size_t most = 44, end = 20;  // characters; the last ones usually distinguish cases
     std::string own = name.substr(beginning.size());
     if (own.size() <= most) return own;
-    const auto letter = [&](std::size_t at) {  // not inside one of UTF-8
+    const auto letter = [&](std::size_t at) {  // next position that is not inside a UTF-8 character
         while (at < own.size() && (own[at] & 0xC0) == 0x80) ++at;
         return at;
     };

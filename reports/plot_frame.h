@@ -14,26 +14,26 @@
 
 namespace stepcast {
 
-// Okabe and Ito's palette, told apart with any colour vision; beyond seven, colours of Paul Tol's muted one.
+// Okabe and Ito's palette, distinguishable with any colour vision; beyond seven, colours of Paul Tol's muted palette.
 inline constexpr std::array<const char*, 12> colours{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9",
                                                      "#555555", "#332288", "#882255", "#999933", "#44AA99", "#DDCC77"};
 inline constexpr std::array<int, 5> point_types{7, 5, 9, 13, 11};
 inline const char* colour(std::size_t i) { return colours[i % colours.size()]; }
 inline int point_type(std::size_t i) { return point_types[i % point_types.size()]; }
 
-// Renders `script` (everything but terminal and output) to PATH.png and PATH.svg. Each file appears whole or not at
-// all. Throws ConfigError: no gnuplot (names the package), gnuplot died or complained, an empty or broken picture.
+// Renders `script` (everything but terminal and output) to PATH.png and PATH.svg. Each file appears complete or not at all. Throws
+// ConfigError if there is no gnuplot (names the package), if gnuplot dies or complains, or if a picture is empty or broken.
 void render_plot(const std::string& script, const std::string& path);
-// `text` as a gnuplot string; may break into lines.
+// `text` as a gnuplot string; may have line breaks.
 std::string gnuplot_text(std::string_view text);
 
 struct PlotWords {
     std::string title, subtitle, footnote;
     std::vector<std::string> legend;
 };
-// Where the legend's column begins, as a share of the picture: it is as wide as its longest text.
+// Where the legend's column begins, as a share of the picture's width; the column is as wide as its longest text.
 double legend_edge(const std::vector<std::string>& legend);
-// Title and subtitle at the top left; the legend in a column of its own on the right, so that it covers no data.
+// Title and subtitle at the top left; the legend in its own column on the right, so that it covers no data.
 std::string frame(const PlotWords& words);
 
 struct PlotRange {
@@ -45,22 +45,22 @@ struct PlotRange {
     }
 };
 
-// Of an axis that is as long as `longest`.
+// The unit of a time axis, chosen by its longest value.
 struct TimeUnit {
     double factor;
     const char* name;
 };
 inline TimeUnit unit_of(Seconds longest) { return longest >= Seconds(1) ? TimeUnit{1, "s"} : TimeUnit{1e3, "ms"}; }
 
-// A log axis over a decade or two has few ticks of its own; thinner ones over more decades. `axes` is "x", "y" or "xy".
+// Ticks of a log axis: more than gnuplot's own over one or two decades, fewer over many. `axes` is "x", "y" or "xy".
 std::string log_ticks(const PlotRange& range, const char* axes);
-// The same of times in ms, each with its unit: "10 ms", "100 s".
+// The same for times in ms, each with its unit: "10 ms", "100 s".
 std::string log_time_ticks(const PlotRange& range_ms, const char* axes);
 
-// Powers of two along x, at most so many of them: "64 KiB" with unit "B".
+// Powers of two along x, at most `most` of them: "64 KiB" with unit "B".
 std::string binary_ticks(const PlotRange& range, std::string_view unit, std::size_t most = 7);
 
-// Named ticks at 0, 1, ..: of each item its name, or of every so manieth.
+// Ticks at 0, 1, .. with the names of the items, or of every `every`-th item.
 template <typename Items, typename NameOf>
 std::string named_ticks(const Items& items, NameOf name_of, std::size_t every = 1) {
     std::string text;
@@ -72,15 +72,15 @@ std::string named_ticks(const Items& items, NameOf name_of, std::size_t every = 
     return text;
 }
 
-// A name under a bar: without the `beginning` that all share, long ones with their middle left out.
+// The label under a bar: the name without the `beginning` that all share; in a long one the middle is left out.
 std::string bar_label(const std::string& name, const std::string& beginning);
 // Slanted labels under bars, with room for the longest.
 std::string bar_labels(const std::vector<std::string>& names, const std::string& beginning);
 
-// Each part with its label in the legend; "" = none.
+// The plot command for the parts, each with its label in the legend; "" = no label.
 std::string plot_command(const std::vector<std::string>& parts, const std::vector<std::string>& labels);
 
-// Blocks of data, and what is drawn of them, each with its label in the legend.
+// A plot under construction: blocks of data, and what is drawn of them with labels in the legend.
 struct Plot {
     std::string data = {};
     std::vector<std::string> parts = {}, labels = {};
@@ -89,16 +89,17 @@ struct Plot {
         parts.push_back(std::move(part));
         labels.push_back(std::move(label));
     }
-    // A line of each item, as gnuplot's $NAME.
+    // Adds a data block $NAME with one line for each item.
     template <typename Items, typename LineOf>
     void add_block(const std::string& name, const Items& items, LineOf line_of) {
         data += "$" + name + " << EOD\n";
         for (const auto& item : items) data += line_of(item);
         data += "EOD\n";
     }
-    // What is drawn of the i-th of several series: {0} stands for i, {1} for its colour, {2} for its mark. Of the last part is the label.
+    // Adds what is drawn of the i-th series. In `drawn`, {0} stands for i, {1} for its colour, {2} for its point type. The last has the
+    // label.
     void add_parts(std::size_t i, std::initializer_list<const char*> drawn, const std::string& label);
-    // The same of each series of a map, with a block $NAMEi of its members.
+    // The same for each series of a map, with a block $NAMEi of its members.
     template <typename Series, typename LineOf, typename LabelOf>
     void add_series(const std::string& name, const Series& series, LineOf line_of, std::initializer_list<const char*> drawn, LabelOf label_of) {
         for (std::size_t i = 0; const auto& [key, members] : series) {
@@ -106,7 +107,7 @@ struct Plot {
             add_parts(i++, drawn, label_of(key, members));
         }
     }
-    // With PlotWords but the legend, and `settings` of its own. Writes PATH.png and PATH.svg.
+    // Draws the plot with these texts and additional `settings`. Writes PATH.png and PATH.svg.
     void draw(const std::string& title, const std::string& subtitle, const std::string& footnote, const std::string& settings,
               const std::string& path) const;
 };

@@ -17,7 +17,7 @@
 namespace stepcast {
 namespace {
 
-// measured, p50, p10, p90, x, mark.
+// Columns: measured, p50, p10, p90, x, mark.
 std::string line_of(const Comparison* c) {
     return fmt::format("{} {} {} {} {} {}\n", in_ms(c->what.measured_step), in_ms(c->forecast->step.p50),
                        in_ms(c->forecast->step.p10), in_ms(c->forecast->step.p90), c->what.x, mark_of(*c));
@@ -31,7 +31,7 @@ PlotRange range_ms(const CaseSeries& series) {
     return range;
 }
 
-// Of a log axis, those whose labels do not touch: a 25th of its length apart.
+// The positions on a log axis whose labels do not touch: at least a 25th of the axis apart.
 std::vector<double> apart(const std::set<double>& positions) {
     const double step = std::pow(1.15 * 1.15 * *positions.rbegin() / *positions.begin(), 0.04);
     std::vector<double> kept;
@@ -40,7 +40,7 @@ std::vector<double> apart(const std::set<double>& positions) {
     return kept;
 }
 
-// Cases of one model lie along the length of its sequences, layers along their experts.
+// Whether x is the sequence length: cases of whole models are plotted over it, layers over their experts.
 bool are_lengths(const CaseSeries& series) {
     return std::ranges::all_of(series, [](const auto& named) {
         return std::ranges::all_of(named.second, [](const Comparison* c) { return c->what.x == c->what.experiment.workload.seq; });
@@ -55,7 +55,7 @@ bool plot_scatter(const std::vector<Comparison>& comparisons, const std::string&
     const PlotRange data = range_ms(series);
     const double margin = data.is_wide() ? std::pow(data.high / data.low, 0.06) : 0;
     const double pad =
-        (data.high - data.low) * 0.08 + data.high * 0.2;  // so that the 10 % band shows around a single case
+        (data.high - data.low) * 0.08 + data.high * 0.2;  // so that the 10 % band is visible around a single case
     const PlotRange axis = data.is_wide() ? PlotRange{data.low / margin, data.high * margin}
                                           : PlotRange{std::max(0.0, data.low - pad), data.high + pad};
     Plot plot{.parts = {"'+' using 1:($1*0.9):($1*1.1) with filledcurves lc '#efefef'",
@@ -88,7 +88,7 @@ bool plot_against_experts(const std::vector<Comparison>& comparisons, const std:
     for (const auto& [name, cases] : series)
         for (const Comparison* c : cases) positions.insert(c->what.x);
     Plot plot;
-    plot.add_series("series", series, line_of,  // all bands first, beneath the lines
+    plot.add_series("series", series, line_of,  // all bands first, below the lines
                     {"$series{0} using 5:3:4 with filledcurves lc '{1}'", "$series{0} using 5:2:3:4 with yerrorbars pt -1 lw 0.7 lc '{1}'"},
                     [](const auto&, const auto&) { return ""; });
     for (std::size_t i = 0; const auto& [name, cases] : series) {
@@ -109,7 +109,7 @@ bool plot_against_experts(const std::vector<Comparison>& comparisons, const std:
 
 namespace {
 
-// What all names begin with, up to a separator: said once instead of under every bar.
+// What all names begin with, up to a separator: stated once instead of under every bar.
 std::string common_beginning(const std::vector<std::string>& names) {
     if (names.size() < 2) return "";
     std::string common = names.front();
@@ -118,7 +118,7 @@ std::string common_beginning(const std::vector<std::string>& names) {
     return common.substr(0, common.find_last_of("-_/. ") + 1);
 }
 
-// More bars than this have no readable names.
+// The cases to show: with more than `most` bars names would be unreadable, so then the ones with the largest errors.
 std::vector<const Comparison*> worst_cases(const std::vector<Comparison>& comparisons) {
     constexpr std::size_t most = 48;
     std::vector<const Comparison*> cases;
@@ -131,7 +131,7 @@ std::vector<const Comparison*> worst_cases(const std::vector<Comparison>& compar
     return cases;
 }
 
-// In ms, or in s where that has many digits; of cases far apart each in percent of its measured step.
+// The scale of bars: ms, or s for long steps; for steps of very different lengths percent of each measured step.
 struct BarScale {
     const char* label;
     double of_ms;
@@ -157,7 +157,7 @@ bool plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
     const BarScale scaled = bar_scale(shown);
     Plot plot;
     double highest = 0;
-    plot.add_block("bars", shown, [&](const Comparison* c) {  // names are no data: there a quote would end a column
+    plot.add_block("bars", shown, [&](const Comparison* c) {  // without names: a quote in one would end a column
         std::string line;
         for (const StepPart& part : parts_of(c->forecast->breakdown)) line += fmt::format("{} ", scaled(part.time, *c));
         highest = std::max({highest, scaled(total(c->forecast->breakdown), *c), scaled(c->what.measured_step, *c)});

@@ -12,7 +12,7 @@
 namespace stepcast {
 namespace {
 
-// What would shorten the step most, and what is known least.
+// Adds what would shorten the step most, and what is known least.
 void add_advice(Page& page, const Explanation& x) {
     const auto gain = std::ranges::min_element(x.elasticities, {}, &Elasticity::simulated);
     if (gain != x.elasticities.end() && gain->simulated < Seconds(0))
@@ -43,7 +43,7 @@ Table sample_table(const Measurement& m) {
 
 double tokens_of_step(const ForecastColumn& c) { return c.forecast.tokens_per_second * c.forecast.step.p50.si(); }
 
-// Then a shorter step is no faster training.
+// Whether steps have different numbers of tokens; then a shorter step is not faster training.
 bool tokens_differ(const std::vector<ForecastColumn>& columns) {
     const double first = tokens_of_step(columns.front());
     return std::ranges::any_of(columns, [&](const ForecastColumn& c) { return std::abs(tokens_of_step(c) / first - 1) > 1e-6; });
@@ -169,7 +169,7 @@ Fact memory_fact(const MemoryUse& m) {
             !m.fits ? Tone::bad : tight ? Tone::doubt : Tone::good};
 }
 
-// The parts of the step that are a twentieth or more, largest first.
+// The parts that are at least a twentieth of the step, largest first.
 std::string bound_by(const Forecast& f) {
     std::vector<StepPart> parts = parts_of(f.breakdown);
     std::ranges::stable_sort(parts, std::greater<>(), &StepPart::time);
@@ -180,7 +180,7 @@ std::string bound_by(const Forecast& f) {
     return text;
 }
 
-// "all_reduce.bytes up to 1.00 GiB, fitted on 512 B to 512.0 MiB" of the same in bytes.
+// The note with units: "all_reduce.bytes up to 1.00 GiB, fitted on 512 B to 512.0 MiB" from the same in plain numbers.
 std::string with_units(const std::string& note) {
     const bool bytes = note.substr(0, note.find(' ')).ends_with(".bytes");
     std::string text;

@@ -1,4 +1,4 @@
-// Pictures of a step: its slots over time, and what would change it.
+// Plots of a step: its slots over time, and which parameters would change it.
 #include "reports/plots.h"
 
 #include <algorithm>
@@ -17,12 +17,12 @@
 namespace stepcast {
 namespace {
 
-constexpr double top = 0.865, bottom = 0.1, gap = 0.06;  // of the picture
-constexpr double memory_rows = 2;                         // height of the memory's curve, in rows
-constexpr double number_width = 0.011;                    // of the axis, that a digit takes
-constexpr double hatch_width = 0.004;                     // below it a hatched box hides what lies next to it
-constexpr std::size_t most_boxes = 1200;                  // of a row; more are drawn as shares of ..
-constexpr std::size_t bins = 400;                         // .. so many parts of the axis
+constexpr double top = 0.865, bottom = 0.1, gap = 0.06;  // of the picture's height
+constexpr double memory_rows = 2;                         // height of the memory curve, in rows
+constexpr double number_width = 0.011;                    // width of a digit, as a share of the axis
+constexpr double hatch_width = 0.004;                     // a narrower hatched box would hide its neighbours
+constexpr std::size_t most_boxes = 1200;                  // in one row; with more, the row shows shares of ..
+constexpr std::size_t bins = 400;                         // .. this many parts of the axis
 
 struct Look {
     GanttKind kind;
@@ -38,10 +38,10 @@ constexpr std::array<Look, 8> looks{{{GanttKind::forward, "forward", "#7FB8DC"},
                                      {GanttKind::exchange, "exposed exchange", "#C1272D"},
                                      {GanttKind::idle, "idle (bubble)", "#999999"}}};
 
-// What one panel needs from top to bottom, in rows.
+// The height of one panel, in rows.
 double height_of(const Gantt& g) { return static_cast<double>(g.rows.size()) + (g.memory.empty() ? 0 : memory_rows + 0.6); }
 
-// Where a box stands: collectives are a strip along the lower edge of their row.
+// Where a box is drawn: collectives are a strip along the lower edge of their row.
 struct Placed {
     GanttKind kind;
     Seconds start, finish;
@@ -51,7 +51,7 @@ constexpr double half = 0.4, strip = 0.18;
 
 bool is_crowded(const GanttRow& row) { return row.boxes.size() > most_boxes; }
 
-// Narrower than can be seen: of each part of the axis the share of every kind, one above the other.
+// For boxes that are too narrow to see: the share of each kind in each part of the axis, stacked.
 std::vector<Placed> shares_of(const GanttRow& row, double y, Seconds longest) {
     const Seconds width = longest / static_cast<double>(bins);
     std::vector<std::array<double, looks.size()>> shares(bins);
@@ -87,7 +87,7 @@ std::vector<Placed> placed_boxes(const GanttRow& row, std::size_t index, Seconds
     return placed;
 }
 
-// Draws the slots of one step within the axes that `settings` set.
+// Draws the slots of one step in the axes that `settings` set up.
 std::string timeline_of(const Gantt& g, std::size_t index, Seconds longest, const TimeUnit& unit, const std::string& settings) {
     Plot panel;
     std::vector<Placed> placed;
@@ -98,7 +98,7 @@ std::string timeline_of(const Gantt& g, std::size_t index, Seconds longest, cons
         for (const Placed& box : placed)
             if (box.kind == look.kind)
                 lines += fmt::format("{0:.7g} {1:.7g} {0:.7g} {2:.7g} {1:.7g} {3:.7g}\n", box.start.si() * unit.factor, box.low,
-                                     box.finish.si() * unit.factor, box.high);  // x, y, and the box's ends along both
+                                     box.finish.si() * unit.factor, box.high);  // x, y, and the box's ends along x and y
         if (lines.empty()) continue;
         const auto name = fmt::format("$g{}k{}", index, static_cast<int>(look.kind));
         panel.data += name + " << EOD\n" + lines + "EOD\n";
@@ -121,7 +121,7 @@ std::string timeline_of(const Gantt& g, std::size_t index, Seconds longest, cons
     return panel.data + settings + plot_command(panel.parts, panel.labels);
 }
 
-// Between ticks, so that two or three show: 1, 2 or 5 of a decade.
+// A distance between ticks that shows two or three: 1, 2 or 5 of a decade.
 double tick_of(double high) {
     const double decade = std::pow(10, std::floor(std::log10(high / 2)));
     for (const double step : {5.0, 2.0})
@@ -131,7 +131,7 @@ double tick_of(double high) {
 
 constexpr double gib = 1024.0 * 1024 * 1024;
 
-// Whether the device's memory is near enough to be drawn.
+// Whether the device's capacity is close enough to the used memory to be drawn.
 bool shows_capacity(const Gantt& g) {
     const auto most = std::ranges::max_element(g.memory, {}, [](const auto& one) { return one.second; });
     return g.capacity > Bytes(0) && g.capacity < 3 * most->second;
@@ -140,7 +140,7 @@ bool shows_capacity(const Gantt& g) {
 std::string memory_of(const Gantt& g, std::size_t index, const TimeUnit& unit, bool is_low, bool is_alone, const std::string& settings) {
     Plot panel;
     double most = 0, before = g.memory.front().second.si() / gib;
-    panel.add_block(fmt::format("m{}", index), g.memory, [&](const auto& change) {  // a stair: two points a change
+    panel.add_block(fmt::format("m{}", index), g.memory, [&](const auto& change) {  // a stair: two points per change
         const double now = change.second.si() / gib, x = change.first.si() * unit.factor;
         most = std::max(most, now);
         return fmt::format("{0:.7g} {1:.6g}\n{0:.7g} {2:.6g}\n", x, std::exchange(before, now), now);
@@ -151,7 +151,7 @@ std::string memory_of(const Gantt& g, std::size_t index, const TimeUnit& unit, b
     panel.add(fmt::format("$m{} using 1:2 with lines lw 1.2 lc '{}'", index, colour(0)));
     if (shown) panel.add(fmt::format("{} with lines dt 2 lw 1.2 lc '#C1272D'", capacity));
     const double high = shown ? std::max(most, capacity) : most;
-    // next to the curve; of several panels, whose first has the key of colours there, in their titles
+    // next to the curve; with several panels in their titles, as the key of colours is beside the first
     const std::string label = is_alone ? g.memory_label + " [GiB]" + (shown ? "\ndashed: the device's" : "") : "";
     const std::string ticks =
         is_low ? fmt::format("(0, {:.0f})", shown ? capacity : most) : fmt::format("{}", tick_of(high));
@@ -162,7 +162,7 @@ std::string memory_of(const Gantt& g, std::size_t index, const TimeUnit& unit, b
            plot_command(panel.parts, panel.labels);
 }
 
-// The key in the column on the right, of the kinds that occur.
+// The key of the kinds that occur, in the column on the right.
 std::string legend(std::span<const Gantt> gantts, double left) {
     std::set<GanttKind> kinds;
     for (const Gantt& g : gantts)
@@ -184,7 +184,7 @@ std::string legend(std::span<const Gantt> gantts, double left) {
     return text;
 }
 
-// Title, and what the marks mean.
+// The title, and what the marks mean.
 std::string gantt_frame(std::span<const Gantt> gantts, Seconds longest) {
     const std::string title = gantts.size() == 1 ? gantts.front().title + ": one step, " + time_text(longest)
                                                  : fmt::format("{} steps on one axis", gantts.size());
@@ -246,7 +246,7 @@ namespace {
 
 constexpr std::size_t shown = 18;
 
-// gnuplot draws an empty block as an error.
+// An empty block is an error in gnuplot, so it gets a line without numbers.
 std::string block(const std::string& name, const std::string& rows) {
     return fmt::format("${} << EOD\n{}EOD\n", name, rows.empty() ? "NaN NaN\n" : rows);
 }

@@ -68,7 +68,7 @@ std::string to_json(const SweepAnswer& r) {
 
 namespace {
 
-// Seven digits: shown with four, ranked with all.
+// Rounded to seven digits: the page shows four and ranks by all.
 double rounded(double value) { return std::isfinite(value) ? as_number<double>(fmt::format("{:.7g}", value)).value_or(value) : 0; }
 
 }  // namespace

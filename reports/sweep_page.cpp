@@ -10,7 +10,7 @@
 namespace stepcast {
 namespace {
 
-// "tp = 4, pp = 8" with the last part of each key.
+// "tp = 4, pp = 8", with only the last part of each key.
 std::string settings_text(const Settings& settings) {
     std::string text;
     for (const auto& [key, value] : settings)
@@ -26,7 +26,7 @@ std::string question_of(const SweepAnswer& r) {
     return fmt::format("Which configuration of {} on {} {}?", r.experiment, r.cluster, what);
 }
 
-// How far the next one is, and whether it can be told from the first.
+// How far behind the second is, and whether it is distinguishable from the first.
 Fact runner_up(const SweepAnswer& r) {
     const auto alike = std::ranges::count_if(r.best, [](const SweepRow& row) { return row.behind && !row.behind->distinguishable; });
     if (alike > 0)

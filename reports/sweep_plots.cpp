@@ -14,7 +14,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t most_cells = 4096;  // of a heat map that can be read
+constexpr std::size_t most_cells = 4096;  // a heat map with more is unreadable
 
 std::string cluster_text(const SweepAnswer& r) {
     return fmt::format("cluster {} ({})", r.cluster, r.calibrated ? "fitted" : "uncalibrated");
@@ -41,8 +41,8 @@ std::string short_figure(double value) {
     return value >= 1e6 ? figure(value / 1e6) + " M" : value >= 1e3 ? figure(value / 1e3) + " k" : figure(value);
 }
 
-// Named ticks from the least to the most value of a log axis: 1, 2, 5 of each decade or, where those are too few, finer
-// ones; five of equal distance where even these are.
+// Named ticks between two values of a log axis: 1, 2 and 5 of each decade; if these are too few, finer ones; if even these are too few,
+// five at equal distances.
 std::string few_ticks(double least, double most) {
     std::vector<double> ticks;
     for (const std::vector<double>& steps : {std::vector{1.0, 2.0, 5.0}, {1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0}}) {
@@ -62,10 +62,10 @@ std::string few_ticks(double least, double most) {
     return text;
 }
 
-// The cells as `shown`, row by row, and their numbers.
+// The data blocks of the cells, row by row, and of their numbers.
 std::string heat_blocks(const HeatMap& map, const PlotRange& range, const std::function<double(Seconds)>& shown) {
     const std::size_t columns = map.columns.size(), rows = map.rows.size();
-    const double dark = std::sqrt(range.low * range.high);  // from there on numbers are white
+    const double dark = std::sqrt(range.low * range.high);  // numbers are white from this value on
     std::string data = "$map << EOD\n", labels = "$labels << EOD\n";
     for (std::size_t i = 0; i < rows; ++i)
         for (std::size_t j = 0; j < columns; ++j) {
@@ -84,7 +84,7 @@ bool plot_heat_map(const SweepAnswer& r, const std::string& path) {
     if (!r.map || r.map->step.empty() || r.map->step.size() > most_cells) return false;
     const HeatMap& map = *r.map;
     const TimeUnit unit = map.of_token ? TimeUnit{1, "tokens/s"} : unit_of(std::ranges::max(map.step));
-    const auto shown = [&](Seconds step) {  // 0: nothing feasible
+    const auto shown = [&](Seconds step) {  // 0 if nothing is feasible
         return step <= Seconds(0) ? 0 : map.of_token ? 1 / step.si() : step.si() * unit.factor;
     };
     const std::size_t columns = map.columns.size(), rows = map.rows.size();
@@ -136,7 +136,7 @@ bool plot_front(const SweepAnswer& r, const std::string& path) {
 
 namespace {
 
-// Ranks, tokens/s at p50, p90 and p10 of the step, and what proportional growth from the smallest would give.
+// Ranks; tokens/s at the p50, p90 and p10 of the step; and proportional growth from the smallest number of ranks.
 struct ScalingLine {
     double ranks = 0, middle = 0, low = 0, high = 0, proportional = 0;
 };
@@ -196,11 +196,11 @@ namespace {
 struct Point {
     double low = 0, middle = 0, high = 0;
 };
-// Name of the series -> number -> the best there.
+// Name of the series -> number on the x axis -> best result.
 using Lines = std::map<std::string, std::map<double, Point>>;
 
 struct Chart {
-    std::string x_key;  // the one key with numbers; the others name the series
+    std::string x_key;  // the first key with numbers; the others name the series
     Lines lines;
     bool spread = false;
 };
@@ -210,7 +210,7 @@ std::string value_of(const SweepRow& row, const std::string& key) {
     return found == row.settings.end() ? "" : found->second;
 }
 
-// Steps, or tokens/s where these rank: then p10 of the step is the most.
+// Steps in ms, or tokens/s if they are the objective: then the step's p10 gives the largest value.
 Point point_of(const SweepAnswer& r, const SweepRow& row) {
     const Interval& step = row.forecast.step;
     if (r.objective != Objective::tokens) return {step.p10.si() * 1e3, step.p50.si() * 1e3, step.p90.si() * 1e3};
@@ -239,7 +239,7 @@ Chart chart_of(const SweepAnswer& r) {
     return chart;
 }
 
-// Ranges, and decades where one is wide.
+// The ranges of the axes; logarithmic if wide.
 std::string axes_text(const PlotRange& x, const PlotRange& y) {
     std::string script, axes;
     for (const auto& [axis, range] : {std::pair{"x", x}, {"y", y}}) {
@@ -271,7 +271,7 @@ bool plot_series(const SweepAnswer& r, const std::string& path) {
             y.add(p.high);
             return fmt::format("{} {} {} {}\n", number, p.low, p.middle, p.high);
         });
-        if (chart.spread) {  // beneath the lines
+        if (chart.spread) {  // below the lines
             plot.parts.insert(plot.parts.begin(),
                               {fmt::format("$series{} using 1:2:4 with filledcurves lc '{}'", i, colour(i)),
                                fmt::format("$series{} using 1:3:2:4 with yerrorbars pt -1 lw 0.7 lc '{}'", i, colour(i))});

@@ -11,12 +11,12 @@
 namespace stepcast {
 namespace {
 
-// "tp" for parallelism.tp where no other varied key ends so.
+// "tp" for parallelism.tp.
 std::string short_key(const std::string& key) { return key.substr(key.find_last_of('.') + 1); }
 
-constexpr std::size_t most_machines = 8;              // whose prices and powers are told
+constexpr std::size_t most_machines = 8;              // machines whose prices and powers are listed
 
-// Where it was asked: a price alone is no question.
+// Costs are shown only if they are an objective; a known price alone is no reason.
 bool has_cost(const SweepAnswer& r) { return r.objective == Objective::cost || r.second == Objective::cost; }
 bool has_campaign(const std::vector<SweepRow>& rows) {
     return std::ranges::any_of(rows, [](const SweepRow& row) { return row.campaign.has_value(); });
@@ -34,17 +34,17 @@ bool has_draws(const std::vector<SweepRow>& rows) {
     return std::ranges::any_of(rows, [](const SweepRow& row) { return row.behind.has_value(); });
 }
 
-// "+1.2 .. +8.0 %"; "~" before what cannot be told from the first.
+// "+1.2 .. +8.0 %"; "~" marks rows that are not distinguishable from the first.
 std::string behind_text(const SweepRow& row) {
     if (!row.behind) return "";
     return fmt::format("{}{:+.1f} .. {:+.1f} %", row.behind->distinguishable ? "" : "~ ", 100 * row.behind->p10,
                        100 * row.behind->p90);
 }
 
-// By figures where they are figures: "8" before "16".
+// Numbers sort as numbers: "8" before "16".
 Cell setting_cell(const std::string& value) { return {value, as_number<double>(value)}; }
 
-// Keys of one value in every row are told once, beneath.
+// Moves keys that have the same value in every row below the table.
 void tell_once(Table& table, std::size_t keys) {
     if (table.rows.size() < 2) return;
     for (std::size_t c = keys; c > 0; --c) {
@@ -73,7 +73,7 @@ std::string reason_lines(const char* what, const std::map<std::string, std::uint
     return text;
 }
 
-// One line; --json has every reason with its count.
+// One line; --json lists every reason with its count.
 std::string illegal_line(const std::map<std::string, std::uint64_t>& counts) {
     if (counts.size() <= 1) return reason_lines("illegal", counts);
     const auto most = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
@@ -83,7 +83,7 @@ std::string illegal_line(const std::map<std::string, std::uint64_t>& counts) {
                        count_text(static_cast<double>(sum)), most->first, counts.size());
 }
 
-// Of every row that is shown, once.
+// The machines of all rows that are shown, each once.
 std::vector<std::string> machines_shown(const SweepAnswer& r, bool uncalibrated_only = false) {
     std::vector<std::string> names;
     for (const auto* rows : {&r.of_each, &r.best, &r.scaling})
@@ -95,7 +95,7 @@ std::vector<std::string> machines_shown(const SweepAnswer& r, bool uncalibrated_
     return names;
 }
 
-// Of several machines those that are not.
+// Whether the machines are calibrated; if only some are not, their names.
 std::string calibration_shown(const SweepAnswer& r) {
     if (r.calibrated) return "calibrated";
     const auto without = machines_shown(r, true);

@@ -108,7 +108,7 @@ std::string html_text(std::string_view text) {
 
 namespace {
 
-// Four digits, so that columns line up; below a twentieth of a microsecond it is 0, not the dust of rounding.
+// Decimals for four digits, so that columns align. Below a twentieth of a microsecond the value shows as 0 instead of rounding errors.
 int decimals_of(double milliseconds) {
     const double size = std::abs(milliseconds);
     return size >= 100 ? 1 : size >= 1 || size < 5e-5 ? 2 : 4;
@@ -166,7 +166,7 @@ std::string wrapped(std::string_view text, std::size_t indent) {
         std::size_t cut = text.rfind(' ', room);
         while (cut != std::string_view::npos && cut > 0 && text.substr(cut).starts_with(" %"))
             cut = text.rfind(' ', cut - 1);
-        if (cut == std::string_view::npos || cut == 0) cut = text.find(' ', room);  // a word wider than the table
+        if (cut == std::string_view::npos || cut == 0) cut = text.find(' ', room);  // a word wider than the table stays whole
         if (cut == std::string_view::npos) break;
         lines.append(text.substr(0, cut)).append("\n").append(indent, ' ');
         text.remove_prefix(cut + 1);
@@ -204,7 +204,7 @@ namespace {
 
 constexpr double hour = 3600, day = 24 * hour;
 
-// In the unit that suits `middle`.
+// In the unit that fits `middle`.
 std::string money_figure(double money, double middle) {
     if (!std::isfinite(money)) return "n/a";
     if (middle >= 1e9) return figure(money / 1e9) + " G";
@@ -217,7 +217,7 @@ std::string energy_figure(Joules energy) {
     return kwh >= 1e3 ? figure(kwh / 1e3) + " MWh" : figure(kwh) + " kWh";
 }
 
-// "middle (low .. high)" of values whose texts end in one unit; without the range where all are alike.
+// "middle (low .. high)" for values whose texts end in one unit; without the range if all texts are equal.
 template <class Value, class TextOf>
 std::string with_range(const std::array<Value, 3>& values, TextOf text_of) {
     const std::string low = text_of(values[0]), middle = text_of(values[1]), high = text_of(values[2]);

@@ -1,4 +1,4 @@
-// How figures look in every text report, and a table before it is text: the terminal, Markdown and HTML print the same one.
+// How numbers look in every report, and the content of a table: terminal, Markdown and HTML show the same one.
 #pragma once
 
 #include <optional>
@@ -13,22 +13,22 @@ namespace stepcast {
 
 inline constexpr std::size_t table_width = 110;
 
-// "31.60 ms" up to ten seconds, then "12.35 s"; "n/a" for what is not finite.
+// "31.60 ms" below ten seconds, then "12.35 s"; "n/a" if not finite.
 std::string time_text(Seconds time);
 std::string range_text(const Interval& interval);  // "20.10 .. 25.32 ms", or "-" without spread
 std::string bytes_text(Bytes bytes);               // "1.23 GiB", "14.0 MiB"
 std::string percent_text(double fraction);         // "4.1 %"
 std::string signed_percent_text(double fraction);  // "-1.2 %"
 std::string count_text(double count);              // "1,468,006"
-std::string figure(double value);                  // three of them: "7.60", "18.0", "163"
+std::string figure(double value);                  // three figures: "7.60", "18.0", "163"
 
-// Broken at spaces to table_width; further lines begin with `indent` spaces. Ends with a newline.
+// Breaks lines at spaces to table_width; further lines begin with `indent` spaces. Ends with a newline.
 std::string wrapped(std::string_view text, std::size_t indent = 2);
 
-// `text` on a line of a Markdown page: as it stands, no link, picture, markup or cell of its own.
+// `text` escaped for one line of Markdown, so that it makes no link, picture, markup or table cell.
 std::string markdown_text(std::string_view text);
 
-// The six parts of a breakdown and the four phases of a step, in the order and with the names of every report; `key` in JSON.
+// The six parts of a breakdown and the four phases of a step, with the order and names of every report; `key`: in JSON.
 struct StepPart {
     const char *name, *key;
     Seconds time;
@@ -40,10 +40,10 @@ inline bool has_spread(const Interval& interval) { return interval.p10 < interva
 
 struct Cell {
     std::string text;
-    std::optional<double> value = {};  // what it sorts by; without one, its text
+    std::optional<double> value = {};  // the cell sorts by it, or without one by its text
     friend bool operator==(const Cell&, const Cell&) = default;
 };
-// Text stands left, figures right. `width` is the least on a terminal.
+// Text is aligned left, numbers right. `width`: the minimum on a terminal.
 struct Column {
     std::string name;
     std::size_t width = 0;
@@ -51,10 +51,10 @@ struct Column {
     friend bool operator==(const Column&, const Column&) = default;
 };
 struct Table {
-    std::string name;  // where the columns' names do not say it
+    std::string name;  // if the columns' names do not suffice
     std::vector<Column> columns = {};
-    std::vector<std::vector<Cell>> rows = {};  // one of a single cell is a line across the columns
-    std::string below = {};  // a line of its own
+    std::vector<std::vector<Cell>> rows = {};  // a row with a single cell goes across the columns
+    std::string below = {};  // a line below the table
     friend bool operator==(const Table&, const Table&) = default;
 };
 
@@ -63,16 +63,16 @@ Cell bytes_cell(Bytes bytes);
 Cell percent_cell(double fraction);
 Cell signed_percent_cell(double fraction);
 Cell count_cell(double count);
-Cell error_cell(Seconds predicted, Seconds measured);  // "-" where nothing was measured
+Cell error_cell(Seconds predicted, Seconds measured);  // "-" if nothing was measured
 
 std::string text_of(const Table& table);  // every column as wide as its cells
 std::string markdown_of(const Table& table);
 std::string html_of(const Table& table);
 
-// All of `from` in a text, `to` in its place.
+// The text with every `from` replaced by `to`.
 std::string replaced(std::string_view text, std::string_view from, std::string_view to);
 
-// `text` within HTML, also within a quoted attribute: as it stands, no markup of its own.
+// `text` escaped for HTML, also for a quoted attribute.
 std::string html_text(std::string_view text);
 
 }  // namespace stepcast

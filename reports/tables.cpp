@@ -64,7 +64,7 @@ std::string framework_text(const Forecast& f) {
     return f.framework + (f.framework_steps > 0 ? fmt::format(" ({} {} steps)", f.framework_as_begun ? "compared with" : "fitted to", f.framework_steps) : "");
 }
 
-// What p10 and p90 are made of, each as if it were alone.
+// The components of p10 and p90, each as if it were the only one.
 std::string doubts_line(const Doubts& d) {
     const auto reach = [](double faster, double slower) {
         return fmt::format("{:+.0f} .. {:+.0f} %", 100 * std::expm1(-faster), 100 * std::expm1(slower));
@@ -85,7 +85,7 @@ std::string energy_line(const Forecast& f) {
                        f.energy.si() / tokens, watts);
 }
 
-// No longer than a line of a table, cut between words; `more` stands whole behind it.
+// Cut between words to the width of a table; `more` follows uncut.
 std::string one_line(const std::string& text, const std::string& more) {
     if (text.size() + more.size() <= table_width) return text + more + "\n";
     const std::size_t room = table_width - more.size() - 3;
@@ -102,7 +102,7 @@ std::string every_note(const std::vector<std::string>& notes) {
 
 std::string brief_notes(const std::vector<std::string>& notes) {
     const auto [beyond, undetermined, others] = sorted_notes(notes);
-    std::vector<std::string> laws;  // once each, though a step may lie below and above what was fitted
+    std::vector<std::string> laws;  // each once, even if a step is both below and above the fitted range
     for (const std::string& law : beyond) laws.push_back(law.substr(0, law.find(' ')));
     laws.erase(std::unique(laws.begin(), laws.end()), laws.end());
     std::string known = laws.empty() ? "" : fmt::format("extrapolated: {}", fmt::join(laws, ", "));
@@ -190,7 +190,7 @@ std::string keys_table(const std::vector<KeyDoc>& keys, const std::string& word)
 std::string entries_with(const std::string& table, const std::string& word) {
     const std::string wanted = lower_case(word);
     std::string text, heading, entry;
-    bool whole = false;  // a heading that has the word: all below it
+    bool whole = false;  // the heading has the word: take all entries below it
     const auto has_it = [&](const std::string& lines) { return lower_case(lines).find(wanted) != std::string::npos; };
     const auto close = [&] {
         if (!entry.empty() && (whole || has_it(entry))) text += std::exchange(heading, "") + entry;

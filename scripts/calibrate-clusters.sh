@@ -1,10 +1,10 @@
 #!/bin/sh
 # Fits the shipped clusters from a folder of published tables:
 #   scripts/calibrate-clusters.sh FOLDER [CLUSTER...]
-# First the kernel and link laws, from the nameplate of model/presets/clusters/CLUSTER.toml (what stands above [fitted]);
-# then, where steps of the device were measured, a handful of constants that only whole steps tell, in seconds. Minutes a cluster.
-# The folder holds the tables named below and cases; the repository does not.
-# dgx-h100.toml was made by these commands one by one, the steps from the values of a first fit: run anew it may differ a little.
+# The first fit is of kernel and link laws and begins at the nameplate of model/presets/clusters/CLUSTER.toml (the part above
+# [fitted]). The second, for devices with measured steps, is of a few constants that only whole steps tell; it takes seconds.
+# All takes minutes per cluster. The folder holds the tables named below and cases; they are not in the repository.
+# dgx-h100.toml was made by these commands one by one, with a second fit that began at earlier values: a new run may differ a little.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -eu
 tables=${1:?usage: scripts/calibrate-clusters.sh FOLDER [CLUSTER...]}
@@ -14,8 +14,8 @@ stepcast=${STEPCAST:-$root/build/release/stepcast}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Of dgxc_benchmarking only rows of at most 64 ranks, so that the fit does not read the large ones. mlperf_training and
-# nemo_docs are not fitted at all. Which rows each file was fitted on stands in it ([fitted.rows]).
+# The tables of steps to fit. Of dgxc_benchmarking only rows of at most 64 ranks are taken, so that the larger ones stay unseen.
+# mlperf_training and nemo_docs are not fitted at all. Each file states the rows that it was fitted to ([fitted.rows]).
 steps_of() {
     case $1 in
     dgx-a100) echo vtrain_multi megatron_papers mosaic_mpt pytorch_jax_fsdp ;;
@@ -24,7 +24,7 @@ steps_of() {
     esac
 }
 
-# Devices of the atlas; others have gemm.csv, whose B200 is b200-sxm-x8's.
+# Tables of kernels: those of the atlas for its devices, else gemm.csv, whose B200 is that of b200-sxm-x8.
 kernels_of() {
     case $1 in
     b200-sxm-x8) echo gemm ;;
@@ -32,9 +32,9 @@ kernels_of() {
     *) echo gemm_aiconfigurator atlas_gemm atlas_attention atlas_mla atlas_quantize atlas_power moe_layer_aiconfigurator atlas_moe ;;
     esac
 }
-# Links: collectives of 2 and 8 ranks (of 2 and 4 in a tray), dispatch and combine of experts.
+# Tables of links: collectives of 2 and 8 ranks (of 2 and 4 in a tray), dispatch and combine of experts.
 links_of() {
-    case $1 in h200-x1 | b200-sxm-x8) return 0 ;; esac  # one GPU; as b200-x8
+    case $1 in h200-x1 | b200-sxm-x8) return 0 ;; esac  # one GPU; links as in b200-x8
     for name in comm_nccl_aiconfigurator atlas_nccl atlas_nccl_int8 atlas_expert_exchange; do
         [ ! -f "$tables/$name.csv" ] || echo "$name"
     done

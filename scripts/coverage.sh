@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/coverage.sh: builds with gcov, runs the suite's test programs and the command-line tests, and prints the share of lines
-# that ran, per folder. Wanted: model, sim, calibrate and reports 92 %, exec on the host 85 %.
+# that ran in each folder. Required: model, sim, calibrate and reports 92 %, exec on the host 85 %.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job, without a GPU: five recorded training logs, a search and a run made on the spot, each held against its
-# prediction. Plots, tables and one page with all of them (report.html; summary.md is the same for editors) go to out/demo/.
+# Demonstrates the program without a GPU: five recorded training logs, a search, and a run on this machine, each compared with its
+# prediction. Writes plots, tables and one page with all of them to out/demo/ (report.html; summary.md is the same as Markdown).
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,7 +29,7 @@ titles=(
     "Which split of GPT-3 175B over 64 A100" sweep
     "host_moe on this machine" host
 )
-page() { # one report.html of all: the frame of the sweep's, which has every script, with each folder's chapter
+page() { # one report.html of all: the sweep's page, which has every script, with the chapters of all folders
     local frame=$out/sweep/report.html i
     sed '/<!-- chapter -->/,$d; s#<title>.*</title>#<title>stepcast demo</title>#' "$frame"
     echo '<h1>stepcast demo</h1><nav><ol>'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# scripts/faults.sh [TRIALS] [SEED]: what happens to every verb when something goes wrong around it, as a table. "kept": the exit code
-# says so, what is there is whole, nothing half is left, and no input was touched. A fault for which a tool is missing says "not tried".
-# Ends with 1 unless every line is kept.
+# scripts/faults.sh [TRIALS] [SEED]: a table of what each command does when something around it fails. "kept": the exit code tells
+# the failure, existing files are complete, no partial file remains, and no input was changed. "not tried": a tool for the fault
+# is missing. Exits with 1 unless every line is "kept".
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ stepcast=${STEPCAST:-$PWD/build/release/stepcast}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-set -m # background jobs take Ctrl-C
+set -m # background jobs receive Ctrl-C
 lost=0
 
 line() { # line NAME HOW-MANY LOST
@@ -23,7 +23,7 @@ untried() { # untried NAME WHAT-IS-MISSING
     printf '%-52s %6s   %s\n' "$1" 0 "not tried: no $2"
     lost=$((lost + 1))
 }
-once() { # once NAME CODE COMMAND..: exits with CODE, on our words when that is a failure
+once() { # once NAME CODE COMMAND..: must exit with CODE, with a message if that is a failure
     local name=$1 code=$2
     shift 2
     timeout 120 "$@" >out 2>err </dev/null
@@ -47,7 +47,7 @@ declare -A verbs=(
 )
 printf '%-52s %6s   %s\n' fault trials verdict
 
-# What is there after a signal: no half file, JSON that ends, tables with whole lines, a run that reads.
+# After a signal: no partial file, complete JSON, tables with complete lines, a readable run.
 is_whole() {
     [ -z "$(find "$1" -name '*.part*' -o -name '*.err' 2>/dev/null)" ] || return 1
     [ ! -e "$1/t.json" ] || [ "$(tail -c 3 "$1/t.json")" = "]}" ] || return 1
@@ -92,7 +92,7 @@ else
     untried "execute over MPI, a rank gets SIGKILL, SIGSTOP" mpirun
 fi
 
-# The same of the CUDA device in software, where it was built, and of ranks that are threads: stopped, they go on.
+# The same with the emulated CUDA device, if it was built; then with ranks as threads, which continue after a stop.
 emulated=$(dirname "$stepcast")/tests/exec/cuda/emulation/lib
 if compgen -G "$emulated/*" >/dev/null; then
     tiny="--set run.timeout=5s --set cluster.gpus_per_node=2 --set parallelism.dp=2 --set parallelism.micro_batch=4"

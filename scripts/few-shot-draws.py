@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What own runs are worth: fits a framework to drawn rows of published tables and forecasts the rows left out.
+"""Tests what a user's own runs are worth: fits a framework to drawn rows of published tables and forecasts the rows left out.
 
 scripts/few-shot-draws.py [OUT.json]    # half an hour of one core; prints the tables of docs/frameworks.md and docs/intervals.md
 
-Of each set (rows of one device, begun at a base that is not their framework) three draws each of 5, 10 and 20 rows at random, of
-5 rows of one model and of 5 on one number of ranks; up to 30 others are forecast. A draw that determines nothing counts as its base.
-The rule was chosen on the sets CHOSEN, and the others judge it.
+From each set (rows of one device; the fit begins at another framework than theirs) it draws three times 5, 10 and 20 rows at random,
+5 rows of one model and 5 rows on one number of ranks, and forecasts up to 30 other rows. A draw that determines nothing counts as
+its base. The rule of when to keep a fit was chosen on the sets CHOSEN; the other sets judge it.
 """
 import collections
 import concurrent.futures
@@ -59,7 +59,7 @@ def write(path, rows):
 
 
 def rows_of(name, base, folder):
-    """The set's rows by case_id, and what the base forecasts of them."""
+    """The set's rows by case_id, and the base's forecasts of them."""
     tables, cluster, frameworks, _ = SETS[name]
     path = write(folder / f"{name}-{base}.csv", [row for t in tables for row in csv.DictReader(open(TRUTH / f"{t}.csv"))])
     own = {i: r for i, r in forecasts(path).items() if r["cluster"]["name"] == cluster and (not frameworks or r["framework"] in frameworks)}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# scripts/fuzz.sh MINUTES [TARGET...]: gives each reader (tests/fuzz/targets.cpp) that many minutes of inputs made by libFuzzer,
-# with the address and undefined-behaviour sanitizers. What it finds lies in build/fuzz/findings; copy it into
-# tests/fuzz/corpus/TARGET, where it is a test. Installs clang when none with libFuzzer is there.
+# scripts/fuzz.sh MINUTES [TARGET...]: runs libFuzzer on each reader (tests/fuzz/targets.cpp) for that many minutes, with the
+# address and undefined-behaviour sanitizers. Findings are in build/fuzz/findings; copy them into tests/fuzz/corpus/TARGET, which
+# makes them tests. Installs clang if there is none with libFuzzer.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."

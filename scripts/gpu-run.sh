@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Everything that a GPU machine can tell, in one call under nine minutes: scripts/gpu-run.sh [OUT]   (default out/gpu)
-# Takes the program that scripts/pack-offline.sh carried here, or builds one; then tests every op, calibrates, executes
-# the list, and compares. Each part has a time limit of its own and leaves what it finished; OUT/summary.txt tells all.
+# Measures all that a GPU machine can tell, in one call of under nine minutes: scripts/gpu-run.sh [OUT]   (default out/gpu)
+# Takes the program that scripts/pack-offline.sh packed, or builds one; then tests every op, calibrates, executes the list
+# of experiments, and compares. Each part has its own time limit and keeps what it finished; OUT/summary.txt reports all.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ failed=0
 
 left() { echo $((limit - SECONDS)); }
 say() { printf '[%3d s] %s\n' "$SECONDS" "$*" | tee -a "$out/summary.txt"; }
-# part SECONDS LOG COMMAND...: at most so long, and never past the limit; the output goes to OUT/LOG.
+# part SECONDS LOG COMMAND...: runs for at most SECONDS and never beyond the total limit; appends the output to OUT/LOG.
 part() {
     local most=$1 log=$out/$2
     shift 2
@@ -30,7 +30,7 @@ part() {
     return $code
 }
 
-# CUDA's libraries and NCCL, wherever this machine keeps them: the toolkit first, then Python's packages.
+# CUDA's libraries and NCCL, where this machine has them: first the toolkit's, then those of Python packages.
 cuda=${CUDA_HOME:-/usr/local/cuda}
 packages=$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)
 libraries=${LD_LIBRARY_PATH:-}
@@ -40,8 +40,8 @@ done
 [ ! -d "$packages/nccl" ] || export NCCL_HOME=$packages/nccl
 export LD_LIBRARY_PATH=$libraries PATH=$PATH:$cuda/bin
 
-# Whether the program starts and opens its device; what it says goes to program.log. A step that fails on an open device
-# is none of a build's business: the parts below tell more of it.
+# Whether the program starts and opens the device; its output goes to program.log. A step that fails on an opened device is no
+# reason for another build: the parts below report it.
 sees_gpu() {
     timeout --kill-after=5 60 "${stepcast[@]}" execute one_gpu_moe_layer --device cuda --steps 1 --warmup 1 >"$out/try.log" 2>&1
     local code=$?
@@ -50,7 +50,7 @@ sees_gpu() {
     [ $code -ne 126 ] && [ $code -ne 127 ] && ! grep -qE 'no CUDA device|error while loading|GLIBC' "$out/try.log"
 }
 
-# Not every machine has xz; Python has its own.
+# Python can unpack xz on machines without it.
 unpack() {
     tar -C "$2" -xJf "$1" 2>/dev/null ||
         python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$1" "$2"
@@ -94,21 +94,21 @@ if part 200 calibrate.log "${stepcast[@]}" calibrate --device cuda --ranks 1 --o
 else
     failed=1
 fi
-# A program without fitting leaves tables alone; the preset's constants then stand in, and the summary says so.
+# A program without fitting writes only tables; the preset's constants then replace the fit, and the summary says so.
 if [ ! -f "$cluster" ]; then
     say "no cluster was fitted here: compared with the preset h200-x1, which no measurement of this machine went into"
     cp model/presets/clusters/h200-x1.toml "$cluster"
 fi
 grep -E 'held-out|not fitted' "$out/calibrate.log" | tee -a "$out/summary.txt"
 
-# What was executed, one run folder each; NAME then OVERRIDES.
+# Executes an experiment into a run folder: FOLDER NAME OVERRIDES...
 run() {
     local folder=$out/runs/$1 name=$2
     shift 2
     local set=()
     for override in "$@"; do set+=(--set "$override"); done
     part 40 execute.log "${stepcast[@]}" execute "$name" --device cuda --steps 12 --out "$folder" "${set[@]}" || failed=1
-    # With the measurement, at once: a run that comes later may find no time.
+    # Compares directly after the measurement, as later there may be no time left.
     [ ! -f "$cluster" ] || [ ! -f "$folder/run.toml" ] || part 30 compare.log "${stepcast[@]}" compare "$folder" --cluster "$cluster"
 }
 run gpt2_124m one_gpu_gpt2_124m
@@ -125,7 +125,8 @@ for seq in 88 104 124; do
 done
 say "executed"
 
-# A run that failed before its first sample left no record, and one that cannot be read would take all others along.
+# Takes only runs with a record: one that failed before its first sample has none, and an unreadable one would fail the comparison
+# of all.
 executed=()
 for record in "$out"/runs/*/run.toml; do [ ! -f "$record" ] || executed+=("${record%/run.toml}"); done
 if [ -f "$cluster" ] && [ ${#executed[@]} -gt 0 ]; then
@@ -134,7 +135,7 @@ if [ -f "$cluster" ] && [ ${#executed[@]} -gt 0 ]; then
     cat "$out/compare_all.log" >>"$out/summary.txt"
 fi
 
-# Two and four ranks as processes that share the GPU over sockets: right or wrong, never fast.
+# Two and four ranks as processes that share the GPU over sockets: tests correctness, not speed.
 share() {
     local ranks=$1 pids=() code=0
     for ((rank = 0; rank < ranks; ++rank)); do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# host-accuracy.sh [OUT]: calibrates this machine, executes experiments that the calibration has not seen, and prints
-# predicted against measured, with the quiet check's doubts below. Nothing is judged by it: a busy machine is no failure.
+# host-accuracy.sh [OUT]: calibrates this machine, executes experiments that the calibration has not seen, and prints predicted
+# against measured, with warnings of the quiet check below. It judges nothing: a busy machine is no failure.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ mkdir -p "$out"
 "$stepcast" calibrate --device host --out "$out/host.toml" >"$out/calibration.txt"
 
 runs=()
-run() { # run NAME EXPERIMENT [OPTION]...: until the machine was quiet, at most three times
+run() { # run NAME EXPERIMENT [OPTION]...: repeats until the machine was quiet, at most three times
     local name=$1 attempt
     shift
     for attempt in 1 2 3; do

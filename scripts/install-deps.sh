@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that stepcast needs and that are missing; says nothing and is quick when none is. A browser, which
-# only the test of pages needs, is tried last: without one that test is skipped.
+# Installs the missing ones of the Debian packages that stepcast needs; prints nothing and is quick if none is missing. Installs a
+# browser last, which only the test of pages needs: without one that test is skipped.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""scripts/mutate.py [--count 200] [--seed 1] [--by-hand FILE] [--folders model,sim,..]: which small wrong changes no test sees.
+"""scripts/mutate.py [--count 200] [--seed 1] [--by-hand FILE] [--folders model,sim,..]: finds small wrong changes that no test sees.
 
-All mutants are in one build, each as a choice at run time, `(stepcast_mutant(17) ? a <= b : a < b)`, which asks for the number
-in $STEPCAST_MUTANT: only the files that hold mutants are compiled anew (into build/mutants). A first run without a mutant writes down which test case
-reaches which mutant and how long it takes; then every mutant runs the cases that reach it, the quickest first, until one fails.
+All mutants are in one build. Each is a choice at run time, such as `(stepcast_mutant(17) ? a <= b : a < b)`, by the number in
+$STEPCAST_MUTANT, so only the files with mutants are compiled again (into build/mutants). A first run without a mutant records which test
+case reaches which mutant and how long it takes. Then every mutant runs the cases that reach it, the quickest first, until one fails.
 
-  1. Files are drawn at random by their length, some places in each (compiling costs most), and changed by CHANGES below; what
-     does not compile (a constant expression, a wrong dimension) is taken back, and the next drawn takes its place.
-  2. A mutant is killed when a case that reaches it fails, crashes, or takes far longer or more memory than without it. Published
-     tables (shared/truth) are out of sight, so that a kill needs nothing but the repository.
+  1. Files are drawn at random by their length, with several places in each (compiling costs most), and changed by CHANGES below. A
+     mutant that does not compile (a constant expression, a wrong dimension) is replaced by the next one drawn.
+  2. A mutant is killed when a case that reaches it fails, crashes, or takes far longer or more memory than without it. The published
+     tables (shared/truth) are hidden, so that a kill needs nothing but the repository.
   3. Survivors are printed with their lines, and whether any case reached them; then the shares by folder.
 
---by-hand: mutants of your own next to them (--count 0: alone), in a file of blocks `== NAME`, `PATH`, lines `-as it is`, lines `+changed` (as in a patch),
-where the word MUTANT in the changed lines is true in the mutant alone. Not part of the build; wants the packages of the tests.
+--by-hand: adds your own mutants (--count 0: only these) from a file of blocks `== NAME`, `PATH`, lines `-as it is`, lines `+changed` (as
+in a patch), where the word MUTANT in the changed lines is true only in the mutant. Not part of the build; needs the tests' packages.
 """
 
 import argparse
@@ -30,7 +30,7 @@ import sys
 import tempfile
 import time
 
-# Which tests see a folder: its own, and those of what is built on it. "cli" are the scripts of tests/cli, with the program.
+# The tests that see a folder: its own and those of folders that depend on it. "cli": the scripts of tests/cli with the program.
 PROGRAMS = {
     "model": ["model", "sim", "cases", "reports", "calibrate", "translate", "cli"],
     "sim": ["sim", "cases", "calibrate", "reports", "cli"],
@@ -42,10 +42,10 @@ PROGRAMS = {
     "cli": ["cli"],
 }
 SCRIPTS = ["basics", "bad_input", "hostile", "sweep", "trace", "docs", "manual"]
-LEFT_OUT = re.compile(r"/cuda/|/presets/|cuda|mpi_|/no_|gnuplot\.cpp|host_sweep|quiet")  # want a GPU, a cluster or a quiet machine
+LEFT_OUT = re.compile(r"/cuda/|/presets/|cuda|mpi_|/no_|gnuplot\.cpp|host_sweep|quiet")  # need a GPU, a cluster or a quiet machine
 
-WORK = os.path.abspath("build/mutants")  # sources with mutants and programs of them
-BUILD = TREE = HOME = ""                 # an ordinary build, its sources, and the programs with what they read, as installed
+WORK = os.path.abspath("build/mutants")  # sources with mutants and their programs
+BUILD = TREE = HOME = ""                 # an ordinary build, its sources, and the installed programs with their files
 
 MUTANT_H = """#pragma once
 #include <sys/mman.h>
@@ -91,7 +91,7 @@ struct WritesReached : Catch::TestEventListenerBase {
 CATCH_REGISTER_LISTENER(WritesReached)
 """
 
-# A change of an operator or a name (what is changed is the expression around it), of a literal, a condition, a statement.
+# Changes of an operator or a name (the expression around it changes), of a literal, a condition, a statement.
 OPERATORS = {" + ": " - ", " - ": " + ", " * ": " / ", " / ": " * ", " < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > ",
              " == ": " != ", " != ": " == ", " && ": " || ", " || ": " && ", "std::max(": "std::min(", "std::min(": "std::max("}
 CHANGES = [(re.compile("|".join(map(re.escape, OPERATORS))), "operator"),
@@ -104,14 +104,14 @@ NOT_CODE = re.compile(r"^\s*(#|using |template|namespace |static_assert|case |\[
 
 
 def hide(text):
-    """The text with comments, strings and lines that are no statements replaced by spaces, place for place."""
+    """The text with comments, strings and lines without statements replaced by as many spaces."""
     blank = lambda match: re.sub(r"[^\n]", " ", match.group())
     text = re.sub(r'R"\((.|\n)*?\)"|"(\\.|[^"\\\n])*"|\'(\\.|[^\'\\\n])\'|//[^\n]*|/\*(.|\n)*?\*/', blank, text)
     return "\n".join(" " * len(line) if NOT_CODE.match(line) else line for line in text.split("\n"))
 
 
 def expression_around(code, at):
-    """(begin, end) of the expression that holds the operator at this place: up to the brackets, commas and statements around it."""
+    """(begin, end) of the expression that contains the operator at this place, up to the brackets, commas and statements around it."""
     depth, begin = 0, at
     while begin > 0:
         char = code[begin - 1]
@@ -147,12 +147,12 @@ def end_of(code, at, stops):
 
 
 def changed(text, code, match, kind):
-    """(begin, end, how it is written with the mutant, the change in words) or None. @ stands for the mutant's number."""
+    """(begin, end, the text with the mutant, the change in words) or None. @ stands for the mutant's number."""
     m, token = "stepcast_mutant(@)", match.group()
     if kind == "operator":
         begin, end = expression_around(code, match.start() if token.startswith(" ") else match.end() - 5)
         begin += len(text[begin:end]) - len(text[begin:end].lstrip())
-        if token == " + " and '"' in text[begin:end]:  # text cannot be taken from text
+        if token == " + " and '"' in text[begin:end]:  # strings cannot be subtracted
             return None
         was, other = text[begin:end], text[begin:match.start()] + OPERATORS[token] + text[match.end():end]
         return begin, end, f"({m} ? ({other}) : ({was}))", other
@@ -166,7 +166,7 @@ def changed(text, code, match, kind):
     if kind == "condition":
         close = end_of(code, match.end(), "")
         begin = match.end()
-        while (after := end_of(code, begin, ";")) < close:  # what is declared before the condition
+        while (after := end_of(code, begin, ";")) < close:  # declarations before the condition
             begin = after + 1
         return begin, close, f"{m} != static_cast<bool>({text[begin:close]})", f"!({text[begin:close]})"
     begin, end = match.end(), end_of(code, match.end(), ";")
@@ -180,7 +180,7 @@ def changed(text, code, match, kind):
 
 
 def prepare(build_folder, programs):
-    """BUILD, TREE and HOME: of the build named, or of one for this purpose, which compiles every file on its own."""
+    """Sets BUILD, TREE and HOME: those of the named build, or of a new one, which compiles every file on its own."""
     global BUILD, TREE, HOME
     BUILD = os.path.abspath(build_folder or "build/mutate")
     if not build_folder:
@@ -189,7 +189,7 @@ def prepare(build_folder, programs):
         targets = [f"test_{program}" if program != "cli" else "stepcast" for program in sorted(programs)]
         subprocess.run(["ninja", "-C", BUILD] + targets, check=True, stdout=subprocess.DEVNULL)
     TREE = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", open(BUILD + "/CMakeCache.txt").read(), re.M).group(1)
-    HOME = tempfile.mkdtemp(prefix="stepcast-mutants-")  # away from the tree, so that shared/truth is not found
+    HOME = tempfile.mkdtemp(prefix="stepcast-mutants-")  # outside of the tree, so that shared/truth is not found
     for folder in ("model/presets", "calibrate/measurements", "calibrate/patterns", "tests"):
         shutil.copytree(os.path.join(TREE, folder), os.path.join(HOME, "share/stepcast", folder))
     os.mkdir(HOME + "/bin")
@@ -205,7 +205,7 @@ class Mutant:
 
 
 def draw(texts, randomness, taken, per_file):
-    """Mutants without end, in the order drawn; none overlaps another."""
+    """Endless mutants in the order drawn; none overlaps another."""
     paths = sorted(path for path in texts if not LEFT_OUT.search("/" + path))
     sizes = [len(texts[path]) for path in paths]
     places = {}
@@ -239,7 +239,7 @@ def by_hand(file, texts, taken):
 
 
 def compiled(path, text, mutants, command):
-    """Writes the file with its mutants and compiles it; those that do not compile are taken back (become None), as often as needed."""
+    """Writes the file with its mutants and compiles it. Mutants that do not compile become None, and it tries again."""
     source, out = os.path.join(WORK, path), os.path.join(WORK, path) + ".o"
     os.makedirs(os.path.dirname(source), exist_ok=True)
     command = re.sub(r"-o \S+ -c \S+$", f"-O1 -w -o {out} -c {source}", command)
@@ -248,7 +248,7 @@ def compiled(path, text, mutants, command):
         changed_text = text
         for begin, end, number in mine:
             written = mutants[number].written.replace("@", str(number))
-            lines = text.count("\n", begin, end) - written.count("\n")  # line numbers stay
+            lines = text.count("\n", begin, end) - written.count("\n")  # keeps the line numbers
             changed_text = changed_text[:begin] + written + "\n" * lines + changed_text[end:]
         changed_text = f'#include "{WORK}/mutant.h"\n#line 1\n{changed_text}'
         if os.path.exists(out) and open(source).read() == changed_text:
@@ -269,7 +269,7 @@ def compiled(path, text, mutants, command):
 
 
 def build(texts, mutants, programs, jobs):
-    """The files with mutants anew, everything else from the ordinary build; of what is twice the linker takes the first."""
+    """Links the compiled files with mutants before those of the ordinary build: of duplicates the linker takes the first."""
     for name, content in (("mutant.h", MUTANT_H), ("listener.cpp", LISTENER)):
         os.makedirs(WORK, exist_ok=True)
         with open(os.path.join(WORK, name), "w") as file:
@@ -278,7 +278,7 @@ def build(texts, mutants, programs, jobs):
     paths = sorted({mutant.path for mutant in mutants if mutant} & set(commands))
     for number, mutant in enumerate(mutants):
         if mutant and mutant.path not in commands:
-            mutants[number] = None  # of a part that is not built here
+            mutants[number] = None  # in a part that is not built here
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         listener = pool.submit(subprocess.run, f"c++ -std=c++20 -w -I{TREE} -c {WORK}/listener.cpp -o {WORK}/listener.o", shell=True, check=True)
         objects = list(pool.map(lambda path: compiled(path, texts[path], mutants, commands[path]), paths))
@@ -302,7 +302,7 @@ def limits(seconds):
 
 
 def run(program, cases, seconds, **environment):
-    """The exit status of these cases (None: all of the program), or -1 after far too long."""
+    """The exit status of these cases (None: all cases of the program), or -1 after far too long."""
     with tempfile.TemporaryDirectory() as folder:
         if program == "cli":
             command = ["bash", f"{TREE}/tests/cli/{cases[0]}_test.sh", HOME + "/bin/stepcast", TREE]
@@ -320,7 +320,7 @@ def run(program, cases, seconds, **environment):
 
 
 def reach(programs, jobs):
-    """Of every test case that passes without a mutant: (program, its name) -> (seconds, the mutants it reaches)."""
+    """For every test case that passes without a mutant: (program, its name) -> (seconds, the mutants that it reaches)."""
     def lines_of(part):
         program, script = part
         with tempfile.NamedTemporaryFile("r") as file:
@@ -339,17 +339,17 @@ def reach(programs, jobs):
 
 
 def kill(number, folder, cases):
-    """The first batch of cases that fails, as (program, cases); None when none does."""
+    """The first batch of cases that fails, as (program, cases); None if none fails."""
     mine = sorted((of[0], case) for case, of in cases.items() if number in of[1] and case[0] in PROGRAMS[folder])
     batches, spent = collections.defaultdict(list), 0.0
-    for seconds, (program, case) in mine:  # cheap ones together, dear ones alone
+    for seconds, (program, case) in mine:  # quick ones together, slow ones alone
         spent += seconds
         batches[int(spent), program, case if program == "cli" or seconds > 5 else ""].append((seconds, case))
     for (_, program, _), batch in batches.items():
         names = [case for _, case in batch]
         if run(program, names, sum(seconds for seconds, _ in batch), STEPCAST_MUTANT=str(number)) != 0:
             return program, names
-    # What is made once a process (the tables of keys) is reached by its first case alone: all cases of the folder's own have a try.
+    # Code that runs once per process (the tables of keys) is reached only by the first case, so all cases of the folder's own tests try.
     if mine and run(folder, None, sum(of[0] for case, of in cases.items() if case[0] == folder), STEPCAST_MUTANT=str(number)) != 0:
         return folder, ["some case, of all"]
     return None
@@ -382,7 +382,7 @@ def main():
     wanted = len(mutants) + options.count
     while True:
         missing = wanted - sum(map(bool, mutants))
-        mutants += [next(drawn) for _ in range(missing + missing // 3)]  # as many more as usually do not compile
+        mutants += [next(drawn) for _ in range(missing + missing // 3)]  # more, as some usually do not compile
         build(texts, mutants, programs, options.jobs)
         if sum(map(bool, mutants)) >= wanted:
             break

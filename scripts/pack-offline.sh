@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Gathers what a GPU machine without network lacks, into .deps/ (some 40 MB):
+# Packs what a GPU machine without network lacks into .deps/ (some 40 MB):
 #   .deps/debs             the Debian packages a build there needs besides the CUDA toolkit, g++, cmake and ninja
 #   .deps/program.tar.xz   the release build as it is here, with every library that is neither CUDA's nor the C and C++
 #                          runtime's
-# scripts/gpu-run.sh takes the program where it starts, else it builds. Never unpack the packages over /.
+# scripts/gpu-run.sh uses the program if it starts there, else it builds one. Never unpack the packages over /.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,15 +23,15 @@ if [ -x "${binaries[0]}" ]; then
     cp "${binaries[@]}" "$deps/program/"
     gnuplot=$(command -v gnuplot || true)
     [ -z "$gnuplot" ] || cp -L "$gnuplot" "$deps/program/gnuplot"
-    # Of CUDA's libraries none, of the C and C++ runtime none, glibc's lesser ones included: those are the machine's own,
-    # and parts of two versions of glibc do not go together.
+    # Leaves out the libraries of CUDA and of the C and C++ runtime, with glibc's minor ones: the machine has its own, and parts
+    # of two glibc versions do not work together.
     for file in "$deps"/program/*; do
         [ ! -f "$file" ] || ldd "$file" 2>/dev/null || true
     done | awk '$3 ~ /^\// { print $3 }' | sort -u |
         grep -vE '/(lib(c|m|mvec|dl|rt|pthread|resolv|util|anl|nsl|stdc\+\+|gcc_s)|ld-linux[^/]*)\.so' |
         grep -vE '/lib(cuda|cudart|cublas|cublasLt|nvidia-[^/]*|nvrtc|nvJitLink|nccl)\.so' |
         xargs -r cp -L -t "$deps/program/lib"
-    # Libraries that are found where the program lies, and CUDA's where this machine keeps them.
+    # The program finds libraries in its own folder, and CUDA's where this machine has them.
     cat >"$deps/program/run" <<'RUN'
 #!/usr/bin/env bash
 # run PROGRAM [ARGUMENT...]: one of the programs here, with the libraries next to it.

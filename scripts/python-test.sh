@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Python package from nothing: installs what is missing, `pip install .` into a new environment, the tests outside the
-# repository with pandas and mypy, and the sweep of a million points. Needs a package index and, the first time, minutes.
+# Tests the Python package from scratch: installs what is missing, runs `pip install .` in a new environment, the tests outside
+# the repository with pandas and mypy, and a sweep of a million points. Needs a package index; the first run takes minutes.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,14 +13,14 @@ trap 'rm -rf "$environment"' EXIT
 python3 -m venv "$environment"
 python=$environment/bin/python
 echo "python-test: pip install . (minutes the first time)" >&2
-# The compiler under the name that CMake gives it, so that a compiler cache serves both builds.
+# Names the compiler as CMake does, so that a compiler cache serves both builds.
 CXX=${CXX:-c++} "$python" -m pip install --quiet . pandas pandas-stubs mypy </dev/null
 
-cd "$environment"  # nothing of the repository is near
+cd "$environment"  # so that nothing of the repository is found
 export STEPCAST_PROGRAM=$sources/build/release/stepcast STEPCAST_SOURCES=$sources
 for test in "$sources"/tests/python/*_test.py; do "$python" "$test"; done
 "$python" -c "import stepcast; print(stepcast.simulate('moe_layer_fast_moe').frame().describe())" >/dev/null
-"$python" -m mypy --strict --no-error-summary -p stepcast  # as installed
+"$python" -m mypy --strict --no-error-summary -p stepcast  # the installed package
 
 "$python" - <<'PY'
 import time, stepcast

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Fits one GPU from the kernel tables that a PyTorch script measured there, then predicts its whole training steps, which the
-# fit has not seen:
+# Fits one GPU to the kernel tables that a PyTorch script measured on it, then predicts the script's whole training steps, which
+# the fit has not seen:
 #   scripts/pytorch-truth.sh COLLECTED OUT [RUN_FOLDER...]
 # COLLECTED holds the script's environment.csv, gemm.csv, batched.csv, memory.csv, launch.csv, steps.csv, moe.csv and
-# moe_routing.csv (docs/pytorch.md), as far as it got. OUT gets h200-x1.toml, what was said, tables and plots. Run folders of
-# `execute` (scripts/gpu-run.sh leaves some) are set next to the script's steps of the same shape. CLUSTER names the datasheet
-# to start from (default: what stands above [fitted] in h200-x1), STEPCAST the program.
+# moe_routing.csv (docs/pytorch.md), as far as they exist. OUT gets h200-x1.toml, the output, tables and plots. Run folders of
+# `execute` (for example from scripts/gpu-run.sh) are compared with the script's steps of the same shape. CLUSTER names the
+# datasheet to start from (default: the part above [fitted] of h200-x1), STEPCAST the program.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 if [ $# -lt 2 ]; then
@@ -37,11 +37,11 @@ for file in "${steps[@]}"; do
     echo
     "$stepcast" compare "$file" --cluster "$cluster" | tee "$out/$name.txt"
     "$stepcast" compare "$file" --cluster "$cluster" --json >"$out/$name.json"
-    # A program without plots says so and has written the rest.
+    # May fail: a program without plots reports that and writes all else.
     "$stepcast" compare "$file" --cluster "$cluster" --out "$out/$name" >/dev/null || true
 done
 
-# Executed by this program, predicted, and PyTorch.
+# This program's executed steps, their predictions, and PyTorch's steps.
 if [ $# -gt 0 ] && [ -s "$collected/steps.csv" ]; then
     echo
     "$stepcast" compare "$@" "$collected/steps.csv" --cluster "$cluster" >"$out/all.txt"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# After a change that moves predictions on purpose: writes the moved rows of tests/sim/golden/*.csv anew, each with
-# the reason, and the outputs that docs/python.md and the notebook show. usage: scripts/renew-golden.sh "REASON". On a merge conflict in the table take either side and run it again.
+# Run after an intended change of predictions: rewrites the changed rows of tests/sim/golden/*.csv, each with the reason, and the outputs
+# in docs/python.md and the notebook. usage: scripts/renew-golden.sh "REASON". On a merge conflict take either side and run it again.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Draws the pictures of docs/images anew with the shipped presets, after a change that moves predictions or plots. A minute.
-# The first two need the tables of shared/truth and are left as they are without them.
+# Redraws the pictures of docs/images with the shipped presets, after a change that moves predictions or plots; takes a minute.
+# The first two need the tables of shared/truth; without these they stay as they are.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,7 +9,7 @@ stepcast=build/release/stepcast
 drawn=$(mktemp -d)
 trap 'rm -rf "$drawn"' EXIT
 
-# draw PICTURE PLOT VERB ARGUMENT..: runs the verb, takes its plot.
+# draw PICTURE PLOT VERB ARGUMENT..: runs the command and copies its plot.
 draw() {
     local picture=$1 plot=$2
     shift 2

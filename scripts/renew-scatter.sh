@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Estimates the widths of intervals anew: predicts every measured step of shared/truth and calibrate/measurements with the shipped
-# presets and writes model/presets/scatter.toml. After every change that moves predictions of measured steps. A minute.
+# presets and writes model/presets/scatter.toml. Run it after every change that moves predictions of measured steps; takes a
+# minute.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes model/presets/seen_rows.txt: the rows of a folder of published tables and of the shipped measurements, by content. What a
-# forecast of such a row shows is called "seen", not evidence; so run it again whenever a table has been looked at.
+# Writes model/presets/seen_rows.txt: the hashes of the rows in folders of published tables and in the shipped measurements. A
+# forecast of such a row counts as "seen" and is no evidence. Run it again whenever someone has looked at a table.
 #   scripts/seen-rows.sh FOLDER...
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -eu

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The whole test suite: installs what is missing, builds, runs ctest. ctest's lines stay in build/release/ctest.log.
+# Runs the whole test suite: installs what is missing, builds, runs ctest. ctest's output is also in build/release/ctest.log.
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# scripts/tidy.sh [FILE...]: clang-tidy, by the list in .clang-tidy, over the product's files (not CUDA's, which want its headers,
-# nor those of builds without a library), or those named. Ends with 1 where it has a word to say. Wants clang and clang-tidy of one version (Debian: clang-19 clang-tidy-19).
+# scripts/tidy.sh [FILE...]: runs clang-tidy with the checks of .clang-tidy over these files or all of the product (except CUDA's, which
+# need its headers, and those of builds without a library). Exits with 1 if it finds something. Needs clang and clang-tidy of one version
+# (Debian: clang-19 clang-tidy-19).
 case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,7 +15,7 @@ mkdir -p build/tidy
 cmake -S . -B build/tidy -G Ninja -DCMAKE_BUILD_TYPE=Debug -DWITH_CUDA=OFF -DWITH_PYTHON=OFF -DWITH_HOST=ON -DWITH_FITTING=ON -DWITH_PROFILES=ON \
     -DCMAKE_CXX_COMPILER="clang++-$version" -DCMAKE_C_COMPILER="clang-$version" \
     -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >build/tidy/configure.log
-cmake --build build/tidy --target commit >>build/tidy/configure.log  # a header that is made
+cmake --build build/tidy --target commit >>build/tidy/configure.log  # a generated header
 [ $# -gt 0 ] || set -- $(git ls-files main.cpp model sim exec cases calibrate reports translate cli | grep '\.cpp$' | grep -v '/cuda/\|/no_')
 printf '%s\0' "$@" | xargs -0 -P "$(nproc)" -n 1 "clang-tidy-$version" -p build/tidy --quiet --warnings-as-errors='*' 2>build/tidy/counts.log
 echo "tidy: nothing to say of $# files"

@@ -1,4 +1,4 @@
-// Dialect custom: whatever a pattern file describes.
+// Dialect custom: logs that a pattern file describes.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ private:
         }
     }
 
-    // A rank that is told and is not 0 keeps its number; rank 0 reports for the run.
+    // A value of rank 0, or without a rank, is the run's (rank -1); other ranks keep their number.
     LineUse read(const LinePattern& one, const LogLine& line) {
         int rank = -1, step = step_;
         for (std::size_t i = 0; i < values_.size(); ++i) {
@@ -51,7 +51,7 @@ private:
                 step = static_cast<int>(values_[i]);
         }
         if (one.counts_steps()) begin_step(step, rank, line.number);
-        if (step < 0) return LineUse::skipped;  // of no step: before the first
+        if (step < 0) return LineUse::skipped;  // before the first step
         for (std::size_t i = 0; i < values_.size(); ++i)
             if (const auto& field = one.fields()[i]; field.name != "#" && field.name != "rank") {
                 if (values_[i] < 0 && field.unit != "1")
@@ -63,7 +63,7 @@ private:
         return LineUse::used;
     }
 
-    // Numbers that go back begin a new run.
+    // A step number below the last one begins a new run.
     void begin_step(int step, int rank, long line) {
         if (rank != -1) return;
         if (step < step_) close();

@@ -1,5 +1,5 @@
-// Dialect deepspeed: the wall-clock breakdown, of old and recent versions ("forward", "fwd", with and without ranks).
-// A step is closed by the line of its whole-step timers; `_microstep` timers are the same again. Milliseconds.
+// Dialect deepspeed: the wall-clock breakdown of old and recent versions ("forward" or "fwd", with and without ranks). The line of the
+// whole-step timers ends a step; `_microstep` timers repeat the same times. Times are in milliseconds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace stepcast {
 namespace {
 
-// Our names. `backward` is the backward itself: DeepSpeed's "backward" adds the all-reduce that it states apart, and is
-// taken only where nothing else is stated.
+// DeepSpeed's names and ours. `backward` is the backward pass alone. DeepSpeed's "backward" includes the all-reduce, which it also states
+// apart; it is used only where "backward_inner" is not stated.
 struct Timer {
     std::string_view theirs, ours;
 };
@@ -31,7 +31,7 @@ constexpr std::array timers{Timer{"forward", "forward"},
 
 bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// "[2024-02-20 09:55:01,105] ..": milliseconds since some midnight; times go on over the next.
+// The time stamp of "[2024-02-20 09:55:01,105] ..": milliseconds since the day's midnight. Differences allow for one midnight between.
 std::optional<double> clock_of(std::string_view line) {
     int hour = 0, minute = 0, second = 0, millisecond = 0;
     const std::string stamp(line.substr(0, 24));
@@ -57,7 +57,7 @@ public:
     LineUse take(const LogLine& line) {
         if (const std::size_t at = position_of("time (ms)", line.text); at != std::string_view::npos)
             return read_timers(line, line.text.substr(at + 9));
-        if (!line.text.empty() && (line.text[0] == ' ' || line.text[0] == '(')) return LineUse::unknown;  // dumps
+        if (!line.text.empty() && (line.text[0] == ' ' || line.text[0] == '(')) return LineUse::unknown;  // of dumps
         return read_other(line);
     }
     void finish(long lines) {
@@ -68,7 +68,7 @@ public:
     }
 
 private:
-    // Of one rank: its current step and when its last one ended.
+    // For one rank: the current step and when the last one ended.
     struct Clock {
         int step = 1;
         std::optional<double> ended;
@@ -148,7 +148,7 @@ private:
         };
         if (cursor.find("OVERFLOW!")) return keep("overflow", "1", step, 1);
         if (cursor.find("CurrSamplesPerSec=")) return keep("samples_per_s", "1", last, cursor.number());
-        if (cursor.find("Batch (t):")) {  // means since the line before; only the rate behind them is the last step's
+        if (cursor.find("Batch (t):")) {  // the values are means since the line before, except the rate behind them: it is the last step's
             const LineUse use = keep("mean_since_last.batch", "s", last, cursor.number());
             keep("samples_per_s", "1", last, cursor.word(",") ? cursor.grouped_number() : std::nullopt);
             return use;
@@ -174,7 +174,7 @@ private:
         if (cursor.find("number of total params: ")) {
             const auto count = cursor.number();
             if (count && !counted_) log_.record.add(log_.record.phase("parameters", "1"), -1, -1, *count);
-            counted_ = counted_ || count;  // every rank says it
+            counted_ = counted_ || count;  // every rank prints it
             return count ? LineUse::used : LineUse::unknown;
         }
         return LineUse::unknown;
@@ -211,7 +211,7 @@ private:
 
     OpenRun log_;
     std::vector<Clock> clocks_;
-    std::vector<std::pair<std::string_view, double>> values_;  // of the line: names of the log, milliseconds
+    std::vector<std::pair<std::string_view, double>> values_;  // of the line: the log's names, milliseconds
     std::string memory_of_;
     long cut_ = 0, untimed_ = 0;
     bool counted_ = false;

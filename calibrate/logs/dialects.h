@@ -7,27 +7,27 @@
 
 namespace stepcast {
 
-inline constexpr int most_ranks = 30000, most_steps = 1'000'000'000;  // of a log that is believed
+inline constexpr int most_ranks = 30000, most_steps = 1'000'000'000;  // larger numbers are refused as misread
 
 enum class LineUse { used, skipped, unknown };
 
-// The runs of a log, one after another: what the one that is being read has told so far.
+// Reads the runs of a log one after another: what the current run has told so far.
 struct OpenRun {
     std::string path;
     const TakeRun& take;
     ImportedRun run = {};
     SampleRecord record = {};
-    std::size_t closed = 0;  // runs before it
+    std::size_t closed = 0;  // number of runs before it
 
     void add(std::string_view phase, int rank, int step, double value) { record.add(phase, rank, step, value); }
-    // Hands the run on, where there is one, under FILE-NUMBER-SYSTEM-MODEL, the parts that are known, unless it has a
-    // name; the next is empty.
+    // Passes the run on if there is one (`any`). A run without a name gets FILE-NUMBER-SYSTEM-MODEL, with the known parts. The next is
+    // empty.
     void close(bool any);
     [[noreturn]] void refuse(long line, const std::string& what) const;
     void require_one(long lines, std::string_view expected) const;  // at the end of the log
 };
 
-// All lines of a file through a dialect: log.take(line) says what each was, log.finish(number of lines) what is missing.
+// Passes all lines of a file to a dialect: log.take(line) returns the use of each line, log.finish(number of lines) checks the end.
 template <class Log>
 LineCounts read_whole(const std::string& path, Log log) {
     LineCounts lines;

@@ -23,8 +23,7 @@ std::string describe(const ImportResult& result, long runs) {
                        runs, result.lines.used, result.lines.skipped, result.lines.unknown);
 }
 
-// One file a run that recorded its routing. Runs of one system and size that recorded the same share a file; one that
-// recorded another gets a number behind its name.
+// One file for each recorded routing. Runs of one system and size with equal routing share a file; others get a number in their names.
 std::vector<PlannedFile> routing_files(const std::vector<ImportedRun>& runs, const std::string& folder,
                                        std::vector<std::string>& report) {
     std::vector<PlannedFile> files;
@@ -60,7 +59,7 @@ StepRange parse_steps(const std::string& text) {
     return {*first, *last};
 }
 
-// Steps ten times shorter or longer than both neighbours: no machine does that, a number misread does.
+// Counts steps ten times shorter or longer than both neighbours: a sign of a misread number, as no machine does that.
 class NeighbourWatch {
 public:
     void take(int step, double value) {
@@ -124,9 +123,9 @@ private:
         const std::string why = too_few_steps(run.run_id, samples.last_step());
         if (!why.empty()) notes.push_back(why);
         const int first = samples.first_step(), start = first_steady_step(samples.last_step() + 1);
-        // A run that was resumed warms up again.
+        // A resumed run warms up again, so its first steps count from where it resumed.
         const int from = first > start ? first + first_steady_step(samples.last_step() + 1 - first) : start;
-        std::set<int> steady;  // steps that the log tells of: with --log-interval 10 every tenth
+        std::set<int> steady;  // the steps in the log: with --log-interval 10 every tenth
         RunSummary summary(from, !run.model.starts_with("moe_layer"));
         file_.begin_run(like);
         NeighbourWatch watch;
@@ -139,7 +138,7 @@ private:
             if (v.step < 0 || is_written(phase.name)) file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
         });
         if (const auto odd = watch.note(); !odd.empty()) notes.push_back(fmt::format("{}: {}", run.run_id, odd));
-        // What few steps state (overflow, means over a hundred steps) has no median of a steady step.
+        // Values that only few steps state (overflow, means over a hundred steps) get no median of a steady step.
         const long least = run.model.starts_with("moe_layer") ? 1 : static_cast<long>(steady.size()) / 2;
         for (const Sample& row : summary.rows(like, samples.phases(), least)) medians_.push_back(row);
         for (const Sample& row : routing_rows(run)) medians_.push_back(row);
@@ -150,7 +149,7 @@ private:
         return std::ranges::any_of(request_.inputs, [&](const std::string& input) { return input.starts_with(phase + "="); });
     }
 
-    // Samples of a step: all, or with medians_only those of the phases named, and inputs.
+    // Whether samples of a step are written: all, or with medians_only those of the named phases and the inputs.
     [[nodiscard]] bool is_written(const std::string& phase) const {
         const auto& kept = request_.kept_phases;
         return !request_.medians_only || is_input(phase) || std::find(kept.begin(), kept.end(), phase) != kept.end();
@@ -160,7 +159,7 @@ private:
     StepRange steps_;
     MeasurementFile file_;
     std::vector<Sample> medians_;
-    std::vector<ImportedRun> runs_;  // that recorded their routing
+    std::vector<ImportedRun> runs_;  // those that recorded their routing
     std::set<std::string> ids_;
     std::vector<std::string> report_;
 };

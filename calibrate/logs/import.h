@@ -1,5 +1,4 @@
-// Training logs to measurements. Each dialect is one .cpp; a log that breaks off or does not fit is refused with its
-// line, never imported by half.
+// Imports training logs as measurements. Each dialect is one .cpp. A log that breaks off or does not fit is refused with its line.
 #pragma once
 
 #include <functional>
@@ -15,9 +14,9 @@
 
 namespace stepcast {
 
-// moe_steps: `STEP-n` lines per run, the system (and of whole models the model) named in its [Summary] line. moe_phases:
-// the same with a trace of kernels and host phases of every rank between the steps. opt_prime: a pipeline's layer times
-// per stage and ms/batch. deepspeed: the wall-clock breakdown. custom: lines that a pattern file describes.
+// moe_steps: `STEP-n` lines for each run; the [Summary] line names the system (and for whole models the model). moe_phases: the same,
+// with every rank's kernels and host phases between the steps. opt_prime: layer times of a pipeline's stages, and ms/batch. deepspeed:
+// the wall-clock breakdown. custom: lines that a pattern file describes.
 enum class LogFormat { automatic, moe_steps, moe_phases, opt_prime, deepspeed, custom };
 constexpr auto names_of(LogFormat) {
     using enum LogFormat;
@@ -25,13 +24,13 @@ constexpr auto names_of(LogFormat) {
                                                       {opt_prime, "opt-prime"}, {deepspeed, "deepspeed"}, {custom, "custom"}});
 }
 
-// used: gave a value; skipped: known, nothing to keep; unknown: not understood.
+// used: gave a value; skipped: understood, but has nothing to keep; unknown: not understood.
 struct LineCounts {
     long used = 0, skipped = 0, unknown = 0;
     friend bool operator==(const LineCounts&, const LineCounts&) = default;
 };
 
-// The shape that a log states for its layer, carried in Sample::model as "moe_layer-1024x4096-fp16-8192-top2".
+// The shape that a log states for its layer; Sample::model carries it as "moe_layer-1024x4096-fp16-8192-top2".
 struct LayerShape {
     int hidden = 0, ffn = 0, tokens = 0, top_k = 0;
     std::string dtype;
@@ -41,14 +40,14 @@ std::string model_name(const LayerShape& shape);
 std::optional<LayerShape> parse_model_name(std::string_view text);
 
 struct ImportedRun {
-    std::string run_id;  // FILE-NUMBER-SYSTEM-E (E = experts per rank) or, of whole models, FILE-NUMBER-SYSTEM-MODEL
+    std::string run_id;  // FILE-NUMBER-SYSTEM-E (E = experts per rank), for whole models FILE-NUMBER-SYSTEM-MODEL
     std::string system, model;
-    LayerShape shape;  // of an MoE layer
-    int experts = 0;   // total over all ranks; 0 = dense, or not told
+    LayerShape shape;  // only for an MoE layer
+    int experts = 0;   // total over all ranks; 0 = dense, or unknown
     int ranks = 0;
     int steps = 0;
     long first_line = 0, last_line = 0;
-    std::optional<Routing> routing;  // block totals of the steady steps, when recorded and attributable
+    std::optional<Routing> routing;  // block totals of the steady steps, if recorded and attributable to ranks
     std::vector<std::string> notes;
     friend bool operator==(const ImportedRun&, const ImportedRun&) = default;
 };
@@ -66,41 +65,40 @@ struct ImportRequest {
     std::string out;          // measurements CSV: all samples, then the medians
     std::string routing_out;  // folder for SYSTEM_EXPERTS.csv; empty = none
     bool medians_only = false;
-    std::vector<std::string> kept_phases = {};  // with medians_only: samples of these all the same
-    std::string steps = {};                     // "30-465": only these, of samples and medians
-    // What a log does not say, or says in a way that the pattern file tells.
-    std::string pattern = {};  // file, for custom; with automatic it implies custom
+    std::vector<std::string> kept_phases = {};  // with medians_only: phases whose samples are written nevertheless
+    std::string steps = {};                     // "30-465": only these steps, for samples and medians
+    // What the log does not say, or what only a pattern file can read.
+    std::string pattern = {};  // a file, for custom; with automatic it implies custom
     std::string system = {}, model = {};
-    std::vector<std::string> inputs = {};  // "KEY=A,B,..": a value a step, from the first step on; one value: of the run
+    std::vector<std::string> inputs = {};  // "KEY=A,B,..": one value for each step from the first on; a single value: for the run
 };
 
-// Run by run in bounded memory: `take` gets each run, and in a record to replay the samples of every step; several of one
-// (phase, rank -1, step) = ranks not told apart. Throws ConfigError with path:line.
+// Reads run by run in bounded memory. `take` gets each run and a record that replays the samples of all its steps. Several samples of one
+// (phase, rank -1, step) come from ranks that the log does not tell apart. Throws ConfigError with path:line.
 using TakeRun = std::function<void(ImportedRun&& run, SampleRecord& samples)>;
 ImportResult stream_log(const std::string& path, const ImportRequest& how, const TakeRun& take);
-Sample sample_like(const ImportedRun& run);  // what its samples have in common
+Sample sample_like(const ImportedRun& run);  // the fields that the run's samples share
 
 inline constexpr int fewest_steady_steps = 10;
 
-// Medians over steady steps as rows with step = -1, in order of first appearance of (run, phase, rank). Where ranks
-// are not told apart, three rows: median over steps of the least, the middle and the greatest of a step, phases
-// NAME.least, NAME.median, NAME.greatest.
+// Medians over steady steps as rows with step = -1, in order of first appearance of (run, phase, rank). Where ranks are not told apart
+// there are three rows, NAME.least, NAME.median and NAME.greatest: the medians over steps of a step's least, middle and greatest value.
 struct Summaries {
     std::vector<Sample> rows;
-    std::vector<std::string> refused;  // runs with too few steady steps, with the reason
+    std::vector<std::string> refused;  // why runs have no medians: too few steady steps
     friend bool operator==(const Summaries&, const Summaries&) = default;
 };
 Summaries summaries(const std::vector<Sample>& samples);
-// The rows of each run, runs in the order of their first row.
+// The rows of each run; runs in the order of their first rows.
 std::vector<std::vector<Sample>> runs_of(const std::vector<Sample>& samples);
-std::string too_few_steps(const std::string& run_id, int last_step);  // why a run gets no medians; "" when it does
+std::string too_few_steps(const std::string& run_id, int last_step);  // why a run gets no medians; "" if it gets them
 
-// Recorded block totals as rows of a measurements file (phases "blocks" and "remote_blocks" per rank, unit 1), so that a
-// file of medians says itself under which routing they hold; and back.
+// Recorded block totals as rows of a measurements file (phases "blocks" and "remote_blocks" per rank, unit 1), so that a file of medians
+// states the routing under which they hold; and the routing from such rows.
 std::vector<Sample> routing_rows(const ImportedRun& run);
 std::optional<Routing> recorded_routing(const std::vector<Sample>& rows_of_one_run);
 
-// Imports all logs and writes all files, or throws and writes none. Returns what to tell the user, one line each.
+// Imports all logs and writes all files, or throws and writes none. Returns the lines to show to the user.
 std::vector<std::string> import_to_files(const ImportRequest& request);
 
 }  // namespace stepcast

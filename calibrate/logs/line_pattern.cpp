@@ -15,7 +15,7 @@
 namespace stepcast {
 namespace {
 
-// Division by a power of ten keeps the digits of the log; multiplication by its inverse would not.
+// Values are divided by powers of ten where possible: this keeps the log's digits, multiplication by the inverse would not.
 struct Unit {
     std::string_view name, si;
     double scale, divisor;
@@ -36,7 +36,7 @@ const Unit& unit_of(const std::string& name) {
 
 bool is_letter(std::string_view text) { return !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])); }
 
-// "ms" of " ms, peak", "tokens/s" of "tokens/s |".
+// "ms" for " ms, peak", "tokens/s" for "tokens/s |".
 std::string_view first_word(std::string_view text) {
     while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
     std::size_t end = 0;
@@ -49,7 +49,7 @@ std::string number_text(double value) {
     return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
-// As they stand: what a log's lines hold may be no text for people.
+// Taken as they are, without checking for printable text: lines of a log may hold any bytes.
 std::vector<std::string> texts_in(const ConfigValue& found) {
     std::vector<std::string> texts;
     for (const ConfigValue& value : list_in(found, "texts")) {
@@ -133,7 +133,7 @@ double LinePattern::suffix_scale(const Token& field, LineCursor& cursor) {
     return 1;
 }
 
-// What a number that ends before `rest` would lose, or "": digits behind a mark that is none here, a suffix, another unit.
+// The message if the number before `rest` would be cut short, else "": by more digits after a separator, a suffix, or another unit.
 std::string LinePattern::cut_text(const Token& field, double value, std::string_view rest) const {
     const bool more_digits = rest.size() > 1 && (rest[0] == ',' || rest[0] == '.') && rest[1] >= '0' && rest[1] <= '9';
     const bool adjoins = is_letter(rest);
@@ -150,7 +150,7 @@ bool LinePattern::match(std::string_view line, std::vector<double>& values) cons
     LineCursor cursor(line);
     values.resize(fields_.size());
     bool gap = true;
-    std::string cut, pending;  // pending: unless the next literal is what follows
+    std::string cut, pending;  // pending: counts unless the next literal follows directly
     for (const Token& token : tokens_) {
         if (token.gap) {
             gap = true;

@@ -1,4 +1,4 @@
-// Log lines described by templates instead of code: literal text with fields between, matched left to right in one pass.
+// Describes log lines by templates: literal texts with fields between them, matched from left to right in one pass.
 #pragma once
 
 #include <string>
@@ -10,23 +10,21 @@
 
 namespace stepcast {
 
-// "iteration {#}/{} | {}elapsed time per iteration (ms): {step:ms} |": the first literal may stand anywhere in the line.
-// {name:unit} is a number in that unit (us, ms, s, B, KB, MB, GB, KiB, MiB, GiB, 1, tokens/s), {#} the number of the step,
-// {} whatever stands before the next literal. Between literals and fields blanks do not count; numbers may have
-// thousands commas. {name:unit*} reads an SI suffix behind the number (5.88K, 1.2M); without the star such a number is
-// refused, as is one whose own unit is another: nothing is cut.
+// For example "iteration {#}/{} | {}elapsed time per iteration (ms): {step:ms} |". The first literal may stand anywhere in the line.
+// {name:unit} is a number in that unit (us, ms, s, B, KB, MB, GB, KiB, MiB, GiB, 1, tokens/s), {#} the step's number, {} any text before
+// the next literal. Blanks between literals and fields are ignored; numbers may have thousands commas. {name:unit*} reads an SI suffix
+// behind the number (5.88K, 1.2M). Without the star a number with a suffix, or with another unit, is refused: no number is cut short.
 class LinePattern {
 public:
     explicit LinePattern(const std::string& text);  // throws ConfigError without position
 
     struct Field {
         std::string name;  // "#" = the step's number
-        std::string unit;  // of the value that match() gives: "s", "B", "1", "tokens/s"
+        std::string unit;  // unit of the value that match() gives: "s", "B", "1", "tokens/s"
     };
     [[nodiscard]] const std::vector<Field>& fields() const { return fields_; }
 
-    // Values of the fields in SI units, in their order; false when the line is another. Throws ConfigError when the line is
-    // one of these and a number of it would be cut.
+    // The values of the fields in SI units, in order; false if the line does not match. Throws ConfigError if a number would be cut short.
     bool match(std::string_view line, std::vector<double>& values) const;
     [[nodiscard]] bool counts_steps() const;
 
@@ -36,7 +34,7 @@ private:
         int field = -1;       // index, -1 = none
         bool gap = false;
         double scale = 1, divisor = 1;
-        std::string unit;       // as the pattern says it
+        std::string unit;       // as in the pattern
         bool suffixed = false;  // an SI suffix may follow
     };
     static double suffix_scale(const Token& field, LineCursor& cursor);
@@ -47,10 +45,9 @@ private:
     std::vector<Field> fields_;
 };
 
-// A pattern file (TOML): `lines` are patterns, of which one or more has {#}; `recognise` is text that only such logs hold;
-// lines that hold one of `ignore` are none of a step (validation); `system`, `model`, `ranks` say whose runs they are;
-// `tokens` of a step for each GPU turn tokens/s into a step time; `mean_since_last`: values are means over the steps since the
-// line before.
+// A pattern file (TOML). `lines`: patterns, of which at least one has {#}. `recognise`: a text that only such logs have. `ignore`: a line
+// with one of these texts belongs to no step (validation). `system`, `model`, `ranks`: of the runs. `tokens`: of a step for each GPU, to
+// compute a step time from tokens/s. `mean_since_last`: values are means over the steps since the line before.
 struct LogPattern {
     std::string path;
     KEY(std::string, name, {}, "of the format");

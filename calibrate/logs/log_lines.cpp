@@ -11,7 +11,7 @@
 namespace stepcast {
 namespace {
 
-// Puts lines together from pieces of the file. Whole lines inside a piece are handed on without a copy.
+// Assembles lines from pieces of the file. Whole lines inside a piece are passed on without a copy.
 class LineSplitter {
 public:
     explicit LineSplitter(const std::function<bool(const LogLine&)>& take) : take_(take) {}
@@ -33,7 +33,7 @@ public:
     }
 
 private:
-    // The first newline or carriage return; two passes of memchr are several times faster than one over both.
+    // Position of the first newline or carriage return. Two passes of memchr are several times faster than one loop that looks for both.
     static std::size_t line_end(std::string_view piece) {
         const auto* newline = static_cast<const char*>(std::memchr(piece.data(), '\n', piece.size()));
         const std::size_t length = newline ? static_cast<std::size_t>(newline - piece.data()) : piece.size();

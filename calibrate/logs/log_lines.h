@@ -1,5 +1,4 @@
-// Lines of a log as it lies on disk: any length, any bytes, bounded memory; and a cursor that picks words and numbers
-// out of one line.
+// Reads log files of any line length and any bytes in bounded memory; and a cursor that picks words and numbers out of one line.
 #pragma once
 
 #include <cmath>
@@ -10,8 +9,7 @@
 
 namespace stepcast {
 
-// A line without its end, cut to `longest_line` bytes. `number` counts newlines, as an editor does; a lone carriage
-// return (progress bars) ends a line without counting one.
+// A line without its end, cut to `longest_line` bytes. `number` counts newlines as editors do; a lone CR ends a line uncounted.
 struct LogLine {
     std::string_view text;
     long number = 0;
@@ -21,17 +19,16 @@ inline constexpr std::size_t longest_line = 4096;
 // Calls `take` for each line until it returns false. Throws ConfigError when the file cannot be read.
 void read_lines(const std::string& path, const std::function<bool(const LogLine&)>& take);
 
-// Where a literal first occurs, or npos; fast on lines that do not hold it.
+// Position where a literal first occurs, or npos; fast on lines that do not have it.
 std::size_t position_of(std::string_view literal, std::string_view text);
 
-// To the nanosecond, so that a decimal text stays the one it was.
+// Rounded to nanoseconds, so that writing the value gives the log's digits again.
 inline double seconds_of_milliseconds(double value) { return std::round(value * 1e6) / 1e9; }
 
-// A piece of a log fit for a message: printable ASCII, short, in quotes.
+// A piece of a log for a message: printable ASCII, shortened, in quotes.
 std::string quoted_piece(std::string_view text);
 
-// Reads a line from left to right; each step says whether it was there and moves on only then. Blanks before a word
-// or a number are passed over.
+// Reads a line from left to right. Each method returns whether it found its item, and moves on only then. Skips blanks before items.
 class LineCursor {
 public:
     explicit LineCursor(std::string_view text) : rest_(text) {}

@@ -14,7 +14,7 @@ std::optional<int> count_after(std::string_view line, std::string_view key) {
     return cursor.find(key) ? cursor.integer() : std::nullopt;
 }
 
-// `dtype = float16` in the log's words to ours.
+// Our name for the log's `dtype = float16` and the like.
 std::string dtype_of(std::string_view line) {
     LineCursor cursor(line);
     if (!cursor.find("dtype = ")) return "";
@@ -24,7 +24,7 @@ std::string dtype_of(std::string_view line) {
     return "";
 }
 
-// "mix_moe 4 [Summary] ..", "naive gpt2 16 [Summary] ..": the words before it.
+// The words before "[Summary]" in lines such as "mix_moe 4 [Summary] .." or "naive gpt2 16 [Summary] ..".
 std::vector<std::string> words_before_summary(std::string_view line) {
     std::vector<std::string> words;
     std::string_view rest = line.substr(0, line.find("[Summary]"));
@@ -93,7 +93,7 @@ void MoeLog::read_step(const LogLine& line) {
     cursor.word("STEP-");
     const std::optional<int> step = cursor.integer();
     if (!open_ && step != 0) refuse(line.number, headless);
-    if (!open_) {  // whole models announce themselves by nothing but their first step
+    if (!open_) {  // runs of whole models have no line before their first step
         log_.run = {};
         log_.run.first_line = line.number;
         log_.run.ranks = ranks_;
@@ -158,7 +158,7 @@ void MoeLog::name_layer_run(const LogLine& line, const std::string& stated, cons
                                   log_.run.system, log_.run.experts / log_.run.ranks);
 }
 
-// "SYSTEM MODEL N": N is an option of the program, printed whether or not the model has experts, so it is not taken.
+// The words are "SYSTEM MODEL N". N is not used: it is an option of the program that is printed even if the model has no experts.
 void MoeLog::name_model_run(const LogLine& line, const std::vector<std::string>& words) {
     if (words.size() != 3) refuse(log_.run.first_line, headless);
     log_.run.system = words[0];
@@ -181,8 +181,7 @@ void MoeLog::finish(long lines) {
 
 namespace {
 
-// Dialect moe-steps: one printing rank, nothing but STEP lines between the start of a run and [Summary]. Runs of whole
-// models print their launch and their modules before.
+// Dialect moe-steps: one rank prints; between a run's start and [Summary] only STEP lines. Whole models print launch and modules before.
 LineUse judge(const LogLine& line, MoeLog& log) {
     LineCursor cursor(line.text);
     if (cursor.at_end()) return LineUse::skipped;

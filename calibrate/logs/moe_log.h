@@ -1,5 +1,4 @@
-// What the two MoE log dialects share: the line that opens a run ([Benchmark], or of whole models STEP-0 itself), STEP
-// lines, the [Summary] that closes it.
+// What the two MoE log dialects share: the line that opens a run ([Benchmark]; for whole models STEP-0), STEP lines, the closing [Summary].
 #pragma once
 
 #include <string>
@@ -9,20 +8,18 @@
 
 namespace stepcast {
 
-// Reads the runs of one log, one after another. A run is open from its first line to [Summary]; anything else is refused
-// with its line.
+// Reads the runs of one log in turn. A run is open from its first line to [Summary]; a line that does not fit is refused with its number.
 class MoeLog {
 public:
     MoeLog(const std::string& path, const TakeRun& take) : log_{path, take} {}
 
-    // The lines both dialects share; nullopt for any other. `system` is what the dialect knows apart from the
-    // [Summary] line ("" = nothing).
+    // Takes the lines that both dialects share; nullopt for others. `system`: what the dialect knows besides [Summary] ("" = nothing).
     std::optional<LineUse> take(const LogLine& line, const std::string& system);
-    void finish(long lines);  // end of file after so many lines: refuses an open run and a log without one
+    void finish(long lines);  // at the end of the file: refuses an open run and a log without one
 
     [[nodiscard]] bool run_open() const { return open_; }
     ImportedRun& run() { return log_.run; }
-    void see_ranks(int ranks) { ranks_ = ranks; }  // what programs of whole models print before their steps
+    void see_ranks(int ranks) { ranks_ = ranks; }  // for whole models, which print it before their steps
     void add(std::string_view phase, int rank, double seconds) {
         add(phase, rank, log_.run.steps, seconds);
     }  // of the current step

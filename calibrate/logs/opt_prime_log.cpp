@@ -1,5 +1,5 @@
-// Dialect opt-prime: a pipeline whose stages print the time of their leaf modules, layer by layer, and whose last stage
-// prints ms/batch. Stages print at once, so lines of several may be mixed or stand on one line.
+// Dialect opt-prime: the stages of a pipeline print the times of their leaf modules, layer by layer, and the last stage prints ms/batch.
+// Stages print concurrently, so lines of several stages may be interleaved or share a line.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace stepcast {
 namespace {
 
-// Models by what the log states: class and number of parameters.
+// Models by the class and number of parameters that the log states.
 struct KnownModel {
     std::string_view kind;
     double parameters;
@@ -31,8 +31,8 @@ std::string model_of(const std::string& kind, double parameters) {
     return parameters > 0 ? fmt::format("{}-{:.0f}", name, parameters) : name;
 }
 
-// Which rank a layer line belongs to: a layer that is cut in two appears on two stages with different numbers of modules,
-// so (layer, ops) names the stage. It is learned from who printed last, which mixed lines get wrong only now and then.
+// Finds the rank of a layer line. A layer that is cut in two appears on two stages with different numbers of modules, so (layer, ops) names
+// the stage. Its owner is the rank that most often printed the last header before it; interleaved lines are rarely wrong about that.
 class LayerOwners {
 public:
     using Key = std::pair<std::string, int>;
@@ -65,7 +65,7 @@ struct Event {
     double seconds = 0;
     long line = 0;
 };
-constexpr std::size_t learned_after = 4000;  // events; then who owns which layer is settled
+constexpr std::size_t learned_after = 4000;  // after so many events the owner of each layer is decided
 
 class OptPrimeLog {
 public:
@@ -85,13 +85,13 @@ public:
     }
 
 private:
-    // What a rank has told of its newest step.
+    // What a rank has printed for its newest step.
     struct Stage {
         int step, layers;
         double sum;
     };
 
-    // "[rank:0 stage:0] .. forward time .. - step 2" and "  layer[5]: total=10.070ms, ops=32, ..", any number of them.
+    // Reads any number of "[rank:0 stage:0] .. forward time .. - step 2" and "  layer[5]: total=10.070ms, ops=32, .." in one line.
     bool read_block_pieces(const LogLine& line) {
         if (line.text[0] != '[' && !line.text.starts_with("  layer[")) return false;
         bool any = false;
@@ -199,7 +199,7 @@ private:
         }
     }
 
-    // A step of which a stage tells only some layers gets no sum.
+    // A step with only some of a stage's layers gets no sum; notes this.
     void check_complete(int rank) {
         const auto stage = stages_.find(rank);
         if (stage == stages_.end() || stage->second.layers == owners_.layers_of(rank)) return;
@@ -224,8 +224,8 @@ private:
             log_.add("timed.forward", *rank, told.step, seconds_of_milliseconds(told.sum * 1e3));
     }
 
-    // The last stage prints its layers when a step's forward is over and ms/batch after the step. A first line that is not
-    // of the first step spans those before it too, so it is no sample.
+    // The last stage prints its layers after a step's forward, and ms/batch after the step. If the first such line is not of the first
+    // step, it also covers the steps before, so it is no sample.
     void apply_batch(const Event& event) {
         const auto last = stages_.find(last_rank_);
         if (batch_step_ < 0) {

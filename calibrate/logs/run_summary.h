@@ -1,4 +1,4 @@
-// Medians of one run over its steady steps, value by value: what an import of any size can keep.
+// Medians of one run over its steady steps, built value by value in bounded memory, so that imports can have any size.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,7 @@
 
 namespace stepcast {
 
-// Values of a series for quantiles and a mean. Beyond a bound every second one is dropped, and from then on every second
-// one is taken: a systematic sample.
+// A series for quantiles and a mean. Beyond a limit it drops every second value and then takes every second one: a systematic sample.
 class SeriesValues {
 public:
     void add(double value);
@@ -23,16 +22,15 @@ private:
     double sum_ = 0;
 };
 
-// Takes the values of each (phase, rank) in the order of their steps; several of one step are ranks not told apart.
+// Takes the values of each (phase, rank) in the order of their steps; several of one step come from ranks that are not told apart.
 class RunSummary {
 public:
-    // `from`: first steady step. `means`: also a row NAME.mean for the phase step.
+    // `from`: the first steady step. `means`: adds a row NAME.mean for the phase step.
     RunSummary(int from, bool means) : from_(from), means_(means) {}
     void take(std::size_t phase, int rank, int step, double value);
-    void expect(std::size_t phase, int rank) { series_of(phase, rank); }  // sets its place in the order of rows
+    void expect(std::size_t phase, int rank) { series_of(phase, rank); }  // fixes its place in the order of rows
 
-    // Rows in order of first appearance; `like` and the phases fill in the rest.
-    // Phases with values in fewer than `least_steps` steps are left out.
+    // Rows in order of first appearance; `like` and `phases` fill in the rest. Omits phases with values in fewer than `least_steps` steps.
     std::vector<Sample> rows(const Sample& like, const std::vector<SampleRecord::Phase>& phases, long least_steps = 1);
 
 private:

@@ -1,4 +1,4 @@
-// From a log to its runs: which dialect it is, and what the dialects share.
+// Reads a log's runs: recognises the dialect, and has what the dialects share.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void OpenRun::require_one(long lines, std::string_view expected) const {
 
 namespace {
 
-// What the lines of a log so far say about its dialect.
+// What the lines read so far tell about the dialect.
 struct Signs {
     bool benchmark = false, step = false, phases = false;
 
@@ -58,7 +58,7 @@ struct Signs {
     }
 };
 
-// Which dialect a log is, by the lines that only it has; where it is a shipped pattern's, its file is put in `pattern`.
+// Recognises the dialect by lines that only it has; for a shipped pattern, sets `pattern` to its file.
 LogFormat recognise(const std::string& path, std::string& pattern) {
     std::vector<LogPattern> patterns;
     for (const std::string& file : shipped_patterns()) patterns.push_back(read_log_pattern(file));
@@ -92,13 +92,13 @@ LogFormat recognise(const std::string& path, std::string& pattern) {
                        : "none of them"));
 }
 
-// An input that steps had and the log does not print ("workload.seq=88,109,..").
+// An input of the steps that the log does not print ("workload.seq=88,109,..").
 struct StepInput {
     std::string key;
     std::vector<double> values;
 };
 
-// "KEY=VALUE" holds for the whole run, "KEY=A,B,.." from its first step on.
+// "KEY=VALUE" holds for the whole run, "KEY=A,B,.." gives one value for each step from the first step on.
 std::vector<StepInput> read_inputs(const std::vector<std::string>& texts) {
     std::vector<std::string> keys;
     if (!texts.empty())
@@ -118,7 +118,7 @@ std::vector<StepInput> read_inputs(const std::vector<std::string>& texts) {
     return inputs;
 }
 
-// As rows next to the measured ones.
+// Adds the inputs as rows next to the measured ones.
 void add_inputs(const std::vector<StepInput>& inputs, SampleRecord& samples) {
     const int first = samples.first_step();
     for (const StepInput& input : inputs) {

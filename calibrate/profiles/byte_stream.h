@@ -1,4 +1,4 @@
-// The bytes of a regular file, plain or gzip (told by its first two bytes), chunk by chunk. Internal to calibrate/profiles.
+// Reads the bytes of a regular file, plain or gzip (recognised by its first two bytes), piece by piece. Internal to calibrate/profiles.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@ namespace stepcast {
 
 class ByteStream {
 public:
-    // Throws ConfigError for what cannot be opened and for pipes and devices, which may never end.
+    // Throws ConfigError for a file that cannot be opened, and for pipes and devices, which may never end.
     explicit ByteStream(const std::string& path);
     ~ByteStream();
     ByteStream(const ByteStream&) = delete;
     ByteStream& operator=(const ByteStream&) = delete;
 
-    // Up to `size` bytes into `to`; 0 at the end. A torn or damaged gzip stream ends early: torn() says so.
+    // Reads up to `size` bytes into `to`; 0 at the end. An incomplete or damaged gzip stream ends early; torn() tells why.
     std::size_t read(char* to, std::size_t size);
-    [[nodiscard]] const std::string& torn() const { return torn_; }  // "" or what broke
+    [[nodiscard]] const std::string& torn() const { return torn_; }  // "", or what is damaged
 
 private:
     gzFile_s* file_ = nullptr;

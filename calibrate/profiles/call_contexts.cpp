@@ -18,7 +18,7 @@ struct Open {
     ProfilePhase phase;
 };
 
-// What training loops name their own ranges.
+// The phase that a training loop's own range names.
 std::optional<ProfilePhase> phase_in_words(std::string_view range) {
     const auto is = [&](std::string_view word) {
         return std::ranges::equal(word, range, {}, {}, [](unsigned char c) { return std::tolower(c); });
@@ -30,8 +30,8 @@ std::optional<ProfilePhase> phase_in_words(std::string_view range) {
     return std::nullopt;
 }
 
-// Phase below `name` when its surroundings have `outer`: autograd's nodes run the backward, a checkpoint's node the forward
-// again, and nodes inside that the backward once more.
+// The phase inside `name` when the phase around it is `outer`: autograd's nodes run the backward, a checkpoint's node runs the forward
+// again, and nodes inside that one run the backward.
 ProfilePhase phase_below(std::string_view name, ProfilePhase outer) {
     if (name.starts_with("Optimizer.step")) return ProfilePhase::optimizer;
     if (name.starts_with("autograd::engine::evaluate_function"))
@@ -51,7 +51,7 @@ public:
         ranges_ = outermost(std::move(ranges));
     }
 
-    // For each call, in their order.
+    // One context for each call, in the calls' order.
     std::vector<CallContext> contexts() {
         std::vector<CallContext> found(r_.calls.size());
         const auto calls = order(r_.calls);
@@ -66,7 +66,7 @@ public:
     }
 
 private:
-    // By thread, then start, the longer first, so that what encloses comes before what it encloses.
+    // Sorted by thread, then start, longer spans first, so that a span comes before those inside it.
     template <typename Record>
     static std::vector<std::uint32_t> order(const Records<Record>& records) {
         std::vector<std::uint32_t> ids(records.size());
@@ -88,7 +88,7 @@ private:
     [[nodiscard]] bool whole_microseconds() const {
         return r_.host.empty() || (r_.host.front().start % 1000 == 0 && r_.host.back().start % 1000 == 0);
     }
-    // What begins where another ends stands next to it, also where both are rounded.
+    // A span that begins where another ends is its sibling, even if both times are rounded.
     void push(std::size_t s) {
         const HostSpan& span = r_.host[s];
         while (!open_.empty() && (r_.host[open_.back().span].thread != span.thread ||
@@ -104,8 +104,7 @@ private:
         if (is_exchange(name)) next.exchange = id;
         open_.push_back(next);
     }
-    // Where nothing on its own thread does, a range of another tells the phase: autograd works on threads of its own, while the one
-    // that called it waits inside its range.
+    // If nothing on the call's own thread tells the phase, a range of another thread does: autograd has own threads, and the caller waits.
     [[nodiscard]] ProfilePhase around(std::int64_t time) const {
         const auto next = std::ranges::upper_bound(ranges_, time, {}, &HostSpan::start);
         if (next == ranges_.begin() || std::prev(next)->finish() < time) return ProfilePhase::forward;
@@ -121,7 +120,7 @@ private:
     const TraceRecords& r_;
     std::vector<std::uint32_t> host_;
     std::vector<Open> open_;
-    std::vector<HostSpan> ranges_;  // that name phases, by start
+    std::vector<HostSpan> ranges_;  // those that name phases, by start
 };
 
 }  // namespace

@@ -20,8 +20,8 @@ const CollectiveCall& call_of(const Profile& p, const DeviceSpan& span) {
 
 bool is_point_to_point(const CollectiveCall& call) { return collective_kind(call) == "send_recv"; }
 
-// Names what the kernels of one sequence share: the group and its members, of sends and receives the pair too. A pair that is
-// not told is a sequence of that rank alone.
+// The name of the sequence that a kernel belongs to: the group and its members, for sends and receives also the pair. If the pair is
+// unknown, the sequence belongs to this rank alone.
 std::string sequence_of(const CollectiveCall& call, std::size_t rank) {
     std::string group = call.group + call.members;
     if (!is_point_to_point(call)) return group;
@@ -31,13 +31,13 @@ std::string sequence_of(const CollectiveCall& call, std::size_t rank) {
 
 using Sequence = std::vector<const DeviceSpan*>;  // by time
 
-// Whether the k-th calls of two ranks can be one collective: the same operation and type (sizes may differ in an all-to-all).
+// Whether the k-th calls of two ranks can be the same collective: same operation and type (sizes may differ in an all-to-all).
 bool agree(const CollectiveCall& a, const CollectiveCall& b) {
     const std::string kind = collective_kind(a);
     return (a.op == b.op || (!kind.empty() && kind == collective_kind(b))) && a.dtype == b.dtype;
 }
 
-// The kernels of one sequence on the ranks that hold it.
+// Matches the kernels of one sequence on the ranks that have it.
 class Matching {
 public:
     Matching(const std::vector<Profile>& job, Meetings& meetings) : job_(job), meetings_(meetings) {}
@@ -50,7 +50,7 @@ public:
         const auto calls_of = [](const auto& of_rank) { return of_rank.second.size(); };
         const std::size_t most = calls_of(*std::ranges::max_element(held, {}, calls_of));
         const bool cut = std::ranges::all_of(held, [&](const auto& of_rank) {
-            const Profile& p = job_[of_rank.first];  // whoever has fewer, has them because the file breaks off
+            const Profile& p = job_[of_rank.first];  // ranks with fewer calls are fine if their file breaks off
             return calls_of(of_rank) == most || p.shortened || !p.broken.empty();
         });
         std::size_t common = cut ? calls_of(*std::ranges::min_element(held, {}, calls_of)) : 0;
@@ -77,7 +77,7 @@ public:
     }
 
 private:
-    // Every kernel has a number, no two of a rank the same.
+    // Whether every kernel has a number that is unique on its rank.
     static bool numbered(const std::map<std::size_t, Sequence>& held) {
         return std::ranges::all_of(held, [](const auto& of_rank) {
             std::set<std::int32_t> seen;
@@ -104,12 +104,12 @@ private:
     Meetings& meetings_;
 };
 
-// Of calls alike.
+// Sums over similar calls.
 struct AlikeCalls {
     CollectiveTimes times;
     int kernels = 0;
     std::size_t seen = 0;          // ranks of the largest meeting
-    std::vector<double> transfer;  // of those
+    std::vector<double> transfer;  // of meetings with so many ranks
 };
 
 void add(AlikeCalls& sum, const CollectiveCall& call, const DeviceSpan& span, const Meeting& meeting, std::size_t rank) {
@@ -123,7 +123,7 @@ void add(AlikeCalls& sum, const CollectiveCall& call, const DeviceSpan& span, co
     t.most = std::max(t.most, time);
     t.total += time;
     t.waiting += time - meeting.least;
-    if (meeting.ranks.front() != rank) return;  // once a meeting
+    if (meeting.ranks.front() != rank) return;  // count a meeting once
     ++t.calls;
     if (meeting.ranks.size() > sum.seen) sum.transfer.clear();
     sum.seen = std::max(sum.seen, meeting.ranks.size());
@@ -132,8 +132,8 @@ void add(AlikeCalls& sum, const CollectiveCall& call, const DeviceSpan& span, co
 
 }  // namespace
 
-// PyTorch has many names of one operation: "allreduce_" and "_allgather_base" of c10d, "all_gather_into_tensor_coalesced",
-// "send 0->1" of NCCL's ranges.
+// PyTorch has several names for an operation: c10d's "allreduce_" and "_allgather_base", "all_gather_into_tensor_coalesced", NCCL's "send
+// 0->1".
 std::string collective_kind(const CollectiveCall& call) {
     using Kind = std::pair<std::string_view, std::string_view>;
     constexpr std::array kinds{Kind{"allreduce", "all_reduce"}, Kind{"all_reduce", "all_reduce"}, Kind{"allgather", "all_gather"},
@@ -162,7 +162,7 @@ Meetings meetings_of(const std::vector<Profile>& ranks) {
     return meetings;
 }
 
-// From an operator's inputs only what this rank puts in is known; an all-gather's result is then that of all ranks.
+// An operator's inputs tell only this rank's contribution; the result of an all-gather has those of all ranks.
 Bytes collective_bytes(const CollectiveCall& call) {
     double elements = call.in_elements;
     if (collective_kind(call) == "all_gather")

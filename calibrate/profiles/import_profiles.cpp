@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 bool is_profile(const std::string& path) { return is_nsight(path) || is_kineto(path); }
 
-// Files of a folder in the order of their names.
+// The profiles in a folder, sorted by name.
 std::vector<std::string> files_of(const std::string& path) {
     std::error_code ignored;
     if (!fs::is_directory(path, ignored)) return {path};
@@ -156,7 +156,7 @@ bool is_communication(std::string_view kernel) {
 
 bool is_nsight(const std::string& path) { return beginning_of(path, 4096).starts_with(std::string("SQLite format 3\0", 16)); }
 
-// A JSON object with the profiler's keys, or an array of events.
+// Accepts a JSON object with the profiler's keys, or an array of events.
 bool is_kineto(const std::string& path) {
     std::string text = beginning_of(path, 4096);
     if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);

@@ -1,5 +1,5 @@
-// Profiles and nccl-tests output to the tables that the product speaks: measurements of steps and phases, and kernels,
-// collectives and launches as `calibrate --measurements` and `compare` read them.
+// Imports profiles and nccl-tests output as the tables of this program: measurements of steps and phases; and kernels, collectives and
+// launches, which `calibrate --measurements` and `compare` read.
 #pragma once
 
 #include <string>
@@ -13,26 +13,25 @@
 namespace stepcast {
 
 struct ProfileImport {
-    std::vector<std::string> paths;  // files, or folders of one file a rank
-    std::string out;                 // "X.csv": steps and phases; X.gemms.csv, X.collectives.csv, .. stand next to it
-    std::string system, model;       // as measurements name them; "" = not said
+    std::vector<std::string> paths;  // files, or folders with one file per rank
+    std::string out;                 // "X.csv": steps and phases; X.gemms.csv, X.collectives.csv and others are written next to it
+    std::string system, model;       // as in measurements; "" = not given
     NcclTestsContext context;
 };
 
 // Whether every path is a profile or nccl-tests output (or a folder of profiles).
 bool are_profiles(const std::vector<std::string>& paths);
 
-// One job's ranks, each once, the least first, from files or folders; what they hold is told in `report`.
+// One job's profiles by ascending rank; describes each in `report`. Refuses ranks that occur twice or are of different jobs.
 std::vector<Profile> read_job(const std::vector<std::string>& paths, std::vector<std::string>& report);
 
-// Reads everything, writes every table that has a row, or throws ConfigError and writes none. Says what was taken, inferred
-// and left out, one line each. Ranks that are there twice, or of different jobs, are refused.
+// Reads everything and writes every table with rows, or throws ConfigError and writes none. Returns notes on what was taken and left out.
 std::vector<std::string> import_profiles(const ProfileImport& request);
 
-// Step (start to start; the last by itself), and within each step the union of the kernels of each phase, exposed
-// communication as gradient_sync, busy and idle. Without steps the whole window is step 0, phase "window".
+// Samples of each step: its time (from start to start, for the last step its own length), the summed kernels of each phase, exposed
+// communication as gradient_sync, busy and idle time. Without steps the whole trace is step 0 with phase "window".
 std::vector<Sample> profile_samples(const Profile& profile, const Sample& like);
-// The tables by the end of their name, "gemms", "batches", "attention", "passes", "collectives", "launches", those with rows.
+// The tables that have rows. Their names end in "gemms", "batches", "attention", "passes", "collectives" or "launches".
 std::vector<PlannedFile> profile_tables(const std::vector<Profile>& ranks, const std::string& out, int nodes,
                                         std::vector<std::string>& notes);
 

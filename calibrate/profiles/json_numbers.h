@@ -1,5 +1,4 @@
-// The JSON library, and integers of JSON that others wrote: a number may be a fraction, or too large for what it is read into. Internal to
-// calibrate/profiles.
+// The JSON library, and integers in other programs' JSON, which may be fractions or too large for the type. Internal to calibrate/profiles.
 #pragma once
 
 #include <concepts>
@@ -10,7 +9,7 @@
 
 namespace stepcast {
 
-// Nothing of a text, of a fraction, and of a number that T cannot hold.
+// nullopt for a text, a fraction, and a number that T cannot hold.
 template <std::integral T>
 std::optional<T> whole_number(const nlohmann::json& value) {
     if (value.is_number_unsigned() && std::in_range<T>(value.get<std::uint64_t>())) return static_cast<T>(value.get<std::uint64_t>());

@@ -14,17 +14,17 @@ namespace {
 
 namespace od = simdjson::ondemand;
 
-constexpr std::int64_t latest = 4'000'000'000'000'000;  // us, the year 2096; two such times still add up in nanoseconds
+constexpr std::int64_t latest = 4'000'000'000'000'000;  // us, in the year 2096; the sum of two such times in nanoseconds does not overflow
 
-// A decimal number of microseconds in whole nanoseconds: a double has too few digits for absolute times. 0 for what is none.
+// A decimal number of microseconds in whole nanoseconds, without a double, which has too few digits for absolute times. 0 for other texts.
 std::int64_t nanoseconds(std::string_view token) {
-    if (token.starts_with('"')) token.remove_prefix(1);  // some write numbers as texts
+    if (token.starts_with('"')) token.remove_prefix(1);  // some traces write numbers as texts
     std::int64_t whole = 0;
     const char *at = token.data(), *end = at + token.size();
     const auto read = std::from_chars(at, end, whole);
     if (read.ec != std::errc() || whole > latest || whole < -latest) return 0;
     if (token.find_first_of("eE") != std::string_view::npos) {
-        double value = 0;  // 1.2e+07
+        double value = 0;  // such as 1.2e+07
         std::from_chars(token.data(), end, value);
         return std::abs(value) <= static_cast<double>(latest) ? static_cast<std::int64_t>(value * 1e3) : 0;
     }
@@ -35,7 +35,7 @@ std::int64_t nanoseconds(std::string_view token) {
     return whole * 1000 + (token.front() == '-' ? -fraction : fraction);
 }
 
-// Without the blanks between values; those inside quotes stay.
+// The JSON without blanks between values; blanks inside quotes stay.
 std::string compact(std::string_view json) {
     std::string out;
     bool quoted = false;
@@ -82,7 +82,7 @@ double number(od::value& value) {
     double out = 0;
     return value.get_double().get(out) == simdjson::SUCCESS ? out : 0;
 }
-// Beyond what is there to be counted, the nearest that is.
+// Numbers beyond [least, most] become the nearest bound.
 template <std::integral T>
 T whole(od::value& value, double least, double most) {
     return static_cast<T>(std::clamp(number(value), least, most));
@@ -135,7 +135,7 @@ public:
         }
     }
 
-    // A key whose value is of another kind than the profiler's says nothing.
+    // Ignores a key whose value has another type than the profiler writes.
     void member(std::string_view key, const TraceText& trace) {
         try {
             read_member(key, trace);
@@ -201,7 +201,7 @@ private:
                 }
             }
         }
-        // Old traces give allocations no category.
+        // In old traces allocations have no category.
         if (e.category == Category::other && e.ph == "i" && e.name == "[memory]") e.category = Category::memory;
         if (e.category == Category::other) return false;
         e.thread.assign(pid).append("/").append(tid);
@@ -210,7 +210,7 @@ private:
 
     void keep(Event& e) {
         if (e.category == Category::memory) {
-            if (e.args.device_type == 0) return;  // the host's
+            if (e.args.device_type == 0) return;  // host memory
             r_.reserved = std::max(r_.reserved, e.args.reserved);
             r_.allocated = std::max(r_.allocated, e.args.allocated);
             if (e.ts < r_.window_end) r_.add_memory({e.ts, e.args.allocated, e.args.reserved});
@@ -242,7 +242,7 @@ private:
         r_.device.push_back(record);
     }
 
-    // Calls alike are one entry; of more kinds than any job has, the rest are not told.
+    // Similar calls share one entry. Beyond more kinds than any job has, calls get no entry.
     std::int32_t collective(const CollectiveCall& c) {
         constexpr std::size_t most_kinds = 20000;
         const auto key = std::tuple(c.op, c.dtype, c.group, c.members, c.ranks, c.source, c.target, c.in_elements, c.out_elements);
@@ -263,9 +263,9 @@ private:
         r_.host.push_back(span);
     }
 
-    // "nn.Module: DecoderLayer_3": a class and which of its instances.
+    // "nn.Module: DecoderLayer_3" names a class and one of its instances.
     void keep_module(const Event& e) {
-        if (!e.name.starts_with(module_prefix)) return;  // the name came before the category
+        if (!e.name.starts_with(module_prefix)) return;  // parse() could not check this if the name came before the category
         const std::string_view name = e.name.substr(module_prefix.size());
         const std::string of_class(name.substr(0, name.rfind('_')));
         if (r_.modules.size() >= most_classes && !r_.modules.contains(of_class)) return;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int32_t none = -1;
 
-// Operators become entries of the profile when a kernel of theirs is met.
+// Fills the profile. An operator becomes an entry when its first kernel is added.
 class Builder {
     using OperatorKey = std::pair<std::uint32_t, std::uint32_t>;  // name, inputs
 
@@ -66,7 +66,7 @@ private:
         if (context.work >= 0) span.sized = entry(context.work, operators_, p_.operators, sized_operator);
         if (context.product && span.sized < 0) ++p_.counts.products_without_shape;
     }
-    // Nothing told its size: named by its kernel.
+    // A collective of unknown size: it gets its kernel's name.
     void unsized(DeviceSpan& span, std::uint32_t name) {
         ++p_.counts.collectives_without_size;
         const auto [at, fresh] = unsized_.try_emplace(name, static_cast<std::int32_t>(p_.collectives.size()));
@@ -78,7 +78,7 @@ private:
         call.op = kernel.substr(0, kernel.find_first_of("(<"));
         p_.collectives.push_back(call);
     }
-    // What the operator of a host span computes: one entry for all its calls with the same inputs.
+    // The index of what the operator of a host span computes; all calls with the same inputs share one entry.
     template <typename Calls, typename Make>
     std::int32_t entry(std::int32_t host, std::map<OperatorKey, std::int32_t>& known, Calls& calls, Make make) {
         const HostSpan& span = r_.host[static_cast<std::size_t>(host)];
@@ -99,7 +99,7 @@ private:
     std::map<std::uint32_t, std::int32_t> unsized_;
 };
 
-// "rank-3.json.gz", "rank3_trace.json", "worker3..": the number behind the word.
+// The number behind the word in "rank-3.json.gz", "rank3_trace.json", "worker3..".
 int rank_in_name(const std::string& path) {
     const std::string name = std::filesystem::path(path).filename().string();
     for (const char* word : {"rank", "worker"}) {
@@ -114,7 +114,7 @@ int rank_in_name(const std::string& path) {
     return -1;
 }
 
-// The device that worked longest; the others' records are let go.
+// Keeps the records of the device that worked longest and drops those of the others.
 std::uint32_t keep_one_device(TraceRecords& records, Profile& profile) {
     std::unordered_map<std::uint32_t, std::int64_t> busy;
     for (const DeviceRecord& d : records.device) busy[d.device] += d.length.ns() + 1;
@@ -129,7 +129,7 @@ std::uint32_t keep_one_device(TraceRecords& records, Profile& profile) {
     return device;
 }
 
-// The class of modules, of several instances, whose calls took longest in all: the model's layer.
+// The model's layer: among the module classes with several instances, the one whose calls took longest in total.
 ProfiledLayer layer_of(const TraceRecords& records) {
     ProfiledLayer layer;
     double longest = 0;
@@ -214,9 +214,9 @@ Profile link_records(TraceRecords records, const std::string& path) {
     });
     const std::int64_t origin = records.device.front().start;
     Builder builder(records, p);
-    for (; !records.device.empty(); records.device.pop_front())  // what is linked is let go at once
+    for (; !records.device.empty(); records.device.pop_front())  // frees each record when it is linked
         builder.add(records.device.front(), origin);
-    if (!records.host.empty()) records.host.clear();  // of none, Boost 1.74's clear() steps on from a null pointer
+    if (!records.host.empty()) records.host.clear();  // on an empty container Boost 1.74's clear() increments a null pointer
     for (CollectiveCall& call : p.collectives) {
         if (const auto known = records.groups.find(call.group); call.members.empty() && known != records.groups.end())
             call.members = known->second;

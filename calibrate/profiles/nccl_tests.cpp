@@ -49,7 +49,7 @@ std::string whole_text(const std::string& path) {
     return plain_utf8(text);
 }
 
-// Words of a line, without colours and without what a launcher writes before it ("3: ", "[1,0]<stdout>:").
+// The words of a line, without colours and without a launcher's prefix ("3: ", "[1,0]<stdout>:").
 Words words_of(std::string_view line) {
     std::string plain;
     for (std::size_t i = 0; i < line.size(); ++i) {
@@ -82,7 +82,7 @@ std::optional<double> number(const std::string& word) {
     return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
-// Takes away what a launcher or a log's collector writes before the line's own words ("node-a:", a time stamp).
+// Removes what a launcher or a log collector writes before the line's own words ("node-a:", a time stamp).
 void drop_prefix(Words& w) {
     constexpr std::size_t longest = 4;
     std::erase(w, "#");
@@ -93,10 +93,10 @@ void drop_prefix(Words& w) {
     }
 }
 
-// One table of a file: its devices, its columns and its rows, from header to header.
+// One table of a file, from header to header: devices, columns and rows.
 struct Table {
     std::string op;
-    std::vector<std::pair<int, std::string>> devices;  // group, host
+    std::vector<std::pair<int, std::string>> devices;  // group and host
     std::string gpu;
     Words columns;
     struct Row {
@@ -201,7 +201,7 @@ std::vector<Table> tables_of_json(const std::string& path, const std::string& te
     return {t};
 }
 
-// Bus over algorithm bandwidth, where both have enough digits: 2 (n-1)/n of an all-reduce, (n-1)/n of others, 1 of the rest.
+// Bus / algorithm bandwidth, from the row with most digits: 2 (n-1)/n for an all-reduce, (n-1)/n or 1 for others; 0: too few digits.
 double factor_of(const Table& t) {
     const auto widest = std::ranges::max_element(t.rows, {}, [](const auto& row) { return row.bus; });
     return widest == t.rows.end() || widest->algorithm < 1 ? 0 : widest->bus / widest->algorithm;
@@ -221,7 +221,7 @@ void add_table(const std::string& path, const Table& t, const NcclTestsContext& 
     std::string op = !context.op.empty() ? context.op : t.op;
     if (op.empty()) op = op_in(std::filesystem::path(path).filename().string(), "");
     const bool sums = !t.rows.empty() && t.rows.front().redop == "sum";
-    if (op.empty() && factor > 1.01) op = "all_reduce";  // no other operation counts its bytes more than once
+    if (op.empty() && factor > 1.01) op = "all_reduce";  // no other operation has a factor above 1
     if (op.empty() && sums && factor > 0.4 && factor < 0.99) op = "reduce_scatter";
     if (op.empty())
         throw ConfigError(path + ": says nowhere which operation it timed; expected --op all_gather, all_to_all, ..");

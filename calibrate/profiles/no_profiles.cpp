@@ -4,7 +4,7 @@
 
 namespace stepcast {
 
-// A build without the libraries that read profiles: logs are imported as ever.
+// Used in builds without the libraries that read profiles. Import of logs works there nevertheless.
 bool are_profiles(const std::vector<std::string>&) { return false; }
 
 namespace {

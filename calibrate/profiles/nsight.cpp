@@ -22,7 +22,7 @@ struct FinishStatement {
     void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 };
 
-// An export, opened for reading only. Tables and columns differ by version: ask for what is there.
+// An export, opened read-only. Tables and columns differ by version, so readers ask which exist.
 class Database {
 public:
     explicit Database(const std::string& path) : path_(path) {
@@ -65,7 +65,7 @@ private:
 
 std::int64_t integer(sqlite3_stmt* row, int column) { return sqlite3_column_int64(row, column); }
 
-// Nanoseconds. What lies further from 0 than a century is none, and sums of such would not be numbers.
+// Nanoseconds. Times further from 0 than a century become 0, as they are invalid and their sums would overflow.
 std::int64_t moment(sqlite3_stmt* row, int column) {
     constexpr std::int64_t latest = 4'000'000'000'000'000'000;
     const std::int64_t time = integer(row, column);
@@ -74,7 +74,7 @@ std::int64_t moment(sqlite3_stmt* row, int column) {
 
 Length length_of(sqlite3_stmt* row, std::int64_t start) { return Length(moment(row, 1) - start); }
 
-// Ids of calls repeat between processes.
+// Includes the process, as ids of calls repeat between processes.
 std::uint64_t correlation(std::int64_t id, std::int64_t global) {
     return static_cast<std::uint64_t>(id & 0xffffffff) | static_cast<std::uint64_t>((global >> 24) & 0xffffff) << 32;
 }
@@ -108,8 +108,8 @@ private:
     static constexpr const char* kernels = "CUPTI_ACTIVITY_KIND_KERNEL";
     static constexpr const char* graphs = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
 
-    // Those that worked on a GPU, by the least CUDA ordinal of their work and globalPid: CUDA_VISIBLE_DEVICES may make every rank's
-    // device 0.
+    // (device, globalPid) of the processes that worked on a GPU, sorted: first by the smallest CUDA ordinal of their work, then by
+    // globalPid, since with CUDA_VISIBLE_DEVICES every rank's device may be 0.
     [[nodiscard]] std::vector<std::pair<std::int64_t, std::int64_t>> processes() const {
         std::map<std::int64_t, std::int64_t> device;
         for (const char* table : {kernels, graphs})
@@ -123,10 +123,10 @@ private:
         std::ranges::sort(all);
         return all;
     }
-    // Whether the row, which names its thread or process by `global`, is of the process that is read.
+    // Whether a row with this thread or process id (`global`) belongs to the process that is read.
     [[nodiscard]] bool ours(std::int64_t global) const { return !process_ || global >> 24 == *process_ >> 24; }
 
-    // deviceId of activity is the CUDA ordinal, not the row's id.
+    // The deviceId of activities is the CUDA ordinal, not the id of a row in this table.
     void devices() {
         if (!db_.has("TARGET_INFO_GPU")) return;
         const char* ordinal = db_.has("TARGET_INFO_GPU", "cuDevice") ? "cuDevice" : "id";
@@ -136,7 +136,7 @@ private:
                 Bytes(static_cast<double>(integer(row, 3)))};
         });
     }
-    // Rows whose first column is their start: those of the process that is read (column `global` names their own), within the window.
+    // Passes on rows of the process read (named in column `global`) that start within the window. Column 0 of the query must be the start.
     template <typename Take>
     void rows(const std::string& query, int global, Take take) {
         db_.each(query, [&](sqlite3_stmt* row) {
@@ -173,8 +173,8 @@ private:
                                     r_.threads.add(std::to_string(global)), launches_kernel(name), launches_graph(name), waits_for_device(name)});
             });
     }
-    // NCCL's ranges (domain NCCL, since 2.1x) carry bytes, peers and communicator as binaryData, whose layout in exports is not documented:
-    // they are counted. PyTorch's carry sizes: "aten::mm, op_id = 12, sizes = [[8192, 4096], [4096, 4096]]".
+    // NCCL's ranges (domain NCCL, since 2.1x) have bytes, peers and communicator in binaryData. Its layout in exports is not documented,
+    // so they are only counted. PyTorch's ranges have sizes: "aten::mm, op_id = 12, sizes = [[8192, 4096], [4096, 4096]]".
     void ranges() {
         const bool ids = db_.has("NVTX_EVENTS", "textId"), payloads = db_.has("NVTX_EVENTS", "binaryData");
         rows(fmt::format("SELECT n.start, n.end, n.globalTid, {}, {} FROM NVTX_EVENTS n{} WHERE n.end IS NOT NULL AND "
@@ -196,7 +196,7 @@ private:
              });
     }
 
-    // "ProfilerStep#6", "iteration 12", "step_7": what training loops name a step's range.
+    // Whether a range has a name that training loops give to steps: "ProfilerStep#6", "iteration 12", "step_7".
     static bool is_step(std::string_view range) {
         const std::size_t digits = range.find_last_not_of("0123456789") + 1;
         if (digits == 0 || digits == range.size()) return false;
@@ -208,7 +208,7 @@ private:
     Database db_;
     TraceRecords& r_;
     std::size_t most_;
-    std::optional<std::int64_t> process_;  // globalPid, where there are several
+    std::optional<std::int64_t> process_;  // globalPid, if there are several processes
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ struct TypeName {
     double bytes;
     std::optional<Dtype> dtype;
 };
-// C++ names on operators (there some in c10::), short names on collectives.
+// Operators have the C++ names (some in c10::), collectives the short names.
 constexpr std::array types = {
     TypeName{"float", 4, Dtype::fp32},           TypeName{"double", 8, std::nullopt},
     TypeName{"BFloat16", 2, Dtype::bf16},        TypeName{"Half", 2, Dtype::fp16},
@@ -37,7 +37,7 @@ const TypeName* type_named(std::string_view name) {
     return at == types.end() ? nullptr : at;
 }
 
-// Arguments of a call: sizes, strides and types, one entry an argument.
+// Sizes, strides and types of a call, one entry for each argument.
 struct Arguments {
     Json dims, types, strides;
     explicit Arguments(const OperatorInputs& inputs)
@@ -45,7 +45,7 @@ struct Arguments {
           types(Json::parse(inputs.types, nullptr, false)),
           strides(Json::parse(inputs.strides, nullptr, false)) {}
 
-    // Sizes of a tensor argument; empty for a scalar, a list of tensors, or none.
+    // Sizes of a tensor argument; empty for a scalar, a list of tensors, or no argument.
     [[nodiscard]] std::vector<long> sizes(std::size_t i) const { return list(dims, i); }
     [[nodiscard]] std::vector<long> stride(std::size_t i) const { return list(strides, i); }
     [[nodiscard]] std::string type(std::size_t i) const {
@@ -68,14 +68,14 @@ private:
 
 struct ProductRule {
     std::string_view op;
-    std::size_t a, b;  // arguments that are multiplied
+    std::size_t a, b;  // indices of the two matrices among the arguments
 };
 constexpr std::array product_rules = {ProductRule{"aten::mm", 0, 1}, ProductRule{"aten::addmm", 1, 2},
                                       ProductRule{"aten::bmm", 0, 1}, ProductRule{"aten::baddbmm", 1, 2},
                                       ProductRule{"aten::_scaled_mm", 0, 1}, ProductRule{"aten::addmm_", 1, 2},
                                       ProductRule{"aten::baddbmm_", 1, 2}};
 
-// Whether memory holds a matrix transposed: its second to last stride is 1 (and its last is not).
+// Whether a matrix is stored transposed: its second to last stride is 1 and its last is not.
 bool transposed(const std::vector<long>& strides) {
     const std::size_t n = strides.size();
     return n >= 2 && strides[n - 1] != 1 && strides[n - 2] == 1;
@@ -90,7 +90,7 @@ double bytes_of(const Arguments& args, std::size_t i) {
     return sizes.empty() ? 0 : count(sizes) * element_bytes(args.type(i));
 }
 
-// Sum over all tensor arguments, and the largest of them.
+// Bytes of all tensor arguments together, and of the largest one.
 std::pair<double, double> tensor_bytes(const Arguments& args) {
     double sum = 0, most = 0;
     for (std::size_t i = 0; i < args.count(); ++i) {
@@ -100,7 +100,7 @@ std::pair<double, double> tensor_bytes(const Arguments& args) {
     return {sum, most};
 }
 
-// Where an attention operator states whether it is causal: an argument's place.
+// The index of the argument that states whether an attention operator is causal.
 struct CausalRule {
     std::string_view op;
     std::size_t argument;
@@ -124,7 +124,7 @@ std::optional<bool> causal_of(std::string_view op, const std::string& concrete) 
     return std::nullopt;
 }
 
-// Passes that read all their inputs and write as much as the largest of them, by the kind that cost laws know them as.
+// Passes that read all their inputs and write as much as the largest of them, by the kind that cost laws use for them.
 struct PassRule {
     std::string_view kind;
     std::span<const std::string_view> ops;
@@ -180,13 +180,13 @@ std::optional<OperatorCall> product_of(const ProductRule& rule, const Arguments&
     return call;
 }
 
-// Queries [batch, heads, tokens, width] (the scaled_dot_product family) or [batch, tokens, heads, width]; a backward's first argument
-// is the gradient of the output.
+// Queries are [batch, heads, tokens, width] (scaled_dot_product family) or [batch, tokens, heads, width]; a backward's argument 0 is a
+// gradient.
 std::optional<OperatorCall> attention_of(const Arguments& args, const std::string& concrete, OperatorCall call) {
     const bool backward = call.op.find("backward") != std::string::npos;
     const auto q = args.sizes(backward ? 1 : 0), k = args.sizes(backward ? 2 : 1);
     const auto dtype = dtype_of_torch(call.dtype);
-    const auto causal = causal_of(call.op, concrete);  // half of the arithmetic hangs on it
+    const auto causal = causal_of(call.op, concrete);  // it halves the arithmetic
     if (q.size() != 4 || k.size() != 4 || !dtype || !causal) return std::nullopt;
     const bool heads_first = call.op.find("scaled_dot_product") != std::string::npos;
     const std::size_t heads = heads_first ? 1 : 2, tokens = heads_first ? 2 : 1;
@@ -256,7 +256,7 @@ std::vector<int> members_of(const CollectiveCall& call) {
     return ranks;
 }
 
-// PyTorch counts the peer within the group; a number that cannot be that one is a rank of the job.
+// PyTorch states the peer's rank within the group; a number that cannot be one is taken as a rank of the job.
 void tell_pair(CollectiveCall& call, int rank, int world) {
     const bool sends = call.op == "send" || call.op.starts_with("send ");
     const int peer = sends ? call.target : call.source;

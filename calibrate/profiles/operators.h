@@ -1,4 +1,4 @@
-// What an operator of PyTorch computes, from the sizes that its profiler recorded. Internal to calibrate/profiles.
+// What an operator of PyTorch computes, derived from the sizes that its profiler recorded. Internal to calibrate/profiles.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,7 @@
 
 namespace stepcast {
 
-// "Input Dims", "Input type", "Input Strides" and, of attention, "Concrete Inputs" of one call, as JSON without blanks; empty
-// where not recorded.
+// "Input Dims", "Input type", "Input Strides" and, for attention, "Concrete Inputs" of a call, as JSON without blanks; else empty.
 struct OperatorInputs {
     std::string dims, types, strides, concrete = {};
     friend auto operator<=>(const OperatorInputs&, const OperatorInputs&) = default;
@@ -19,19 +18,18 @@ struct OperatorInputs {
 
 bool is_product(std::string_view op);
 bool is_attention(std::string_view op);
-// A product, attention, or a pass over memory whose output follows from its inputs (element-wise, in place, norm, softmax); nothing
-// of others, and when the sizes are missing or are none of it.
+// The call of a product, attention, or a pass over memory whose output size follows from its inputs (element-wise, in place, norm,
+// softmax). nullopt for other operators and where sizes are missing or do not fit.
 std::optional<OperatorCall> sized_operator(std::string_view op, const OperatorInputs& inputs);
-// Elements and type of the first tensor: what a collective's operator moves.
+// The collective of an operator: it moves the elements of the first tensor.
 std::optional<CollectiveCall> collective_of(std::string_view op, const OperatorInputs& inputs);
 
-std::vector<int> members_of(const CollectiveCall& call);  // empty where not all are told
+std::vector<int> members_of(const CollectiveCall& call);  // empty unless all are known
 
-// Which ranks of the group a send or receive of `rank` joins: source and target, where the peer is recorded. Both sides are then
-// one operation, "send_recv".
+// Sets source and target (ranks in the group) of a send or receive of `rank` if the peer is recorded. Both sides then are one "send_recv".
 void tell_pair(CollectiveCall& call, int rank, int world);
 
 std::optional<Dtype> dtype_of_torch(std::string_view type);  // "c10::BFloat16", "BFloat16", "float"
-double element_bytes(std::string_view type);                 // 0 when it is no tensor's type
+double element_bytes(std::string_view type);                 // 0 if it is no tensor type
 
 }  // namespace stepcast

@@ -1,5 +1,5 @@
-// A profiler's trace of one rank as plain values: what ran on the device, for which operator, in which phase, and what the
-// host paid for it. Readers: kineto.cpp (PyTorch's profiler), nsight.cpp (Nsight Systems). What is made of it: tables.h.
+// A profiler's trace of one rank as plain values: what ran on the device, for which operator, in which phase, and what it cost the host.
+// Readers: kineto.cpp (PyTorch's profiler), nsight.cpp (Nsight Systems). Tables are made from it in profile_tables.cpp.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace stepcast {
 
-// Where a kernel belongs, by the operators around the call that launched it. `unlinked`: launched before the window, or by a
-// thread that was not profiled; its time is that of another step.
+// The phase of a kernel, from the operators around the call that launched it. `unlinked`: launched before the trace begins, or by a
+// thread that was not profiled; its time belongs to another step.
 enum class ProfilePhase : std::uint8_t { forward, backward, recompute, optimizer, unlinked };
 constexpr auto names_of(ProfilePhase) {
     using enum ProfilePhase;
@@ -23,11 +23,11 @@ constexpr auto names_of(ProfilePhase) {
 
 enum class SpanKind : std::uint8_t { compute, communication, copy, set };
 
-inline constexpr std::int64_t not_launched = std::numeric_limits<std::int64_t>::min();  // in the window, by a call that is known
+inline constexpr std::int64_t not_launched = std::numeric_limits<std::int64_t>::min();  // no launching call is known
 
 inline Seconds seconds(std::int64_t ns) { return Seconds(static_cast<double>(ns) * 1e-9); }
 
-// Times are nanoseconds since the first device activity of the trace.
+// One piece of work on the device. Times are nanoseconds since the first device activity of the trace.
 struct DeviceSpan {
     std::int64_t start = 0, finish = 0;
     std::int64_t launched = not_launched;  // end of the call that launched it
@@ -35,42 +35,42 @@ struct DeviceSpan {
     std::uint32_t stream = 0;
     SpanKind kind = SpanKind::compute;
     ProfilePhase phase = ProfilePhase::unlinked;
-    std::int32_t instance = -1;    // tells calls of an operator apart: kernels of one call share it; of a collective its number
-                                   // among its group's calls, where recorded
+    std::int32_t instance = -1;    // the same for all kernels of one call of an operator; for a collective its number
+                                   // among the calls of its group, where recorded
     std::int32_t sized = -1;       // index into Profile::operators
-    std::int32_t collective = -1;  // into Profile::collectives
-    float bytes = 0;               // of a copy, where recorded; a float, as there may be millions of spans
+    std::int32_t collective = -1;  // index into Profile::collectives
+    float bytes = 0;               // of a copy, where recorded; a float, since there may be millions of spans
     friend bool operator==(const DeviceSpan&, const DeviceSpan&) = default;
 };
 
-// An operator that its inputs size: a matrix product, attention, or a pass over memory. `op` as PyTorch names it.
+// An operator whose work follows from its inputs: a matrix product, attention, or a pass over memory. `op` is PyTorch's name.
 struct OperatorCall {
     std::string op, dtype;      // "aten::mm", "c10::BFloat16"
-    Op work;                    // Gemm, Attention or MemoryPass; its dtype where we have it, else `known` is false
-    std::string kind = {};      // of a pass: "copy", "add", "gelu", "softmax", "layernorm"
-    long kv_heads = 0;          // of attention
+    Op work;                    // Gemm, Attention or MemoryPass; `known` is false if we have no such dtype
+    std::string kind = {};      // for a pass: "copy", "add", "gelu", "softmax", "layernorm"
+    long kv_heads = 0;          // for attention
     bool known = true;
-    bool layout_known = false;  // of a product: strides were recorded
+    bool layout_known = false;  // for a product: strides were recorded
     friend bool operator==(const OperatorCall&, const OperatorCall&) = default;
 };
-// A collective. Elements are those on this rank; `group` names the process group ("" = not told), `members` lists its ranks as
-// recorded ("[0,1]"; cut where they are many, "" = not told).
+// A collective. The elements are those on this rank. `group` is the name of the process group ("" = unknown), `members` the list of its
+// ranks as recorded ("[0,1]"; cut short where they are many, "" = unknown).
 struct CollectiveCall {
-    std::string op;  // as recorded: "allreduce", "_allgather_base", "all_to_all"; a kernel's name where nothing says more
+    std::string op;  // as recorded: "allreduce", "_allgather_base", "all_to_all"; else the kernel's name
     std::string dtype, group, members;
-    int ranks = 0;  // of the group; 0 = not told
-    int source = -1, target = -1;  // of a send or receive: ranks within the group; -1 = not told
+    int ranks = 0;  // of the group; 0 = unknown
+    int source = -1, target = -1;  // for a send or receive: ranks within the group; -1 = unknown
     double in_elements = 0, out_elements = 0;
-    bool from_kernel = true;  // false: from the operator around the launch
+    bool from_kernel = true;  // false: recorded with the operator around the launch
     friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
 };
 
-// The host waited for the device.
+// A call in which the host waited for the device.
 struct HostWait {
     std::int64_t start = 0, finish = 0;
     friend bool operator==(const HostWait&, const HostWait&) = default;
 };
-// What the device's allocator held from then on.
+// What the device's allocator held from `time` on.
 struct ProfiledMemory {
     std::int64_t time = 0;
     double allocated = 0, reserved = 0;  // bytes
@@ -79,8 +79,8 @@ struct ProfiledMemory {
 
 struct ProfiledStep {
     std::string name;  // "ProfilerStep#6"
-    Seconds start, duration;  // start as the spans'
-    int skipped = 0;          // steps before it that could not be timed
+    Seconds start, duration;  // start: on the clock of the spans
+    int skipped = 0;          // number of marked steps before it that could not be timed
 
     friend bool operator==(const ProfiledStep&, const ProfiledStep&) = default;
 };
@@ -92,7 +92,7 @@ struct ProfiledDevice {
     friend bool operator==(const ProfiledDevice&, const ProfiledDevice&) = default;
 };
 
-// Host time of one call of the modules that make up the model's layers, where modules were recorded; calls 0 = they were not.
+// Host time of one call of the modules that are the model's layers; calls 0 = modules were not recorded.
 struct ProfiledLayer {
     std::string name;
     int instances = 0;
@@ -109,7 +109,7 @@ struct ProfileCounts {
 
 struct Profile {
     std::string path;
-    int rank = 0, ranks = 0;  // ranks 0 = not told
+    int rank = 0, ranks = 0;  // ranks 0 = unknown
     bool rank_told = false;
     ProfiledDevice device;
     std::vector<std::string> names;  // of kernels
@@ -117,29 +117,29 @@ struct Profile {
     std::vector<OperatorCall> operators;
     std::vector<CollectiveCall> collectives;
     std::vector<ProfiledStep> steps;
-    bool steps_on_device = false;  // the host ran ahead: they are from the end of one's work on the device to the next one's; else host time
-    std::int64_t origin = 0;         // what 0 is in absolute nanoseconds, where clocks of ranks are compared
+    bool steps_on_device = false;  // the host ran ahead: steps last from the end of a step's device work to the end of the next's
+    std::int64_t origin = 0;         // absolute nanoseconds of time 0, to compare the clocks of ranks
     std::vector<HostWait> waits;     // by start
-    std::vector<ProfiledMemory> memory;  // by time, where it was recorded
+    std::vector<ProfiledMemory> memory;  // by time; empty where it was not recorded
     std::vector<Seconds> launches;  // duration of each call that launches a kernel
     ProfiledLayer layer;
-    int node_devices = 0;  // GPUs of the node; 0 = not told
+    int node_devices = 0;  // GPUs of the node; 0 = unknown
     Bytes peak_reserved, peak_allocated;  // 0 = not recorded
     bool shapes = false;  // the trace recorded shapes of operators
-    bool shortened = false;  // its later part did not fit the bound of memory
+    bool shortened = false;  // its later part exceeded the memory limit and was dropped
     ProfileCounts counts;
-    std::string broken;              // "" or where the file ended before its end
-    std::vector<std::string> notes;  // what could not be told, in words
+    std::string broken;              // "", or where the file breaks off
+    std::vector<std::string> notes;  // what could not be determined, in words
     friend bool operator==(const Profile&, const Profile&) = default;
 };
 
-// A file of either profiler; throws ConfigError for anything else, and for a trace without work on a GPU. An Nsight export may
-// hold several processes, each a profile.
+// Reads a file of either profiler; an Nsight export may hold several processes, each a profile. Throws ConfigError for other files and for
+// traces without GPU work.
 std::vector<Profile> read_profiles(const std::string& path);
 bool is_kineto(const std::string& path);  // by its first bytes
 bool is_nsight(const std::string& path);
 
-// Kernels that move data between ranks, by their names: NCCL's and RCCL's, symmetric memory's, DeepEP's, NVSHMEM's.
+// Whether a kernel moves data between ranks, by its name: NCCL's and RCCL's, symmetric memory's, DeepEP's, NVSHMEM's.
 bool is_communication(std::string_view kernel);
 
 }  // namespace stepcast

@@ -25,7 +25,7 @@ std::string layout_text(const OperatorCall& call, Gemm::Layout layout) {
     return "";
 }
 
-// A table as it grows; without a row it is not written.
+// Builds a table; a table without rows is not written.
 struct Table {
     std::string end, text;
     long rows = 0;
@@ -64,18 +64,18 @@ void add_operators(const Profile& p, OperatorTables& to) {
     }
 }
 
-// Ranks that join one call: of a send and its receive two, else the group's.
+// How many ranks take part in a call: two in a send and its receive, else the whole group.
 int taking_part(const CollectiveCall& call) { return collective_kind(call) == "send_recv" && call.ranks > 0 ? 2 : call.ranks; }
 
-// Over how many nodes the ranks of a call lie, 0 = not told. Ranks fill node after node; a node has the GPUs that the trace lists
-// (one alone may be all that the process was shown) or the job's ranks over `said` nodes. Of a group whose members are not told,
-// what was said counts.
+// How many nodes the ranks of a call are on, 0 = unknown. Ranks fill one node after the other. A node has the job's ranks divided by `said`
+// nodes, or the GPUs that the trace lists (unless only one, which may be all that the process could see). `said` also counts for groups
+// with unknown members.
 int nodes_of(const Profile& p, const CollectiveCall& call, int said) {
     const int ranks = taking_part(call), world = std::max(p.ranks, call.ranks);
     const int per_node = said > 0 ? (world % said == 0 ? world / said : 0) : p.node_devices > 1 ? p.node_devices : 0;
     if (said == 1 || (said == 0 && world <= per_node)) return 1;
     std::vector<int> members = members_of(call);
-    if (ranks < call.ranks) {  // the two of a pair
+    if (ranks < call.ranks) {  // a pair
         const auto place = [&](int i) { return members.empty() && call.ranks == world ? i : members.at(static_cast<std::size_t>(i)); };
         if (call.source < 0 || per_node == 0 || (members.empty() && call.ranks != world)) return 0;
         return place(call.source) / per_node == place(call.target) / per_node ? 1 : 2;
@@ -94,7 +94,7 @@ void add_collectives(const std::vector<Profile>& ranks, int nodes_said, Table& t
     long unsized = 0, placeless = 0;
     for (const CollectiveTimes& t : collective_times(ranks)) {
         const std::string kind = collective_kind(t.call);
-        // An operator names no group; with one group in the job it is that of all ranks.
+        // An operator names no group: take the group of all ranks.
         CollectiveCall call = t.call;
         if (call.ranks == 0 && !call.from_kernel) call.ranks = first.ranks;
         const Bytes bytes = collective_bytes(call);
@@ -121,7 +121,7 @@ void add_collectives(const std::vector<Profile>& ranks, int nodes_said, Table& t
         notes.push_back("one rank only: durations of collectives hold waiting for peers, their least is an upper bound of the transfer");
 }
 
-// Passes of a compiled graph are Triton's; PyTorch's own kernels run operator by operator.
+// Counts passes of compiled graphs, which are Triton's kernels, and passes that run operator by operator, which are PyTorch's own.
 void add_passes_by_maker(const Profile& p, Table& launches) {
     long calls[2] = {0, 0};
     Seconds times[2];
@@ -158,7 +158,7 @@ void add_launches(const Profile& p, Table& launches) {
 
 constexpr double ns = 1e-9;
 
-// The part of the profile between two times, for the sums of one step. No span is longer than `longest`.
+// The part of the profile between two times, for the sums of one step. No span may be longer than `longest`.
 Profile between(const Profile& p, Seconds from, Seconds to, std::int64_t longest) {
     Profile part;
     const std::int64_t first = std::llround(from.si() / ns), last = std::llround(to.si() / ns);

@@ -11,7 +11,7 @@
 namespace stepcast {
 namespace {
 
-// How long any of the spans that `counts` ran.
+// Length of the union of the spans for which `counts` is true.
 template <typename Counts>
 std::int64_t covered(const Profile& profile, Counts counts) {
     std::int64_t sum = 0, end = std::numeric_limits<std::int64_t>::min();
@@ -23,7 +23,7 @@ std::int64_t covered(const Profile& profile, Counts counts) {
     return sum;
 }
 
-// What makes calls alike.
+// The key by which calls count as alike.
 using Alike = std::tuple<std::string, std::string, std::vector<double>>;
 Alike alike(const OperatorCall& c) {
     const auto numbers = [](auto... all) { return std::vector<double>{static_cast<double>(all)...}; };
@@ -67,7 +67,7 @@ bool tells_phases(const Profile& profile) {
 std::vector<OperatorTimes> operator_times(const Profile& profile) {
     struct Gathered {
         const OperatorCall* call = nullptr;
-        std::vector<std::pair<std::int32_t, float>> parts;  // of each kernel: its call and time; a float, as there may be millions
+        std::vector<std::pair<std::int32_t, float>> parts;  // for each kernel its call and time; a float, since there may be millions
     };
     std::map<Alike, Gathered> gathered;
     std::vector<Gathered*> of_operator;
@@ -77,13 +77,13 @@ std::vector<OperatorTimes> operator_times(const Profile& profile) {
         const auto at = static_cast<std::size_t>(span.sized);
         Gathered& of = *of_operator[at];
         of.call = &profile.operators[at];
-        of.parts.emplace_back(span.instance, static_cast<float>(span.finish - span.start));  // nanoseconds: whole up to 16 ms
+        of.parts.emplace_back(span.instance, static_cast<float>(span.finish - span.start));  // nanoseconds: exact up to 16 ms
     }
     std::vector<OperatorTimes> all;
     for (auto& [_, of] : gathered) {
         if (of.parts.empty()) continue;
         std::ranges::sort(of.parts);
-        std::vector<double> each;  // of the calls, which may be of several kernels
+        std::vector<double> each;  // by call; a call may have several kernels
         for (std::size_t i = 0; i < of.parts.size(); ++i) {
             if (i == 0 || of.parts[i].first != of.parts[i - 1].first) each.push_back(0);
             each.back() += static_cast<double>(of.parts[i].second);

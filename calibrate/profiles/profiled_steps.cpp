@@ -8,16 +8,16 @@
 namespace stepcast {
 namespace {
 
-constexpr double most_lag = 0.1;  // of a step: what the device may fall behind the host without its steps being those of the device
+constexpr double most_lag = 0.1;  // share of a step: if the device falls behind the host by less, steps are timed on the host
 
-// On the device, of the work that one step launched.
+// The device work that one step launched.
 struct StepWork {
     std::optional<std::int64_t> end;
-    std::int64_t waited = 0;  // its first computing kernel, for the device
+    std::int64_t waited = 0;  // from the launch of its first computing kernel to the kernel's start
     bool computes = false;
 };
 
-// `bounds`: where the steps start, and where the last ends.
+// `bounds`: the starts of the steps and the end of the last one.
 std::vector<StepWork> work_of_steps(const Profile& p, const std::vector<std::int64_t>& bounds) {
     std::vector<StepWork> all(bounds.size() - 1);
     for (const DeviceSpan& s : p.spans) {  // by start
@@ -34,8 +34,8 @@ std::vector<StepWork> work_of_steps(const Profile& p, const std::vector<std::int
 
 bool worked(const StepWork& w) { return w.end.has_value(); }
 
-// By how many nanoseconds the device fell further behind the host from the first step to the last; 0 where less than counts. Where no
-// launch is known, the queue may have been that long before: less than a step says nothing.
+// By how many nanoseconds the device fell behind the host from the first step to the last; 0 where this is small. Without any known
+// launch the queue may have been long from the beginning, so less than a step counts as 0.
 double lag_of(const Profile& p, const std::vector<std::int64_t>& bounds, const std::vector<StepWork>& work) {
     const double step = (static_cast<double>(bounds.back()) - static_cast<double>(bounds.front())) / static_cast<double>(work.size());
     const auto first = std::ranges::find_if(work, worked);
@@ -43,7 +43,7 @@ double lag_of(const Profile& p, const std::vector<std::int64_t>& bounds, const s
     if (first == work.end()) {
         std::int64_t end = p.spans.front().finish;
         for (const DeviceSpan& s : p.spans) {
-            if (s.launched != not_launched) return 0;  // they launched nothing
+            if (s.launched != not_launched) return 0;  // the steps launched nothing
             end = std::max(end, s.finish);
         }
         behind = static_cast<double>(end) - static_cast<double>(bounds.back());
@@ -55,14 +55,14 @@ double lag_of(const Profile& p, const std::vector<std::int64_t>& bounds, const s
     return behind > most_lag * step ? behind : 0;
 }
 
-// As the host went through them. A short last mark that launches nothing, where others do, is an end and no step.
+// Adds steps with the host's times. A short last mark that launches nothing, while others do, marks the end and is no step.
 void add_host_steps(const TraceRecords& records, std::vector<HostSpan> marks, const std::vector<StepWork>& work, std::int64_t origin, Profile& p) {
     const auto is_short = [&] { return marks.back().length.ns() < (marks.back().start - marks.front().start) / static_cast<std::int64_t>(marks.size()) / 2; };
     if (!worked(work.back()) && std::ranges::any_of(work, worked) && is_short()) marks.pop_back();
     for (const HostSpan& m : marks) p.steps.push_back({records.names[m.name], seconds(m.start - origin), seconds(m.length.ns())});
 }
 
-// Each from the end of the work before it to that of its own: the first has no beginning.
+// Adds steps from the end of the previous step's work to the end of their own. The first step is skipped, as its beginning is unknown.
 void add_device_steps(const TraceRecords& records, const std::vector<HostSpan>& marks, const std::vector<StepWork>& work, Profile& p) {
     p.steps_on_device = true;
     std::optional<std::int64_t> before;
@@ -74,7 +74,7 @@ void add_device_steps(const TraceRecords& records, const std::vector<HostSpan>& 
             ++skipped;
         if (worked(work[i])) before = std::max(before.value_or(*work[i].end), *work[i].end);
     }
-    if (p.shortened && !p.steps.empty()) p.steps.pop_back();  // the end of its work is not here
+    if (p.shortened && !p.steps.empty()) p.steps.pop_back();  // the end of its work was dropped
 }
 
 }  // namespace

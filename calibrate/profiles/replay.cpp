@@ -20,11 +20,10 @@
 namespace stepcast {
 namespace {
 
-constexpr std::int64_t held = 2000;       // ns: what began so soon behind another may have waited for it ..
-constexpr std::int64_t released = 50000;  // .. and so long after it, no longer
+constexpr std::int64_t held = 2000;       // ns: work that began this soon after another may have waited for it
+constexpr std::int64_t released = 50000;  // ns: work that began later than this after another did not wait for it
 
-// What a rank does, in the order of its host: a launch, a wait for the device, or (launched = not_launched) work that began by
-// itself. `at`: when the host has done it.
+// An action of a rank in the host's order: a launch, a wait for the device, or work without known launch. `at`: when the host has done it.
 struct Item {
     std::int64_t at = 0;
     const DeviceSpan* span = nullptr;  // nullptr: a wait
@@ -33,10 +32,10 @@ struct Item {
 
 struct RankState {
     const Profile* profile = nullptr;
-    std::int64_t shift = 0;  // of its clock to the common one
+    std::int64_t shift = 0;  // from its clock to the common one
     std::vector<Item> items;
     std::size_t next = 0;
-    std::int64_t host = 0, elsewhere = 0;  // until when its host, and its other launchers, are busy
+    std::int64_t host = 0, elsewhere = 0;  // until when its host, and launchers outside the trace, are busy
     std::map<std::uint32_t, Lane> lanes;   // by stream
     struct Issued {
         TaskId task;
@@ -47,7 +46,8 @@ struct RankState {
 
 bool is_exchange(const DeviceSpan& s) { return s.kind == SpanKind::communication; }
 
-// The stream that computes most, those that communicate, and the rest.
+// Lanes of streams: the one that computes most gets Lane::compute, those that mostly communicate get the lanes for that, the others the
+// rest.
 std::map<std::uint32_t, Lane> lanes_of(const Profile& p) {
     std::map<std::uint32_t, std::array<std::int64_t, 2>> busy;  // computing, communicating
     for (const DeviceSpan& s : p.spans) busy[s.stream][is_exchange(s) ? 1 : 0] += s.finish - s.start + 1;
@@ -75,9 +75,9 @@ const CollectiveCall* call_of(const Profile& p, const DeviceSpan& s) {
     return is_exchange(s) && s.collective >= 0 ? &p.collectives[static_cast<std::size_t>(s.collective)] : nullptr;
 }
 
-// Medians of calls alike: of a kernel by its name and the operator's sizes, of a collective over all ranks. Where no size tells
-// which calls are alike, and of collectives of which one rank alone is there, whose times hold waiting for the others, it is
-// the mean, whose sum is that of the calls.
+// Medians of similar calls: of a kernel by name and operator's sizes, of a collective over all ranks. The mean, which keeps the sum over
+// the calls, serves kernels without sizes, as nothing tells which calls are similar, and collectives of a single rank, as their times
+// include waiting.
 class Tables {
 public:
     explicit Tables(const std::vector<Profile>& ranks) {
@@ -113,7 +113,7 @@ public:
             s.items = items_of(p);
             s.lanes = lanes_of(p);
             if (s.items.empty()) continue;
-            s.host = s.items.front().at;  // before it the host did what the trace does not show
+            s.host = s.items.front().at;  // the trace does not show what the host did before
             begin_ = std::min(begin_, s.host + s.shift);
         }
         for (RankState& s : states_) s.host = s.elsewhere = begin_ - s.shift;
@@ -137,7 +137,7 @@ public:
     [[nodiscard]] std::int64_t begin() const { return begin_; }
 
 private:
-    // False while the item's collective waits for other ranks.
+    // Adds the rank's next item; false if it is a collective that other ranks have not reached yet.
     bool step(std::size_t r) {
         RankState& s = states_[r];
         const Item& item = s.items[s.next];
@@ -163,7 +163,7 @@ private:
         return at != meetings_.of.end() && at->second == meeting;
     }
 
-    // A launcher, busy until `until`, from there to `at` as a task; its id.
+    // Adds the launcher's time from `until` to `at` as a task and moves `until` there.
     TaskId launcher_task(std::string_view name, Place place, std::int64_t& until, std::int64_t at,
                          std::span<const TaskId> after) {
         const auto length = seconds(std::max<std::int64_t>(0, at - until));
@@ -173,13 +173,13 @@ private:
     TaskId host_task(std::size_t r, std::int64_t at, std::span<const TaskId> after) {
         return launcher_task("host", Place(static_cast<int>(r), Lane::host), states_[r].host, at, after);
     }
-    // What launches work outside the window: time passes on a lane of its own.
+    // Launches that are not in the trace: their time passes on a lane of its own.
     TaskId other_launcher(std::size_t r, std::int64_t at) {
         return launcher_task("launched elsewhere", Place(static_cast<int>(r), Lane::receive_up), states_[r].elsewhere,
                              at, {});
     }
 
-    // The host waits for what had ended when its call did; its own time begins where it began to wait.
+    // The host waits for work that had ended when its waiting call ended; the host's own time before the wait ends where the call began.
     void wait(std::size_t r, const HostWait& w) {
         RankState& s = states_[r];
         std::vector<TaskId> after;
@@ -192,11 +192,11 @@ private:
                     break;
                 }
         host_task(r, std::min(w.start, w.finish), {});
-        s.host = std::clamp(done, w.start, w.finish);  // from there on it goes by itself again
+        s.host = std::clamp(done, w.start, w.finish);  // from here on the host runs by itself again
         host_task(r, w.finish, after);
     }
 
-    // The latest of a lane that had ended when `start` came; nothing where a later one was still running.
+    // The latest task of a lane if it had ended by `start`; nothing if it was still running.
     static std::optional<TaskId> ended_before(const std::vector<RankState::Issued>& issued, std::int64_t start) {
         if (issued.empty() || issued.back().finish > start + held) return std::nullopt;
         return issued.back().task;
@@ -211,7 +211,7 @@ private:
             const bool other_exchanges = other == Lane::collective || other == Lane::data;
             if (exchange_lane && !other_exchanges) {
                 if (const auto task = ended_before(issued, span.start)) after.push_back(*task);
-            } else {  // it began behind it, and was held: launched before that ended, its own stream free
+            } else {  // it was held up: it began right after the other's end, was launched before, and its own stream was free
                 const auto& end = issued.back();
                 const auto& own = s.issued[lane];
                 const bool stream_free = own.empty() || own.back().finish < end.finish - held;
@@ -272,12 +272,12 @@ private:
     Meetings meetings_;
     Replay result_;
     std::vector<RankState> states_;
-    std::vector<std::vector<std::pair<int, TaskId>>> waits_of_;  // by task: what each rank of a collective waits for
+    std::vector<std::vector<std::pair<int, TaskId>>> waits_of_;  // by task: (rank, task that it waits for)
     std::vector<Span> traced_;
     std::int64_t begin_ = std::numeric_limits<std::int64_t>::max();
 };
 
-// On each rank a collective's kernel begins when that rank arrives.
+// On each rank a collective's kernel begins when this rank arrives.
 Trace with_arrivals(const TaskGraph& graph, const Timeline& timeline, const std::vector<std::vector<std::pair<int, TaskId>>>& waits) {
     Trace trace = to_trace(graph, timeline);
     for (Span& span : trace.spans) {
@@ -292,7 +292,7 @@ Trace with_arrivals(const TaskGraph& graph, const Timeline& timeline, const std:
 
 }  // namespace
 
-// Ops have no part in the times here; they name the kinds of work.
+// Ops do not determine times in a replay; they only name the kind of work.
 Op op_of(const Profile& p, const DeviceSpan& s) {
     if (s.sized >= 0) return p.operators[static_cast<std::size_t>(s.sized)].work;
     if (const CollectiveCall* call = call_of(p, s)) {

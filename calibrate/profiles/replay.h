@@ -1,6 +1,5 @@
-// A traced job as tasks on lanes: its kernels on their streams, the host that launches them and waits for them, collectives
-// over the ranks at hand. Run with the times of its own kernel tables it tells what follows from them: the step, and how much
-// of the communication computation does not cover.
+// A traced job as a graph of tasks on lanes: kernels on their streams, the host that launches them and waits for them, and collectives over
+// the given ranks. Run with the job's own kernel tables, it shows what follows from them: the step and its exposed communication.
 #pragma once
 
 #include <vector>
@@ -14,23 +13,23 @@ namespace stepcast {
 
 struct Replay {
     TaskGraph graph;
-    std::vector<Seconds> table;     // by task: what the tables say of it, the median of calls alike
-    std::vector<Seconds> measured;  // .. what this call took, of a collective the shortest over its ranks
-    Trace traced;                   // as it went, on the lanes of the graph
-    Trace predicted;                // as it follows from `table`; a collective begins on a rank when that arrives
-    TracedStep step;                // the whole trace
+    std::vector<Seconds> table;     // by task: its time in the tables, the median of similar calls
+    std::vector<Seconds> measured;  // by task: the time of this call; for a collective the shortest of its ranks
+    Trace traced;                   // as traced, on the lanes of the graph
+    Trace predicted;                // as it follows from `table`; on each rank a collective begins when that rank arrives
+    TracedStep step;                // of the whole trace
 };
 
-// Host time between launches is taken as it was, and so is what waits for what, as far as streams and calls tell: a collective
-// for the kernels launched before it, a kernel for the collective that it began behind, the host for the device where a call
-// of it ended. Throws ConfigError where the ranks' collectives do not match, or no kernel has its launch in the window.
+// Keeps the traced host time between launches, and the traced dependencies as far as streams and calls show them: a collective waits for
+// the kernels launched before it, a kernel for the collective directly before it, the host for the device where a synchronising call
+// ended. Throws ConfigError where the ranks' collectives do not match, or where no kernel's launch is in the trace.
 Replay replay(const std::vector<Profile>& ranks);
 
-// What a span is in a graph: its kind of work, where an operator or a collective tells it, else a pass of its bytes; and its phase.
+// The op of a span in a graph: its operator's or collective's work where known, else a pass over its bytes; and its phase.
 Op op_of(const Profile& profile, const DeviceSpan& span);
 Phase phase_of(ProfilePhase phase);
 
-// A rank's device from its first span to its last, and communication that no product, attention or pass covers; copies are neither.
+// A rank's device: from its first span to its last, and communication during which no product, attention or pass runs. Copies are neither.
 inline bool on_device(Lane lane) { return lane != Lane::host && lane != Lane::receive_up; }
 struct DeviceUse {
     Seconds span, exposed;

@@ -7,7 +7,7 @@
 namespace stepcast {
 namespace {
 
-// How long any of the stretches lasts, from beginnings to ends.
+// Length of the union of stretches (from, to).
 using Stretches = std::vector<std::pair<Seconds, Seconds>>;
 Seconds covered(Stretches all) {
     std::ranges::sort(all);

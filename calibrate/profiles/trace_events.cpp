@@ -13,9 +13,9 @@
 namespace stepcast {
 namespace {
 
-constexpr std::size_t padding = 64;               // readable behind a value
+constexpr std::size_t padding = 64;               // bytes that are readable behind a value
 constexpr std::size_t chunk = std::size_t{1} << 20;
-constexpr std::size_t longest_value = std::size_t{64} << 20;  // one event, or one member of the top level
+constexpr std::size_t longest_value = std::size_t{64} << 20;  // of one event, or one member of the top level
 
 enum Class : unsigned char { other, quote, open, close, blank };
 constexpr std::array<unsigned char, 256> classes = [] {
@@ -28,24 +28,24 @@ constexpr std::array<unsigned char, 256> classes = [] {
 }();
 unsigned char class_of(char c) { return classes[static_cast<unsigned char>(c)]; }
 
-// A window on the stream that can hold one whole value.
+// A window on the stream that holds at least one whole value.
 class Window {
 public:
     explicit Window(const std::string& path) : stream_(path), text_(2 * chunk + padding) {}
 
-    // The byte at the cursor, or nothing at the end.
+    // The byte at the cursor; nullopt at the end.
     std::optional<char> peek() {
         if (at_ == end_ && !fill()) return std::nullopt;
         return text_[at_];
     }
     void skip() { ++at_; }
-    // The next byte that is neither blank nor a comma, at the cursor from then on.
+    // Moves the cursor to the next byte that is neither blank nor a comma, and returns it.
     std::optional<char> next() {
         auto c = peek();
         for (; c && (*c == ',' || class_of(*c) == blank); c = peek()) ++at_;
         return c;
     }
-    // Reads one value and leaves the cursor behind it; nothing when it breaks off.
+    // Reads one value and leaves the cursor behind it; nullopt if the value is incomplete.
     std::optional<TraceText> value() {
         keep_from_ = at_;
         const bool whole = scan();
@@ -79,7 +79,7 @@ private:
         end_ += got;
         return got > 0;
     }
-    bool scan_string() {  // the cursor stands on the opening quote
+    bool scan_string() {  // the cursor is on the opening quote
         ++at_;
         for (;;) {
             while (at_ < end_ && text_[at_] != '"' && text_[at_] != '\\') ++at_;
@@ -151,7 +151,7 @@ private:
         const std::string where = fmt::format("byte {}, after {} events", window_.position(), result_.events);
         result_.broken = where + ": " + (window_.torn().empty() ? why : window_.torn());
     }
-    // Elements between the brackets; false when they break off.
+    // Reads the elements between the brackets; false if the trace breaks off.
     bool events() {
         window_.skip();
         for (auto c = window_.next(); c != ']'; c = window_.next()) {

@@ -31,7 +31,7 @@ bool names_one_of(std::string_view text, std::initializer_list<std::string_view>
     return std::ranges::any_of(words, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
 }
 
-// The kind of op, by the operator where it is known, else by the kernel's name.
+// The kind of op, from the operator if known, else from the kernel's name.
 std::string kind_of(const Profile& p, const DeviceSpan& s) {
     if (s.kind == SpanKind::communication && s.collective < 0) return "all_reduce";
     if (s.kind != SpanKind::compute || s.sized >= 0) return std::string(kind_name(op_of(p, s)));
@@ -44,14 +44,14 @@ std::string kind_of(const Profile& p, const DeviceSpan& s) {
 
 bool is_exchange(std::string_view kind) { return kind == "send_recv" || collective_op(kind, Bytes(0), 1); }
 
-// The traced step: its kernels on one rank, and its place in the rank's time.
+// The traced step on one rank: its kernels and its length.
 struct StepOfRank {
     const Profile* profile = nullptr;
     std::vector<const DeviceSpan*> spans;  // launched in the step, by start
     Seconds length;
 };
 
-// In the middle by length; the last has no end but that of its own mark and is left out where there are others.
+// The step of median length. The last step has only its own mark as an end, so it is left out if there are others.
 std::size_t middle_step(const Profile& p) {
     std::vector<std::size_t> order(std::max<std::size_t>(1, p.steps.size() - 1));
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -59,7 +59,7 @@ std::size_t middle_step(const Profile& p) {
     return order[(order.size() - 1) / 2];
 }
 
-// `number`: which of the marked steps.
+// `number`: among the marked steps.
 StepOfRank step_of(const Profile& p, std::size_t number) {
     StepOfRank step{&p, {}, {}};
     std::int64_t from = std::numeric_limits<std::int64_t>::min() + 1, to = std::numeric_limits<std::int64_t>::max();
@@ -84,7 +84,7 @@ StepOfRank step_of(const Profile& p, std::size_t number) {
     return step;
 }
 
-// Which rank of the graph, which may stand for many, does what this rank of the job does.
+// The rank of the graph that stands for this rank of the job; one rank of a graph may stand for many.
 int graph_rank(const Experiment& e, const TaskGraph& graph, int rank) {
     const Parallelism& p = e.parallelism;
     if (graph.rank_count() == rank_count(e.cluster)) return rank;
@@ -99,8 +99,7 @@ int graph_rank(const Experiment& e, const TaskGraph& graph, int rank) {
 
 using Kind = std::pair<std::string, Phase>;
 
-// Phases of the trace are those of its operators; without any but forward they are not told, and kinds are whole. A collective
-// is one kind, whichever phase launched it.
+// What kind work counts as. Phases are those of the trace's operators; if these tell only forward, kinds have none. Nor have collectives.
 struct Kinds {
     bool phases = false;
     [[nodiscard]] Kind operator()(std::string_view kind, Phase phase) const {
@@ -111,7 +110,7 @@ struct Kinds {
     }
 };
 
-// Where the forecast has most of a kind of collective.
+// The phase in which the forecast has most time of a kind of collective.
 Phase usual_phase(const TaskGraph& graph, const Costs& costs, std::string_view kind) {
     std::array<Seconds, phase_count> times{};
     for (TaskId t = 0; t < graph.size(); ++t)
@@ -119,7 +118,7 @@ Phase usual_phase(const TaskGraph& graph, const Costs& costs, std::string_view k
     return static_cast<Phase>(std::ranges::max_element(times) - times.begin());
 }
 
-// What each kind of work took and was forecast to take, in the mean of the ranks at hand.
+// The traced and the forecast time of each kind of work, as means over the given ranks.
 std::map<Kind, KindError> sums_by_kind(const Experiment& e, const TaskGraph& graph, const Costs& costs,
                                        const std::vector<StepOfRank>& ranks, const Meetings& meetings, const Kinds& of) {
     std::map<Kind, KindError> sums;
@@ -157,7 +156,7 @@ ErrorAttribution attribute(const Experiment& e, const TaskGraph& graph, const st
             if (sum == sums.end() || !(sum->second.measured > Seconds(0)) || !(sum->second.predicted > Seconds(0)) || (but && kind == *but)) continue;
             replay.duration[t] *= sum->second.measured / sum->second.predicted;
         }
-        run_in_order(graph, replay, timeline);  // measured durations hold what tasks did to each other
+        run_in_order(graph, replay, timeline);  // measured durations already include interference between tasks
         return timeline.end;
     };
     error.replayed = scaled(nullptr);
@@ -174,11 +173,11 @@ ErrorAttribution attribute(const Experiment& e, const TaskGraph& graph, const st
     return error;
 }
 
-// The forecast's task of each traced product of a phase: the k-th where both have as many; else, where those of the ends of the
-// model are as many and the rest divides evenly over the layers (projections in one product or in three), by layers.
+// The forecast's task for each traced product of a phase: the k-th if both have equally many. Otherwise (for example with one product or
+// three for the projections) by layers, if the products at the model's ends are equally many and the rest divides evenly. Else empty.
 std::vector<TaskId> matched(const std::vector<TaskId>& tasks, std::size_t calls, const StepLabels& labels) {
     if (tasks.size() == calls) return tasks;
-    std::vector<std::vector<TaskId>> groups;  // of one layer and micro-batch; of the ends one by one
+    std::vector<std::vector<TaskId>> groups;  // one for each layer and micro-batch; one for each product of the ends
     std::size_t layers = 0;
     for (const TaskId t : tasks) {
         const bool same = !groups.empty() && labels.layer[t] >= 0 && labels.layer[groups.back().front()] == labels.layer[t] &&
@@ -197,13 +196,12 @@ std::vector<TaskId> matched(const std::vector<TaskId>& tasks, std::size_t calls,
     return of_call;
 }
 
-// Layers and micro-batches of the traced products, as far as matched() tells. What stands between two products of one layer
-// and micro-batch is of these too.
+// Sets layer and micro-batch of the traced products as matched() tells them, and of what runs between two products of the same ones.
 void label(std::vector<TracedSlice>& slices, const StepOfRank& r, const Prediction& p, const StepLabels& labels, int rank,
            std::vector<std::string>& notes) {
     if (labels.layer.empty()) return;
     for (const Phase phase : {Phase::forward, Phase::backward}) {
-        std::vector<std::size_t> calls;  // first slice of each
+        std::vector<std::size_t> calls;  // the first slice of each call
         std::int32_t before = -1;
         for (std::size_t i = 0; i < slices.size(); ++i) {
             const DeviceSpan& s = *r.spans[i];
@@ -235,7 +233,7 @@ void label(std::vector<TracedSlice>& slices, const StepOfRank& r, const Predicti
 
 TracedSlices slices_of(const Experiment& e, const std::vector<StepOfRank>& ranks, const Prediction& p, std::vector<std::string>& notes) {
     const StepLabels labels = step_labels(e, routing_of(e, p.forecast.median_draw), p.graph);
-    Seconds work = p.timeline.end;  // the forecast's first on a device
+    Seconds work = p.timeline.end;  // start of the forecast's first work on a device
     for (TaskId t = 0; t < p.graph.size(); ++t)
         if (!p.graph.on_host(t)) work = std::min(work, p.timeline.start[t]);
     std::int64_t first = std::numeric_limits<std::int64_t>::max();
@@ -259,7 +257,7 @@ TracedSlices slices_of(const Experiment& e, const std::vector<StepOfRank>& ranks
     return all;
 }
 
-// Its kernels may be those of this very trace.
+// Whether the cluster was fitted to traces; they may include this very trace.
 bool fitted_to_traces(const Cluster& cluster) {
     return cluster.fitted && std::ranges::any_of(cluster.fitted->sources, [](const std::string& source) {
         return names_one_of(source, {".gemms.csv", ".batches.csv", ".passes.csv", ".attention.csv", ".collectives.csv"});

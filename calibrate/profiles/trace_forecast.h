@@ -1,4 +1,4 @@
-// A traced step next to the forecast of the experiment that ran: which kinds of work are off, and both as pictures.
+// Compares a traced step with the forecast of the experiment that ran: which kinds of work are off, and a timeline of both.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@
 namespace stepcast {
 
 struct TraceForecast {
-    Comparison comparison;  // with forecast and attribution, unless refused
+    Comparison comparison;  // with forecast and attribution
     Prediction prediction;
-    TracedSlices traced;    // the step, aligned with the forecast's first work on a device; processes from 1000 on
+    TracedSlices traced;    // the step, aligned to the forecast's first work on a device; process numbers from 1000 on
     std::vector<std::string> notes;
 };
 
-// The step in the middle by length, of those between two marks (alone its own length), is held against the forecast: kernels by
-// kind and phase, collectives by the shortest of their ranks. Replayed is the forecast's graph with each kind as long as it was
-// traced. Throws ConfigError where the trace is of another number of ranks, or marks no steps and holds no whole one.
+// Compares the forecast with the step of median length among those between two marks (a single step has its own length): kernels by kind
+// and phase, collectives by the shortest of their ranks. The replay is the forecast's graph with each kind of work as long as it was
+// traced. Throws ConfigError when the trace is of another number of ranks, or when no kernel was launched within the step.
 TraceForecast forecast_of_trace(const std::vector<Profile>& job, const Experiment& experiment);
 
 }  // namespace stepcast

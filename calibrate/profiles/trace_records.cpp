@@ -2,7 +2,7 @@
 
 namespace stepcast {
 
-constexpr std::size_t longest_inputs = 4096;  // of an operator: text of its sizes, types and strides
+constexpr std::size_t longest_inputs = 4096;  // characters of an operator's sizes, types and strides
 
 std::uint32_t TextTable::add(std::string_view text) {
     std::string key(text.substr(0, longest));
@@ -11,7 +11,7 @@ std::uint32_t TextTable::add(std::string_view text) {
     const auto [at, fresh] = numbers_.try_emplace(std::move(key), static_cast<std::uint32_t>(texts_.size()));
     if (fresh) {
         texts_.push_back(at->first);
-        bytes_ += 2 * at->first.size() + 100;  // twice, and a node of the map
+        bytes_ += 2 * at->first.size() + 100;  // stored twice, with a node of the map
     }
     return at->second;
 }
@@ -46,7 +46,7 @@ bool launches_graph(std::string_view name) {
     return begins_with_one_of(name, {"cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"});
 }
 
-// A counter needs no more points than a screen: beyond the most every second one is let go.
+// Drops every second point beyond the limit: a plotted counter needs no more points than a screen has.
 void TraceRecords::add_memory(const ProfiledMemory& point) {
     constexpr std::size_t most = 65536;
     if (memory_seen++ % memory_every != 0) return;
@@ -74,7 +74,7 @@ void TraceRecords::keep_below(std::size_t most) {
         window_end = first + std::max<std::int64_t>(1, (last - first) / 2);
         shortened = true;
         const auto drop = [&](auto& records) {
-            if (records.empty()) return;  // of none, Boost 1.74's erase() steps on from a null pointer
+            if (records.empty()) return;  // on an empty container Boost 1.74's erase() increments a null pointer
             records.erase(std::remove_if(records.begin(), records.end(), [&](const auto& record) { return record.start >= window_end; }),
                           records.end());
         };
@@ -82,7 +82,7 @@ void TraceRecords::keep_below(std::size_t most) {
         drop(calls);
         drop(device);
         drop(steps);
-        if (window_end == first + 1 && bytes() > most) window_end = first;  // all at one time: nothing more is kept
+        if (window_end == first + 1 && bytes() > most) window_end = first;  // all start at the same time: keep nothing more
     }
 }
 

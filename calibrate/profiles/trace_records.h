@@ -1,5 +1,5 @@
-// What one pass over a profiler's trace keeps, whichever profiler wrote it: host operators, calls into the driver and device activity, as small
-// records in bounded memory. Internal to calibrate/profiles.
+// What one pass over a trace keeps, whichever profiler wrote it: host operators, driver calls and device activity, as small records in
+// bounded memory. Internal to calibrate/profiles.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace stepcast {
 
-// Texts numbered in order of first appearance. Of hostile files, where they are too many to keep, the rest share one number.
+// Numbers texts in order of first appearance. In hostile files, with too many texts to keep, the rest share one number.
 class TextTable {
 public:
     std::uint32_t add(std::string_view text);
@@ -26,13 +26,13 @@ public:
     [[nodiscard]] bool full() const { return bytes_ > most; }
 
 private:
-    static constexpr std::size_t most = std::size_t{8} << 20, longest = 4096;  // bytes of all, of one
+    static constexpr std::size_t most = std::size_t{8} << 20, longest = 4096;  // bytes: of all texts, of one
     std::vector<std::string> texts_;
     std::unordered_map<std::string, std::uint32_t> numbers_;
     std::size_t bytes_ = 0;
 };
 
-// A duration in four bytes, as records are many: whole nanoseconds up to 2 s, whole microseconds up to 35 minutes, no longer.
+// A duration in four bytes, as there are many records: whole nanoseconds up to 2 s, then whole microseconds up to 35 minutes at most.
 class Length {
 public:
     Length() = default;
@@ -46,11 +46,11 @@ private:
     std::uint32_t bits_ = 0;
 };
 
-// Times in nanoseconds as the file states them.
+// Times are in nanoseconds, on the file's clock.
 struct HostSpan {
     std::int64_t start = 0;
     Length length;
-    std::uint32_t thread = 0, name = 0, inputs = 0;  // inputs: 0 = not recorded or of no interest
+    std::uint32_t thread = 0, name = 0, inputs = 0;  // inputs: 0 = not recorded, or not needed
     [[nodiscard]] std::int64_t finish() const { return start + length.ns(); }
 };
 struct DriverCall {
@@ -72,37 +72,37 @@ struct DeviceRecord {
     [[nodiscard]] std::int64_t finish() const { return start + length.ns(); }
 };
 
-// Calls of the modules of one class, where the profiler records modules ("nn.Module: DecoderLayer_3").
+// Calls of the modules of one class, if the profiler records modules ("nn.Module: DecoderLayer_3").
 struct ModuleSpans {
     std::set<std::string> instances;
-    std::vector<float> seconds;  // host time of each call
+    std::vector<float> seconds;  // host time of each call, in seconds
 };
 
-// Grows without moving, and gives blocks back as it shrinks: blocks this large are the system's own.
+// A list that grows without moving its records and returns memory to the system as it shrinks, since its blocks are large.
 template <typename Record>
 using Records = boost::container::deque<Record, void, boost::container::deque_options_t<boost::container::block_bytes<1U << 18>>>;
 
 struct TraceRecords {
     TextTable names, threads, inputs;
-    std::vector<OperatorInputs> operator_inputs = {{}};  // of HostSpan::inputs
+    std::vector<OperatorInputs> operator_inputs = {{}};  // indexed by HostSpan::inputs
     Records<HostSpan> host;
     Records<DriverCall> calls;
     Records<DeviceRecord> device;
     std::vector<CollectiveCall> collectives;
     std::vector<HostSpan> steps;
     std::map<std::string, ModuleSpans> modules;  // by class
-    std::unordered_map<std::uint32_t, ProfiledDevice> devices;  // of the node
-    std::map<std::string, std::string> groups;  // members of process groups by name, "[0,1]"
+    std::unordered_map<std::uint32_t, ProfiledDevice> devices;  // all of the node
+    std::map<std::string, std::string> groups;  // by name: the members of process groups, "[0,1]"
     int rank = -1, world = 0;
     bool shapes = false;
     double reserved = 0, allocated = 0;
-    std::vector<ProfiledMemory> memory;  // of the device; every so many-th where they are many
+    std::vector<ProfiledMemory> memory;  // of the device; thinned out where there are many points
     long memory_seen = 0, memory_every = 1;
-    std::int64_t base = 0;  // added to times it makes them absolute
-    long dropped = 0;  // events that were no valid JSON
-    long whole_graphs = 0;  // launches of graphs that are recorded as one piece
-    long nccl_payloads = 0;  // ranges of NCCL whose sizes stand in a binary payload of Nsight's export
-    int processes = 1;      // of the file; the records are those of one
+    std::int64_t base = 0;  // added to times, gives absolute times
+    long dropped = 0;  // number of events that were no valid JSON
+    long whole_graphs = 0;  // number of launches of CUDA graphs that are recorded as one piece
+    long nccl_payloads = 0;  // number of NCCL ranges whose sizes are in a binary payload of Nsight's export
+    int processes = 1;      // number in the file; the records are those of one
     std::int64_t first = std::numeric_limits<std::int64_t>::max();  // start of the earliest record
     std::int64_t window_end = std::numeric_limits<std::int64_t>::max();
     bool shortened = false;
@@ -110,42 +110,40 @@ struct TraceRecords {
     long events = 0;
 
     void add_memory(const ProfiledMemory& point);
-    std::uint32_t add_inputs(const OperatorInputs& of);  // as HostSpan::inputs counts them
+    std::uint32_t add_inputs(const OperatorInputs& of);  // returns the number for HostSpan::inputs
 
-    // Bounds the memory: when the records outgrow `most`, the later half of the time that they span is let go, and what
-    // starts there is passed over from then on.
+    // Limits the memory: when records exceed `most` bytes, drops the later half of their time and ignores what starts there from then on.
     void keep_below(std::size_t most);
     [[nodiscard]] std::size_t bytes() const;
 };
 
-bool launches_kernel(std::string_view call);  // of CUDA or HIP, runtime or driver
+bool launches_kernel(std::string_view call);  // calls of CUDA or HIP, runtime or driver
 bool launches_graph(std::string_view call);
 bool waits_for_device(std::string_view call);
 
 inline constexpr std::size_t most_record_bytes = std::size_t{128} << 20;
 TraceRecords read_kineto_records(const std::string& path, std::size_t most_bytes = most_record_bytes);
-// Of the n-th process of the export that used a GPU, by device and process id; processes() says how many there are.
+// Reads the n-th process that used a GPU, ordered by device and process id; TraceRecords::processes is their number.
 TraceRecords read_nsight_records(const std::string& path, int n = 0, std::size_t most_bytes = most_record_bytes);
 
-// Joins device work to the operators that launched it. Throws ConfigError for records without device work.
+// Links device work to the operators that launched it. Throws ConfigError for records without device work.
 Profile link_records(TraceRecords records, const std::string& path);
 
-// What encloses a call that launched device work, as indices of host spans: the operator whose work it is (a product, else an
+// The host spans around a call that launched device work, as indices: the operator that the work belongs to (a product, else an
 // attention, else the innermost) and the collective.
 struct CallContext {
     std::int32_t work = -1, exchange = -1;
     bool product = false;
     ProfilePhase phase = ProfilePhase::unlinked;
 };
-std::vector<CallContext> call_contexts(const TraceRecords& records);  // for each call, in their order
+std::vector<CallContext> call_contexts(const TraceRecords& records);  // one for each call, in the calls' order
 
-inline constexpr std::int64_t rounding = 1000;  // ns: old traces state whole microseconds, as do long lengths
+inline constexpr std::int64_t rounding = 1000;  // ns: old traces, and long Lengths, have whole microseconds
 
-// By start, without those that lie inside another.
+// Sorted by start, without spans that lie inside another.
 std::vector<HostSpan> outermost(std::vector<HostSpan> spans);
 
-// The steps of a profile whose spans are linked, and what is to be said of them: on the host where the device keeps up with it, else
-// on the device.
+// Adds the steps to a profile whose spans are linked, and notes. Steps are timed on the host if the device keeps up, else on the device.
 void add_steps(const TraceRecords& records, std::int64_t origin, Profile& profile);
 
 }  // namespace stepcast

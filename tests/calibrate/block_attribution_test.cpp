@@ -31,7 +31,7 @@ TEST_CASE("a torn step borrows only an undisputed assignment of the same blocks"
 }
 
 TEST_CASE("the steady blocks are those of most steady steps") {
-    // 10 steps: steady are 3 .. 9, of which 4 agree on the second assignment.
+    // Of 10 steps 3 .. 9 are steady; 4 of these agree on the second assignment.
     const Totals a{{1, 0}}, b{{2, 0}};
     const std::vector<Totals> steps{a, a, a, a, a, {}, b, b, b, b};
     const auto steady = steady_blocks(steps);

@@ -1,4 +1,4 @@
-// What else steers a fitted cluster's forecasts, counted.
+// Counts of the constants that influence a fitted cluster's forecasts without being fitted.
 #include "calibrate/from_measurements.h"
 
 #include <catch2/catch.hpp>
@@ -22,7 +22,7 @@ std::map<std::string, FittedConstants> by_table(const Cluster& cluster, const Cl
 
 }  // namespace
 
-// A key that was fitted is no prior any more; one that was set from nothing is one more. Bandwidths are the datasheet's.
+// A fitted key is no longer counted as a prior. A key that was unset and is now set counts as one more. Bandwidths belong to the datasheet.
 TEST_CASE("constants that a fit did not state are counted by their tables") {
     Cluster c;
     c.fitted.emplace();
@@ -36,7 +36,7 @@ TEST_CASE("constants that a fit did not state are counted by their tables") {
     CHECK(fewer.at("kernel").count == all.at("kernel").count - 1);
     CHECK(fewer.at("link.intra").count == all.at("link.intra").count);
     c.host.micro_batch = Seconds(1);
-    c.host.read = HostCosts{}.read;  // as it is anyway
+    c.host.read = HostCosts{}.read;  // the default value
     c.intra.bandwidth = BytesPerSecond(7);
     c.interference.compute_slowdown = 0.2;
     const auto more = by_table(c);
@@ -48,8 +48,8 @@ TEST_CASE("constants that a fit did not state are counted by their tables") {
     CHECK(by_table(c).at("host").from == "prior, or copied from dgx-h100");
 }
 
-// Rows of 12 numbers of an attention kernel and 7 of an expert layer's, points of a curve; from these files where they changed, else from
-// where the start says, else a prior.
+// An attention kernel counts as 13 numbers, an expert kernel as 6, a curve as its points. They come from these files if they changed, else
+// from where the start says, else they are priors.
 TEST_CASE("lists of constants are counted by their numbers, with where they come from") {
     Cluster c, start;
     c.fitted.emplace();

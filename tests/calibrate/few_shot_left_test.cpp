@@ -1,4 +1,4 @@
-// What a fit of steps leaves alone: constants that its rows do not determine, earlier fits, rows that differ.
+// What a fit of steps does not change: constants that its rows do not determine, earlier fits, rows that differ.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -14,7 +14,7 @@ using Catch::Contains;
 
 namespace {
 
-// Rows that take what is forecast for them with these host costs set.
+// The rows with the steps that are forecast for them with these host costs.
 std::vector<StepRow> as_forecast(const TestFolder& folder, std::vector<StepRow> rows, const std::vector<Override>& costs = {}) {
     std::vector<Case> cases = cases_of(folder, rows);
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -36,8 +36,8 @@ FewShotRequest request(const TestFolder& folder, const std::vector<StepRow>& row
 
 }  // namespace
 
-// Steps of large layers that take exactly what is forecast say nothing of a host that is faster than its device. What the base has at
-// nothing (dgx-a100 and nemo-2 state no time a micro-batch and none a collective) stays so; the usual value would be 30 us and more.
+// Steps of large layers that take exactly the forecast say nothing about a host that is faster than its device. Costs that are 0 in the
+// base (dgx-a100 and nemo-2 have none per micro-batch or collective) stay 0; the usual value would be 30 us and more.
 TEST_CASE("costs that the base has at nothing and rows do not determine stay at nothing") {
     const TestFolder folder;
     std::vector<Case> cases = cases_of(folder, as_forecast(folder, large_steps()));
@@ -55,13 +55,13 @@ TEST_CASE("costs that the base has at nothing and rows do not determine stay at 
     CHECK_THAT(text, Contains("no framework is written: the rows determine none of its costs") && Contains("stays as the base has it"));
     CHECK_FALSE(std::filesystem::exists(folder.path() + "/fitted.framework.toml"));
     CHECK(read_cluster(both.out).host == read_cluster("dgx-a100").host);
-    // In milliseconds they are a thousand times as long.
+    // Rows with exactly the forecast times: the message states the ratio 1. (In milliseconds it would be 1000.)
     std::vector<StepRow> wrong = as_forecast(folder, large_steps());
     CHECK_THAT(complaint([&] { calibrate_few_shot(request(folder, wrong, FitTarget::framework)); }), Contains("in the median they measured 1 of what is forecast"));
 }
 
-// A host with 3 ms a layer's pass is what these small steps wait for. Fitted once more to two other rows of the same host, the file still
-// knows the three of the first fit.
+// These small steps wait for a host that takes 3 ms for a layer's pass. A second fit to two other rows of the same host still records the
+// three rows of the first fit.
 TEST_CASE("a framework that is fitted again keeps what it was fitted to") {
     const TestFolder folder;
     const std::vector<Override> slow{{"cluster.host.layer", "3 ms"}};
@@ -87,7 +87,8 @@ TEST_CASE("a framework that is fitted again keeps what it was fitted to") {
     CHECK_THAT(calibrate_few_shot(again), Contains("2 of them again was fitted to before, among 5: they tell it nothing new"));
 }
 
-// Nobody named the framework of these rows: "default", which may be a slow loop or a tuned recipe. Once its costs are fitted it is what ran.
+// Nobody named the framework of these rows, so it is "default", which may be a slow loop or a tuned recipe. After a fit of its costs it
+// counts as the framework that ran.
 TEST_CASE("a framework whose costs are fitted is no other one, and rows of two are refused") {
     const TestFolder folder;
     auto rows = as_forecast(folder, {{.id = "a", .hidden = 1024, .framework = "default"}, {.id = "b", .hidden = 1024, .batches = 3, .framework = "default"}},
@@ -101,8 +102,8 @@ TEST_CASE("a framework whose costs are fitted is no other one, and rows of two a
                Contains("a ran in default, b in nemo-2; expected rows of one framework"));
 }
 
-// Five steps of eager passes that take what the base forecasts determine what such passes move, and find what the base says of it:
-// nearer than what counts as a moved forecast, half a percent.
+// Five eager steps that take exactly the base's forecasts determine the constants of such passes. The fit finds the base's own values:
+// other forecasts move by less than half a percent, the threshold for a changed forecast.
 TEST_CASE("steps that agree with their base leave its forecasts unmoved") {
     const TestFolder folder;
     std::vector<StepRow> rows{{.id = "a", .hidden = 1024}, {.id = "b", .hidden = 2048, .micro_batch = 4}, {.id = "c", .hidden = 4096, .tp = 2, .dp = 4},
@@ -122,7 +123,7 @@ TEST_CASE("steps that agree with their base leave its forecasts unmoved") {
     }
 }
 
-// Of a base that is 20 % off less than 0.8 x 0.2 = 16 % is wanted.
+// If the base is 20 % off, a fit must be less than 0.8 x 0.2 = 16 % off.
 TEST_CASE("a fit is worth leaving its base for where rows left out come a fifth nearer") {
     CHECK(brings_nearer({.by_base = 0.2, .by_others = 0.159}));
     CHECK_FALSE(brings_nearer({.by_base = 0.2, .by_others = 0.161}));
@@ -130,8 +131,8 @@ TEST_CASE("a fit is worth leaving its base for where rows left out come a fifth 
     CHECK_FALSE(brings_nearer({.by_base = 0, .by_others = 0}));
 }
 
-// Ten and more rows are left out in ten folds, row by row in turn. Constants that stay where they are (prior of no width) foretell what the
-// base does: 1.1 of the measured step of one row and 0.7 of the others' make a mean error of (0.1 + 11 x 0.3) / 12.
+// Ten rows or more are left out in ten folds. The constant cannot move (its prior has no width), so the fits predict the same as the base:
+// 1.1 of the measured step of one row and 0.7 of the others', with a mean error of (0.1 + 11 x 0.3) / 12.
 TEST_CASE("rows left out are held against what the base forecasts of them") {
     const TestFolder folder;
     std::vector<StepRow> rows;
@@ -147,7 +148,7 @@ TEST_CASE("rows left out are held against what the base forecasts of them") {
     CHECK(unseen.by_others == Approx(unseen.by_base).epsilon(1e-3));
 }
 
-// Steps a fifth longer and shorter in turns, whatever they do: no cost explains them. The base stays, and the file says how far it is off.
+// Steps are alternately a fifth longer and shorter, which no cost explains. The base's costs stay, and the file says how far off it is.
 TEST_CASE("a base that a fit does not bring nearer to rows left out stays, with its errors") {
     const TestFolder folder;
     std::vector<StepRow> rows{{.id = "a", .hidden = 1024}, {.id = "b", .hidden = 2048, .micro_batch = 4}, {.id = "c", .hidden = 4096, .tp = 2, .dp = 4},
@@ -164,9 +165,9 @@ TEST_CASE("a base that a fit does not bring nearer to rows left out stays, with 
     REQUIRE(stays.fitted);
     CHECK(stays.fitted->parameters.empty());
     CHECK_THAT(stays.about, Contains("; costs compared with 5 steps"));
-    // Rows 1.2 longer are forecast 1 / 1.2 - 1 = -17 % off (three), the others +20 % (two).
+    // The forecast of the three longer rows is 1 / 1.2 - 1 = -17 % off, that of the two others +20 %.
     for (const HeldOutError& e : stays.fitted->errors) CHECK(e.mape == Approx((3 * (1 - 1 / 1.2) + 2 * 0.2) / 5).epsilon(0.01));
-    CHECK(stays.fitted->errors.size() == 2);  // left out by model, and fitted: all ran on 8 ranks
+    CHECK(stays.fitted->errors.size() == 2);  // left out by model, and fitted; not by ranks, as all ran on 8
 }
 
 TEST_CASE("a fit that is interrupted before its first pass writes nothing") {
@@ -182,8 +183,8 @@ TEST_CASE("a fit that is interrupted before its first pass writes nothing") {
     CHECK(std::filesystem::exists(what.out));
 }
 
-// A host that is a little slower than its device falls behind once the filling of the pipeline no longer gives it time: by some percent of three
-// micro-batches' time after a hundred. Of hosts from fast to slow in steps of 4 % one bends so; the errors of a fit are those of whole steps.
+// A host that is a little slower than its device falls behind only when the filling of the pipeline no longer hides it; then extrapolation
+// from few micro-batches is wrong. One of a series of hosts in steps of 4 % shows this; the errors of a fit must be those of whole steps.
 TEST_CASE("errors of a fit are those of whole steps, also where a host falls behind late") {
     const TestFolder folder;
     Case what = cases_of(folder, {{.id = "a", .pp = 4, .dp = 1, .batches = 256}}).front();
@@ -211,7 +212,7 @@ TEST_CASE("errors of a fit are those of whole steps, also where a host falls beh
     CHECK(std::abs(fit.posterior.rows.errors.front()) < 0.005);
 }
 
-// Two rows of one model that lie e apart: the same configuration unless one of these differs.
+// Two rows of one model whose steps differ by a factor of e: they contradict each other unless one of these settings differs.
 TEST_CASE("rows of other experts' splits, frameworks, systems or ranks contradict nothing") {
     const TestFolder folder;
     const std::vector<Case> alike = cases_of(folder, {{.id = "a"}, {.id = "b"}});

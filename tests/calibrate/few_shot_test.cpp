@@ -1,4 +1,4 @@
-// Few measured steps of a machine that is known: rows that were predicted with one constant changed lead back to it.
+// Few measured steps of a known machine: the rows are predicted with one constant changed, and the fit must find that constant.
 #include "calibrate/few_shot.h"
 
 #include <catch2/catch.hpp>
@@ -22,7 +22,7 @@ constexpr const char* columns =
     "source,case_id,model,layers,hidden,heads,kv_heads,ffn,vocab,seq,experts,topk,gpus,gpu,interconnect,tp,pp,vp,dp,ep,cp,sp,zero,mbs,gbs,"
     "recompute,precision,metric,value,unit,step_s,ref,notes\n";
 
-constexpr const char* base = "nemo-2";  // fused passes: nothing to fit in eager ones
+constexpr const char* base = "nemo-2";  // fused passes, so nothing of eager ones can be fitted
 
 struct Row {
     const char *id, *model;
@@ -43,7 +43,7 @@ std::string table(const std::vector<Row>& rows) {
     return text;
 }
 
-// The rows, each with the step that a DGX A100 takes whose products in training have 0.8 of the efficiency.
+// The rows with the steps of a DGX A100 whose products in training reach 0.8 of the efficiency.
 std::vector<Row> slower_machine(const TestFolder& folder) {
     std::vector<Row> rows{{"a", "gpt-narrow", 2048, 1}, {"b", "gpt-narrow", 2048, 4}, {"c", "gpt-middle", 4096, 1},
                           {"d", "gpt-middle", 4096, 4}, {"e", "gpt-wide", 8192, 1},   {"f", "gpt-wide", 8192, 2}};
@@ -73,8 +73,8 @@ std::vector<std::string> keys(const std::vector<StepConstant>& constants) {
 
 }  // namespace
 
-// Of 8 rows one is of an H100 and one of other work. Both sizes of the micro-batch and three models tell products apart from
-// memory, so the efficiency is found; priors draw it back by what a scatter of some percent leaves open.
+// Of 8 rows one is of an H100 and one of other work. Two sizes of the micro-batch and three models distinguish products from memory, so the
+// efficiency is found. The priors draw it back within what a scatter of some percent leaves open.
 TEST_CASE("few steps of a machine with slower products lead back to it") {
     const TestFolder folder;
     std::vector<Row> rows = slower_machine(folder);
@@ -84,7 +84,7 @@ TEST_CASE("few steps of a machine with slower products lead back to it") {
     const std::string text = calibrate_few_shot(what);
     CHECK_THAT(text, Contains("6 measured steps; passed over: 1 of other devices, 1 that cannot be predicted\n  1 cannot be predicted: "));
     CHECK_THAT(text, Contains("cluster written to " + what.out) && !Contains("framework written"));
-    CHECK_THAT(text, Contains("left out by model") && !Contains("left out by ranks"));  // all rows are of 8 ranks
+    CHECK_THAT(text, Contains("left out by model") && !Contains("left out by ranks"));  // all rows have 8 ranks
     CHECK_THAT(text, !Contains("contradict") && !Contains("far from the others") && !Contains("interrupted"));
     const Cluster start = read_cluster("dgx-a100"), fitted = read_cluster(what.out);
     CHECK(fitted.kernel.training_gemm == Approx(0.8 * start.kernel.training_gemm).epsilon(0.08));
@@ -97,7 +97,7 @@ TEST_CASE("few steps of a machine with slower products lead back to it") {
     CHECK(fitted.fitted->parameters.front().determined);
     CHECK(fitted.fitted->parameters.front().prior == fmt::format("{:.5g}", start.kernel.training_gemm));
     CHECK(fitted.fitted->measured == std::vector<std::string>{"step"});
-    // What was fitted before and not now stays.
+    // Constants that were fitted only before stay.
     CHECK(fitted.fitted->parameters.size() >= start.fitted->parameters.size());
     REQUIRE(fitted.fitted->errors.size() >= 2);
     CHECK(fitted.fitted->errors[0].method == "left out by model (3)");
@@ -107,7 +107,7 @@ TEST_CASE("few steps of a machine with slower products lead back to it") {
     CHECK(fitted.fitted->errors[1].median < 0.02);
 }
 
-// "g" is "a" again and takes twice as long: log 2 = 0.69 is beyond the limit of 0.25.
+// "g" is "a" again and takes twice as long: log 2 = 0.69 exceeds the limit of 0.25.
 TEST_CASE("a row that contradicts its like is named and has little weight") {
     const TestFolder folder;
     std::vector<Row> rows = slower_machine(folder);
@@ -121,7 +121,7 @@ TEST_CASE("a row that contradicts its like is named and has little weight") {
     CHECK_THAT(calibrate_few_shot(request(folder, rows)), Contains("rows contradict each other: g took ") && Contains("little weight: g, "));
 }
 
-// One configuration, twice as fast as any cost of the framework makes it: no constant is told, and all errors but two are the same.
+// One configuration, with steps too short for any cost of the framework: no constant is determined, and all errors but two are equal.
 TEST_CASE("rows that contradict each other are named where they determine nothing, too") {
     const TestFolder folder;
     const double once = slower_machine(folder)[0].seconds;
@@ -132,8 +132,8 @@ TEST_CASE("rows that contradict each other are named where they determine nothin
     CHECK_THAT(complaint([&] { calibrate_few_shot(what); }), Contains("determine none of") && Contains("rows contradict each other: a took ") && Contains(", d of the same"));
 }
 
-// Rows that lie a tenth above and below in turns scatter by 0.1: five times that is beyond the log 4/3 = 0.29 between "a" and its like, which
-// are 0.25 and more apart.
+// Rows alternately a tenth above and below the law scatter by 0.1. Five times that exceeds log(4/3) = 0.29, by which "a" and the row like
+// it differ, although this is above 0.25.
 TEST_CASE("rows that scatter as much as they differ contradict nothing") {
     const TestFolder folder;
     std::vector<Row> rows = slower_machine(folder);
@@ -142,8 +142,8 @@ TEST_CASE("rows that scatter as much as they differ contradict nothing") {
     CHECK_THAT(calibrate_few_shot(request(folder, rows)), !Contains("contradict") && !Contains("far from the others"));
 }
 
-// Small layers on a host that needs 2 ms for each, ten times what the device needs; models of 2 and 8 layers tell that from
-// what the host needs once a micro-batch.
+// Small layers on a host that needs 2 ms for each, ten times as much as the device. Models of 2 and of 8 layers distinguish that from what
+// the host needs per micro-batch.
 TEST_CASE("few steps that a slow host holds up lead back to its time a layer") {
     const TestFolder folder;
     std::vector<Row> rows{{"a", "gpt-flat", 1024, 1}, {"b", "gpt-flat", 1024, 2}, {"c", "gpt-deep", 1024, 1}, {"d", "gpt-deep", 1024, 2}};
@@ -162,18 +162,18 @@ TEST_CASE("few steps that a slow host holds up lead back to its time a layer") {
     CHECK(fitted.fitted->parameters[0].key == "host.layer");
     CHECK(fitted.fitted->parameters[0].determined);
     CHECK(fitted.fitted->parameters.size() == 2);
-    REQUIRE(fitted.fitted->correlation.size() == 3);  // a triangle, row by row, to three places
+    REQUIRE(fitted.fitted->correlation.size() == 3);  // the lower triangle, row by row, rounded to three places
     CHECK((fitted.fitted->correlation[0] == 1 && fitted.fitted->correlation[2] == 1 && fitted.fitted->correlation[1] < 0));
     CHECK(std::abs(std::remainder(fitted.fitted->correlation[1], 0.001)) < 1e-12);
     CHECK(value_in_si("host.layer", fitted.fitted->parameters[0].value) == Approx(2e-3).epsilon(0.15));
     what.target = FitTarget::both;
-    std::filesystem::remove(what.out);  // steps that wait for the host tell nothing of the device
+    std::filesystem::remove(what.out);  // steps that wait for the host say nothing about the device
     CHECK_THAT(calibrate_few_shot(what), Contains("framework written to " + folder.path() + "/fitted.framework.toml") && Contains("no cluster is written"));
     CHECK(read_framework(folder.path() + "/fitted.framework.toml").name == "fitted");
     CHECK_FALSE(std::filesystem::exists(what.out));
 }
 
-// The same host, and large layers on a device whose products run at 0.7 of their rate: each file holds its own constants.
+// The same host, and large layers on a device whose products run at 0.7 of their rate: each file gets its own constants.
 TEST_CASE("steps of a slow host and a slow device lead to a framework and a cluster") {
     const TestFolder folder;
     std::vector<Row> rows{{"a", "gpt-flat", 1024, 1}, {"b", "gpt-flat", 1024, 2}, {"c", "gpt-deep", 1024, 1}, {"d", "gpt-wide", 8192, 4},
@@ -193,7 +193,7 @@ TEST_CASE("steps of a slow host and a slow device lead to a framework and a clus
     CHECK(own.kernel.training_gemm < 0.8 * read_cluster("dgx-a100").kernel.training_gemm);
 }
 
-// A second copy of the rows, under another name or the same, is no second measurement.
+// A second copy of the rows, under another name or the same, does not count as a second measurement.
 TEST_CASE("rows that stand in two files count once") {
     const TestFolder folder;
     FewShotRequest what = request(folder, slower_machine(folder));
@@ -207,15 +207,15 @@ TEST_CASE("rows that stand in two files count once") {
     CHECK(thrice.substr(thrice.find("  constant")) == once.substr(once.find("  constant")));
 }
 
-// Steps of Megatron-LM of 2021, whose attention is plain and whose losses and accumulations are no fused kernels, held against
-// recipes that fuse them: no host cost makes the one of the other. Against itself there is no better base.
+// Steps of Megatron-LM of 2021, with plain attention and without fused losses and accumulations, are fitted from recipes that fuse them: no
+// host cost turns one into the other. From its own recipe there is no better base.
 TEST_CASE("a base that the rows contradict is told, with a better one") {
     const TestFolder folder;
     std::vector<Row> rows{{"a", "gpt-narrow", 1024, 2}, {"b", "gpt-narrow", 1024, 8}, {"c", "gpt-middle", 2048, 4},
                           {"d", "gpt-deep", 2048, 8, 1, "A100-80GB", "", 24}};
     const auto cases = read_comparisons(folder.write("plain.csv", table(rows)), "dgx-a100", "megatron-lm-2021");
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seconds = step_with_slopes(cases[i].what, {}, {}).step.si();
-    rows[0].seconds *= 1.3;  // one row that was disturbed does not speak for the others
+    rows[0].seconds *= 1.3;  // a single disturbed row must not decide
     FewShotRequest what = request(folder, rows);
     what.target = FitTarget::framework;
     const auto told = [&](const std::string& begun_at) {
@@ -254,8 +254,8 @@ TEST_CASE("blocks are left out by name, and one block alone cannot be") {
     CHECK_FALSE(std::filesystem::exists(what.out));
 }
 
-// On one node of eight GPUs, data parallel: no exchange inside or between to tell of. Two nodes with tensor parallelism over
-// two leave four GPUs a node for eight replicas: their rings take part of a node's ports.
+// Data parallel on one node of eight GPUs: no row tells of exchanges in tensor groups or between nodes. On two nodes with tp = 2, four
+// groups per node and eight replicas make rings that use only part of a node's ports.
 TEST_CASE("the constants that a fit may move are those that its rows exercise") {
     const TestFolder folder;
     Case row = row_of(folder, {"a", "gpt-narrow", 2048, 1});
@@ -276,9 +276,9 @@ TEST_CASE("the constants that a fit may move are those that its rows exercise") 
     alone.experiment.workload.dtype = Dtype::fp8;
     CHECK(keys(step_constants(FitTarget::hardware, {alone})) ==
           std::vector<std::string>{"kernel.training_gemm", "kernel.training_fp8", "kernel.memory_efficiency"});
-    // What one row exercises is enough.
+    // One row that exercises a constant is enough.
     CHECK(keys(step_constants(FitTarget::hardware, {alone, row})).size() == replicas.size() + 1);
-    // Beliefs begin at the cluster's value and hold it within bounds: products from 0.3 to 1.5 of what they take alone.
+    // Priors begin at the cluster's value and keep it within bounds: products in training from 0.3 to 1.5 of their rate alone.
     const StepConstant gemm = step_constants(FitTarget::hardware, {row}).front();
     CHECK(gemm.start == row.experiment.cluster.kernel.training_gemm);
     CHECK(gemm.prior.lower == Approx(std::log(0.3 / gemm.start)));
@@ -286,7 +286,7 @@ TEST_CASE("the constants that a fit may move are those that its rows exercise") 
     CHECK(gemm.prior.sigma >= 0.1);
     row.experiment.cluster.host.layer = Seconds(0);
     const StepConstant layer = step_constants(FitTarget::framework, {row}).front();
-    CHECK(layer.start > 1e-6);  // what others take, so that it can be scaled
+    CHECK(layer.start > 1e-6);  // the usual value of others, so that it can be scaled
     CHECK(layer.prior.sigma >= 1);
 }
 

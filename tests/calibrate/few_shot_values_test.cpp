@@ -1,4 +1,4 @@
-// The pieces of a few-shot fit: slopes of steps, blocks left out, beliefs about constants.
+// The pieces of a few-shot fit: slopes of steps, blocks left out, priors of constants.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 using namespace stepcast;
 
-// A pipeline of two with 17 micro-batches: two shorter steps and a straight line give what the whole step takes.
+// Among others a pipeline of two stages with 17 micro-batches: two shorter steps, extrapolated linearly, give the time of the whole step.
 TEST_CASE("a long step is continued from two shorter ones, and its slopes are those of the step") {
     const TestFolder folder;
     for (const StepRow& row : {StepRow{.id = "a", .pp = 2, .dp = 2, .batches = 17}, StepRow{.id = "b", .dp = 2, .batches = 9}, StepRow{.id = "c", .dp = 2, .batches = 2}}) {
@@ -24,7 +24,7 @@ TEST_CASE("a long step is continued from two shorter ones, and its slopes are th
         what.experiment.parallelism.eager_traffic = 2;
         const std::vector<std::string> keys{"kernel.training_gemm", "kernel.memory_efficiency", eager_traffic_key};
         CHECK(step_with_slopes(what, {}, {}).step.si() == Approx(simulated_step(what.experiment)).epsilon(1e-4));
-        // Moved by factors, as if the experiment had the values.
+        // Scaling by factors must equal an experiment with the scaled values.
         Experiment moved = what.experiment;
         moved.cluster = with_scaled(moved.cluster, "kernel.training_gemm", 0.9);
         moved.parallelism.eager_traffic = 3;
@@ -49,7 +49,7 @@ TEST_CASE("a long step is continued from two shorter ones, and its slopes are th
 
 namespace {
 
-// Rows that see one unknown in proportion: error = slope x - truth.
+// A linear model of one unknown: error = slope x - truth.
 RowModel proportional(const Vector& slopes, const Vector& truth) {
     return [=](const Vector& x, const std::vector<bool>&) {
         RowErrors rows{{}, {slopes.size(), 1, slopes}};
@@ -60,8 +60,8 @@ RowModel proportional(const Vector& slopes, const Vector& truth) {
 
 }  // namespace
 
-// Model "a" has four rows that agree on 0.1, "b" one on 0.3 with twice the slope. Without b: x = 0.1 drawn a little to 0, the error of b
-// is 2 x - 0.3 (beyond the reach), without a it is x = 0.15 in about and the errors 0.05.
+// Model "a" has four rows that agree on x = 0.1, "b" has one row of twice the slope that wants x = 0.25. A fit without b gives x = 0.1,
+// drawn a little towards 0, and the error 2 x - 0.5 for b, outside of its interval. A fit without a gives the error x - 0.1 for a's rows.
 TEST_CASE("each block is foretold by a fit to the others, and is inside what they leave open") {
     std::vector<Case> cases(5);
     for (std::size_t i = 0; i < 5; ++i) cases[i].experiment.workload.name = i == 4 ? "b" : "a";
@@ -74,16 +74,16 @@ TEST_CASE("each block is foretold by a fit to the others, and is inside what the
     const Posterior without_a = most_probable(fit.model, priors_of(fit.constants), {false, false, false, false, true}, fit.posterior.x);
     REQUIRE(blocks[1].errors.size() == 1);
     CHECK(blocks[1].errors[0] == Approx(2 * without_b.x[0] - 0.5));
-    // sigma^2 of a row = noise^2 + slope^2 times the variance of x.
+    // The variance of a row is noise^2 + slope^2 times the variance of x.
     const auto inside = [](const Posterior& p, double slope, double error) { return std::abs(error) <= p90_of_normal * std::sqrt(p.noise * p.noise + slope * slope * p.sigma[0] * p.sigma[0]); };
     CHECK(blocks[1].inside == inside(without_b, 2, blocks[1].errors[0]));
     REQUIRE(blocks[0].errors.size() == 4);
     for (const double error : blocks[0].errors) CHECK(error == Approx(without_a.x[0] - 0.1));
     CHECK(blocks[0].inside == 4 * inside(without_a, 1, blocks[0].errors[0]));
     CHECK_FALSE(inside(without_b, 2, blocks[1].errors[0]));
-    CHECK(leave_out_blocks(fit, cases, LeftOut::framework, {}).empty());  // all of one
+    CHECK(leave_out_blocks(fit, cases, LeftOut::framework, {}).empty());  // all rows are of one framework
     CHECK(leave_out_blocks(fit, cases, LeftOut::model, [] { return true; }).empty());
-    // Just inside and just beyond the reach.
+    // Just inside and just outside of the interval.
     for (const double beyond : {-1e-6, 1e-6}) {
         const double reach = p90_of_normal * std::sqrt(without_b.noise * without_b.noise + 4 * without_b.sigma[0] * without_b.sigma[0]) + beyond;
         StepFit edge = fit;
@@ -93,7 +93,7 @@ TEST_CASE("each block is foretold by a fit to the others, and is inside what the
     }
 }
 
-// The spread of the shipped values, each once, as a logarithm's standard deviation (n - 1), no less than 0.1 and no more than 1.5.
+// The prior's sigma is the standard deviation (n - 1) of the logarithms of the different shipped values, at least 0.1 and at most 1.5.
 TEST_CASE("a belief about a constant is as wide as shipped ones lie apart") {
     const TestFolder folder;
     const Case row = cases_of(folder, {{.id = "a"}}).front();
@@ -117,7 +117,7 @@ TEST_CASE("a belief about a constant is as wide as shipped ones lie apart") {
     CHECK(constants[1].prior.sigma == Approx(std::clamp(deviation(memory), 0.15, 1.5)).epsilon(1e-3));
     CHECK(constants[1].prior.lower == Approx(std::log(0.1 / row.experiment.cluster.kernel.memory_efficiency)));
     CHECK(constants[1].prior.upper == Approx(std::log(1 / row.experiment.cluster.kernel.memory_efficiency)));
-    // Only clusters that state the slow-down count.
+    // Only clusters that state a slow-down count.
     std::set<double> slowdowns;
     for (const std::string& name : preset_names(PresetKind::cluster))
         if (const double value = read_cluster(name).interference.compute_slowdown; value > 0) slowdowns.insert(value);
@@ -129,8 +129,8 @@ TEST_CASE("a belief about a constant is as wide as shipped ones lie apart") {
     CHECK(step_constants(FitTarget::hardware, {without}).back().start == Approx(ascending[ascending.size() / 2]).epsilon(1e-3));
     Case experts = row;
     experts.experiment.workload.moe.experts = 8;
-    CHECK(step_constants(FitTarget::framework, {experts}).size() == 2);  // not spread over ranks
-    // Over ranks: the machine's, unless the rows' framework says what setting up takes.
+    CHECK(step_constants(FitTarget::framework, {experts}).size() == 2);  // experts are not spread over ranks
+    // With experts over ranks the set-up belongs to the machine, unless the rows' framework states its time.
     experts.experiment.parallelism.ep = 2;
     const auto setup_of = [&](FitTarget target) {
         for (const StepConstant& c : step_constants(target, {experts}))
@@ -142,7 +142,7 @@ TEST_CASE("a belief about a constant is as wide as shipped ones lie apart") {
     CHECK(setup_of(FitTarget::framework) == "host.exchange_setup");
     experts.experiment.framework.host.exchange_setup = Seconds(1e-4);
     CHECK(setup_of(FitTarget::cluster) == "none");
-    // Attention that was measured alone stays as it is in a cluster that others start from.
+    // Attention that was measured alone stays as it is in a cluster from which other fits start.
     const auto moves_attention = [&](FitTarget target, int tile) {
         Case c = row;
         c.experiment.cluster.kernel.attention.tile = tile;

@@ -36,7 +36,7 @@ Sample row(const std::string& run, const std::string& system, int experts, const
     return {run, system, "moe_layer-1024x4096-fp16-8192-top2", experts, 4, phase, rank, -1, value, unit};
 }
 
-// The recorded block totals of 16 experts a rank, with every time that such a run may record.
+// The recorded block totals for 16 experts per rank, with every time that such a run may record.
 std::vector<Sample> traced_run() {
     std::vector<Sample> rows;
     for (const char* phase : {"step", "forward", "backward"})
@@ -76,7 +76,7 @@ struct File {
 
 }  // namespace
 
-// 3 times, 4 ranks x (4 kernels + 1 wait), 1 weight gradient; process_time and block counts are no cases.
+// 3 times + 4 ranks x (4 kernels + 1 wait) + 1 weight gradient; process_time and block counts give no cases.
 TEST_CASE("a traced run offers its step, its kernels per rank and its waits") {
     const std::vector<FitCase> cases = moe_cases(traced_run(), four_ranks());
     CHECK(cases.size() == 3 + 20 + 1);
@@ -84,7 +84,8 @@ TEST_CASE("a traced run offers its step, its kernels per rank and its waits") {
     CHECK(moe_cases(step_run("fast_moe", 16), four_ranks()).size() == 3);
 }
 
-// Each row with how far it may be off: what a known routing leaves (1), the bytes of a scatter (4), a host's wait (10); and with what it is predicted by.
+// Each row with its relative scatter: 1 with a known routing, 4 for the bytes of a scatter, 10 for a host's wait; and the time that
+// predicts it.
 TEST_CASE("a traced run's cases have their kind, their scatter and their time") {
     const Cluster c = four_ranks();
     const std::vector<Sample> rows = traced_run();
@@ -145,8 +146,8 @@ TEST_CASE("a traced run's cases have their kind, their scatter and their time") 
     CHECK_THROWS_WITH(MoeRunModel(e, routing).times(c).kernel({"none", Phase::forward, 3}), Contains("the graph has no kernel none on rank 3"));
 }
 
-// Of an unknown routing 31 draws of the gate are simulated: the median counts, and half of what lies between the 16th and the 84th percentile of
-// the logarithm, over the 2 % of a run whose routing is known.
+// For an unknown routing 31 draws of the gate are simulated. The prediction is their median; the scatter is half of the distance between
+// the 16th and the 84th percentile of the logarithm, relative to the 2 % of a run with known routing.
 TEST_CASE("a run of unknown routing scatters as the draws of its gate do") {
     const Cluster c = four_ranks();
     const std::vector<Sample> rows = step_run("fast_moe", 16);
@@ -185,7 +186,7 @@ TEST_CASE("the constants behind simulated runs are recovered") {
     Cluster truth = four_ranks();
     truth.host.module_forward = 0.9_ms;
     truth.host.module_backward = 0.3_ms;
-    truth.kernel.fused_tail = 1.06_ms;  // below the 1.1 ms of a wave, where it would be cut off
+    truth.kernel.fused_tail = 1.06_ms;  // below the 1.1 ms of a wave, at which it would be limited
     std::vector<Sample> rows = traced_run();
     for (const int experts : {4, 8}) {
         const std::vector<Sample> more = step_run("fast_moe", experts);
@@ -236,8 +237,8 @@ TEST_CASE("runs that do not belong to the cluster or the model are refused by na
     CHECK_THROWS_WITH(moe_cases(raw, four_ranks()), Contains("fast_moe16: no medians: 0 of its 1 steps"));
 }
 
-// A link's prior is what the start cluster states (0.5 GB/s is far outside of what is usual here), or stated before an earlier fit;
-// host constants start from what is usual everywhere.
+// A link's prior is the value in the start cluster (0.5 GB/s is far from usual values), or the one stated before an earlier fit; host
+// constants start from the usual values.
 TEST_CASE("a layer's links start from what was measured apart") {
     std::vector<Sample> rows = traced_run();
     std::erase_if(rows, [](const Sample& s) { return s.unit == "s" && s.phase != "step"; });
@@ -265,7 +266,7 @@ TEST_CASE("a layer's links start from what was measured apart") {
     CHECK(prior(again, "host.framework") == "50 us");
 }
 
-// Three cases of one run, so most parameters keep their priors: what matters is that the file says so and reads back.
+// With three cases of one run most parameters keep their priors; the file must say so and must be readable.
 TEST_CASE("a calibration writes a cluster file with provenance that reads back") {
     std::vector<Sample> rows = step_run("fast_moe", 4);
     for (Sample& s : rows) s.value = s.phase == "step" ? 0.039 : s.phase == "forward" ? 0.0187 : 0.0202;
@@ -278,7 +279,7 @@ TEST_CASE("a calibration writes a cluster file with provenance that reads back")
     CHECK(fitted.fitted->date == "2026-01-01");
     CHECK(fitted.fitted->sources == std::vector<std::string>{std::filesystem::path(in.path).filename().string()});
     CHECK(fitted.fitted->parameters.size() == fit_priors({"moe_layers"}).size());
-    // Fitted again from its own output the result is the same: what was fitted is no prior, no datum counts twice.
+    // A second fit, from its own output, gives the same result: fitted values do not become priors, and no datum counts twice.
     const File again("again.toml");
     calibrate_from_measurements({{in.path}, out.path, again.path, "2026-01-01"});
     CHECK(read_cluster(again.path).fitted->parameters == fitted.fitted->parameters);

@@ -9,8 +9,8 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// 1000 steps of 0.4 s forward, 1 s backward, a median 0.2 s optimizer and 0.2 s of nothing timed: 1.8 s. Each tenth is
-// in a burst of 25 %, each twentieth (other ones) waits 1 s. The optimizer's logarithm has quartiles at +- 0.1.
+// 1000 steps with 0.4 s forward, 1 s backward, an optimizer of 0.2 s in the median, and 0.2 s that no timer covers: 1.8 s. Every tenth step
+// is in a burst of 25 %; every twentieth (other ones) waits 1 s. The optimizer's logarithm has its quartiles at +- 0.1.
 StepSeries made_up() {
     StepSeries s{"run", 4, {}, {}, {}, {}};
     for (int i = 0; i < 1000; ++i) {
@@ -32,9 +32,9 @@ const FittedParameter& parameter(const NoiseFit& fit, const std::string& key) {
 
 }  // namespace
 
-// Bursts: 100, of 25 %, one in ten steps: (1000 x 1.8 + 100 x 0.35 + 50 + a little of the host) / 100 = 18.9 s. One costs
-// 0.35 s, which at 25 % of the 1.4 / 1.8 of the time that is kernels is a length of 1.8 s: one step. Late: 50 of 1000,
-// of 4 ranks each with 1 - 0.95^(1/4) = 1.27 %. Host: 0.1 / 0.6745 = 0.148.
+// There are 100 bursts of 25 %, one in (1000 x 1.8 + 100 x 0.35 + 50 + a little of the host) / 100 = 18.9 s. A burst costs 0.35 s; at 25 %
+// of the 1.4 / 1.8 of the time that is kernels, this is a length of 1.8 s: one step. 50 of 1000 steps are late; with 4 ranks each is late
+// with 1 - 0.95^(1/4) = 1.27 %. Host: 0.1 / 0.6745 = 0.148.
 TEST_CASE("bursts, stragglers and the host's spread are found in steps made of them") {
     Cluster start;
     start.noise.op = 0.07;
@@ -47,13 +47,13 @@ TEST_CASE("bursts, stragglers and the host's spread are found in steps made of t
     CHECK(noise.straggler_delay.si() == Approx(1.0).epsilon(0.03));
     CHECK(noise.straggler_spread < 0.03);
     CHECK(noise.host == Approx(0.148).epsilon(0.02));
-    CHECK(noise.op == 0.07);  // of no concern here
+    CHECK(noise.op == 0.07);  // not fitted here
     CHECK(parameter(fit, "noise.burst_every").determined);
     CHECK(parameter(fit, "noise.burst_every").relative_error == Approx(0.1));  // 1 / sqrt(100)
     CHECK(fit.cluster.fitted->parameters.size() == fit.parameters.size());
 }
 
-// The same hundred slow steps as fifty bursts of two neighbours: half as many, twice as long and as far apart.
+// The same hundred slow steps, but as fifty bursts of two consecutive steps: half as many, twice as long and twice as far apart.
 TEST_CASE("neighbouring slow steps are one burst") {
     StepSeries series = made_up();
     for (std::size_t i = 0; i < 1000; ++i) {
@@ -69,8 +69,8 @@ TEST_CASE("neighbouring slow steps are one burst") {
     CHECK_THAT(fit.findings.at(0), Contains("50 bursts"));
 }
 
-// 45 forwards half as long again, 55 of 70 % more and 60 of 10 % more: of 160 the middle is 50 %, so that those below 20 % are no bursts, and of the
-// hundred that are 70 % is.
+// 45 forwards take 50 % more, 55 take 70 % more and 60 take 10 % more. The median excess of all 160 is 50 %, so excesses below
+// 0.4 x 50 % = 20 % are no bursts. The median of the remaining hundred is 70 %.
 TEST_CASE("a slow-down is that of the bursts alone") {
     StepSeries s{"run", 1, {}, {}, {}, {}};
     for (int i = 0; i < 1600; ++i) {
@@ -99,7 +99,7 @@ TEST_CASE("whole steps alone do not tell bursts from stragglers: they keep their
     CHECK_THAT(describe(fit), Contains("not determined, prior kept"));
 }
 
-// 3 late steps are too few for a rate.
+// Three late steps are too few to determine a rate.
 TEST_CASE("a process seen only now and then keeps its prior") {
     StepSeries series = made_up();
     for (std::size_t i = 0; i < 1000; ++i) {
@@ -115,7 +115,7 @@ TEST_CASE("a process seen only now and then keeps its prior") {
     CHECK_THAT(fit.findings.at(1), Contains("3 of 1000 steps wait for a late rank; too few"));
 }
 
-// Late by 0.27 s of 1.8, 15 %: where the host scatters by 2 % and more, up to 12 % are taken for the host's.
+// Late by 0.27 s of 1.8 s, which is 15 %. With a scatter of the host of 2 % and more, up to 12 % count as the host's.
 TEST_CASE("a late rank that costs a step a seventh is found") {
     StepSeries series = made_up();
     for (std::size_t i = 5; i < 1000; i += 20) series.step[i] -= 0.73;
@@ -124,7 +124,7 @@ TEST_CASE("a late rank that costs a step a seventh is found") {
     CHECK(fit.cluster.noise.straggler_delay.si() == Approx(0.27).epsilon(0.15));
 }
 
-// A run a thousand times as fast has the same shares, and times of a thousandth.
+// A run that is 1024 times as fast has the same shares, and times shorter by that factor.
 TEST_CASE("noise scales with its steps") {
     StepSeries fast = made_up();
     for (std::vector<double>* values : {&fast.step, &fast.forward, &fast.backward, &fast.optimizer})
@@ -158,8 +158,8 @@ TEST_CASE("the longest recorded series counts, from its first steady step, with 
     CHECK(series.forward.size() == 69);
 }
 
-// Of n events a rate is known to 1 / sqrt(n): 100 bursts, 50 late steps, 1000 steps. Of a burst the slow-down to half and the length to
-// 1.4 of that; of lateness its median to 1.25 of the spread and the spread to 0.8.
+// A rate from n events has the error 1 / sqrt(n): 100 bursts, 50 late steps, 1000 steps. Relative to that, a burst's slow-down has 0.5 and
+// its length 1.4; the median lateness has 1.25 of the spread, and the spread 0.8.
 TEST_CASE("each part of the noise is known as well as its events are many") {
     const NoiseFit fit = fit_noise(Cluster{}, made_up());
     const auto error = [&](const char* key) { return parameter(fit, key).relative_error; };
@@ -171,14 +171,14 @@ TEST_CASE("each part of the noise is known as well as its events are many") {
     CHECK(error("noise.straggler_rate") == Approx(1 / std::sqrt(50.0)));
     CHECK(error("noise.straggler_spread") == Approx(0.8 / std::sqrt(50.0)));
     CHECK(error("noise.straggler_delay") <= 1.25 * 0.03 / std::sqrt(50.0));
-    CHECK(parameter(fit, "noise.step").value == "0");  // all quiet forwards are alike
+    CHECK(parameter(fit, "noise.step").value == "0");  // all quiet forwards take the same time
     CHECK(fit.cluster.fitted->samples == 1000);
     CHECK(fit.findings.size() == 2);
     CHECK(fit.findings[0].starts_with("100 bursts of slow kernels: kernels take 25 % longer for 1.8 s, every 19 s"));
     CHECK(fit.findings[1].starts_with("50 of 1000 steps wait for a late rank, by 1"));
 }
 
-// Lateness of 1, 2 and 3 s in turns: mean 2, variance 2/3; growth 1 + 1/6: median 2 / sqrt(7/6), spread sqrt(log(7/6)).
+// Lateness is 1, 2 and 3 s in turns: mean 2, variance 2/3, growth 1 + 1/6; so median 2 / sqrt(7/6), spread sqrt(log(7/6)).
 TEST_CASE("lateness is the log-normal with the mean and the variance of what was seen") {
     StepSeries s{"run", 1, {}, {}, {}, {}};
     for (int i = 0; i < 900; ++i) {
@@ -188,11 +188,11 @@ TEST_CASE("lateness is the log-normal with the mean and the variance of what was
         s.step.push_back(1.6 + (i % 30 == 0 ? 1 + i / 30 % 3 : 0));
     }
     const NoiseFit fit = fit_noise(Cluster{}, s);
-    CHECK(fit.cluster.noise.straggler_rate == Approx(1.0 / 30).epsilon(1e-3));  // of one rank
+    CHECK(fit.cluster.noise.straggler_rate == Approx(1.0 / 30).epsilon(1e-3));  // one rank
     CHECK(fit.cluster.noise.straggler_delay.si() == Approx(2 / std::sqrt(7.0 / 6)).epsilon(1e-3));
     CHECK(fit.cluster.noise.straggler_spread == Approx(std::sqrt(std::log(7.0 / 6))).epsilon(2e-3));
     CHECK(parameter(fit, "noise.straggler_delay").relative_error == Approx(1.25 * std::sqrt(std::log(7.0 / 6)) / std::sqrt(30.0)));
-    // An optimizer of no time has no spread; without bursts there is nothing to tell of them.
+    // An optimizer without time has no spread, and without bursts nothing is determined about them.
     CHECK_FALSE(parameter(fit, "noise.host").determined);
     CHECK_FALSE(parameter(fit, "noise.burst_every").determined);
     CHECK(fit.findings[0] == "0 bursts of slow kernels; too few to tell their rate");

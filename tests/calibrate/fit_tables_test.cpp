@@ -58,7 +58,7 @@ const HeldOutError& error_of(const Fitted& fitted, const std::string& kind, cons
 
 }  // namespace
 
-// Times made with an efficiency 8 % below the prior: the fit must return to it, and predict what it has not seen.
+// The times are made with an efficiency 8 % below the prior: the fit must find it and predict times that it has not seen.
 TEST_CASE("the constants of a made-up device are recovered from its GEMM times") {
     const BuildingBlocks none;
     const Cluster truth = moved(made_up_machine(), gemm_parameters(none), 0.92);
@@ -71,8 +71,8 @@ TEST_CASE("the constants of a made-up device are recovered from its GEMM times")
     CHECK(fit.cluster.fitted->samples == 100);
 }
 
-// Four rows that arithmetic bounds say nothing of the memory. A sister of 1.2 times the peak that reaches another share of it has all
-// rows: the memory's share is both's, 0.6 where 0.8 is believed, and each has its efficiency.
+// The device's four rows are bound by arithmetic and say nothing about memory. A sister with 1.2 times the peak, of which it reaches
+// another share, has all rows. So the fit finds the memory's share for both, 0.6 (the prior is 0.8), and an efficiency for each.
 TEST_CASE("rows of a sister tell the form of a device's law") {
     const BuildingBlocks none;
     Cluster truth = moved(made_up_machine(), gemm_parameters(none), 0.92);
@@ -93,8 +93,8 @@ TEST_CASE("rows of a sister tell the form of a device's law") {
     CHECK(std::abs(alone.cluster.kernel.gemm_traffic_efficiency / truth.kernel.gemm_traffic_efficiency - 1) > 0.05);
 }
 
-// What an earlier fit found is the belief, but for a value at its bound (0.001), which only switched an effect off; what small passes
-// told of launches stays.
+// The earlier fit's values are the priors, except a value at its bound (0.001), which only switched an effect off. What small passes told
+// about launches stays.
 TEST_CASE("a fit to another machine of the same device believes what the first one found") {
     Cluster start = moved(made_up_machine(), gemm_parameters({}), 1);
     start.kernel.gemm_k0 = 170;
@@ -113,7 +113,7 @@ TEST_CASE("a fit to another machine of the same device believes what the first o
     CHECK(belief(fresh, "kernel.launch") == "2.4 us");
 }
 
-// What launches cost is known from elsewhere: that of a call ahead takes what is left of it.
+// The cost of a launch is known from elsewhere; the fit of calls ahead takes the remaining time.
 TEST_CASE("what events and calls ahead add is fitted where the start has them") {
     Cluster start = moved(made_up_machine(), gemm_parameters({}), 1);
     const BuildingBlocks rows = gemm_rows(start);
@@ -138,7 +138,7 @@ TEST_CASE("what events and calls ahead add is fitted where the start has them") 
     CHECK_FALSE(found.contains("kernel.gemm_camping"));
     CHECK(found.contains("kernel.gemm_wave_loss"));
     start.gpu.memory_interleave = Bytes(6144);
-    start.kernel.gemm_even_tiles = true;  // neither waves that are filled nor tiles that are slower
+    start.kernel.gemm_even_tiles = true;  // it has neither partial waves nor slower tiles
     found = priors();
     CHECK(found["kernel.gemm_camping"] == "0.5");
     CHECK_FALSE(found.contains("kernel.gemm_wave_loss"));
@@ -177,8 +177,7 @@ TEST_CASE("the constants of made-up dispatch kernels are recovered from their ta
     CHECK(error_of(*fit.cluster.fitted, "combine", "held-out tenth").median < 0.01);
 }
 
-// Where held-out rows take three times as long, what is fitted is the same to the digit: only the error
-// of what was held out tells of it.
+// With held-out rows three times as long the fitted constants stay the same to the last digit; only the error on the held-out rows changes.
 TEST_CASE("the tenth that is held out never reaches the fit") {
     BuildingBlocks rows = collective_rows(moved(made_up_machine(), collective_parameters(made_up_machine()), 0.9));
     rows.gemms = gemm_rows(moved(made_up_machine(), gemm_parameters(rows), 0.92)).gemms;
@@ -190,14 +189,14 @@ TEST_CASE("the tenth that is held out never reaches the fit") {
         if (is_held_out(collective_case(row, made_up_machine()))) row.time *= 3, ++held_out;
     REQUIRE(held_out > 10);
     Cluster one = fit_tables(made_up_machine(), rows).cluster, other = fit_tables(made_up_machine(), changed).cluster;
-    CHECK(error_of(*other.fitted, "gemm", "held-out tenth").mape > 0.6);  // a third of what was measured
+    CHECK(error_of(*other.fitted, "gemm", "held-out tenth").mape > 0.6);  // it predicts a third of the measured time
     CHECK(error_of(*one.fitted, "gemm", "held-out tenth").mape < 0.02);
     one.fitted.reset();
     other.fitted.reset();
     CHECK(one == other);
 }
 
-// Graphs of a hundred kernels and more told the launch (2 us): products do not tell it again.
+// Graphs of a hundred or more kernels told the launch time (2 us), so products do not fit it again.
 TEST_CASE("what launches told is not fitted to products") {
     BuildingBlocks rows = gemm_rows(moved(made_up_machine(), gemm_parameters({}), 1));
     rows.launches.push_back({"graph replay wall", 100, Seconds(2e-6), 7});
@@ -209,8 +208,8 @@ TEST_CASE("what launches told is not fitted to products") {
     CHECK(fit.cluster.fitted->samples == 101);
 }
 
-// Blocks of 64 or of 256 queries; a kernel that passes over the keys before a window, and one that masks them. Both are found from the times that
-// they make; windows as long as the sequence tell nothing of it.
+// Kernels with blocks of 64 or 256 queries, one that skips the keys before a window and one that masks them: the fit finds both from their
+// times. Windows as long as the sequence tell nothing.
 TEST_CASE("an attention kernel's tile and what it does with windows are found") {
     const auto fitted = [](int tile, bool slides, bool windows) {
         const Cluster c = made_up_machine();
@@ -276,12 +275,12 @@ TEST_CASE("a later fit replaces what it determines anew and keeps the rest") {
     later.errors = {{"step", "held-out fifth", 4}};
     CHECK(merged(earlier, later).errors.front().method == "held-out fifth");
     CHECK(all.ranges.size() == 1);
-    // Three of the ten samples were products; fitted again to four they are replaced: 10 - 3 + 4.
+    // Three of the ten samples were products; a later fit to four replaces them: 10 - 3 + 4.
     later.errors = {{"gemm", "fitted", 4}};
     CHECK(merged(earlier, later).samples == 11);
 }
 
-// A table of casts alone: nothing of attention moves, not what stands for kernels whose blocks nobody counts either.
+// A table with casts only changes nothing about attention, nor the kernel for steps.
 TEST_CASE("a fit of one kind leaves the others as they were") {
     Cluster start = made_up_machine();
     start.kernel.attention_kernels = {{.name = "a", .efficiency = 0.6, .tile = 128}};
@@ -292,7 +291,7 @@ TEST_CASE("a fit of one kind leaves the others as they were") {
     CHECK(fit_tables(start, blocks).cluster.kernel.attention == start.kernel.attention);
 }
 
-// The bar of the tables: half of what was held out within 5 %, per device over all collectives and for its GEMMs.
+// Required of the tables: half of the held-out rows within 5 %, on each device, for all collectives together and for GEMMs.
 TEST_CASE("where the published tables are at hand, the tenth held out is met within 5 % in the median") {
     if (truth_is_absent()) return;
     const std::string folder = truth_folder();
@@ -301,7 +300,7 @@ TEST_CASE("where the published tables are at hand, the tenth held out is met wit
         Cluster start = read_cluster(presets + name + ".toml");
         start.fitted.reset();
         BuildingBlocks blocks;
-        // gemm.csv's B200 is another machine (b200-sxm-x8).
+        // The B200 in gemm.csv is another machine (b200-sxm-x8).
         const char* gemms = std::string_view(name) == "b200-x8" ? "/atlas_gemm.csv" : "/gemm.csv";
         for (const char* file : {"/gemm_aiconfigurator.csv", gemms, "/comm_nccl_aiconfigurator.csv"})
             read_building_blocks(folder + file, start.gpu, blocks);

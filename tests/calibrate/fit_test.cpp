@@ -16,7 +16,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// The fit knows nothing of models, so these are formulas in two or three cost parameters.
+// The fit knows nothing about models, so the cases are formulas in two or three cost parameters.
 FitCase affine(const std::string& name, double calls, double modules, Seconds measured, const std::string& group = "") {
     return {name, "step", group.empty() ? name : group, measured,
             [calls, modules](const Cluster& c) { return calls * c.host.framework + modules * c.host.module_forward; }};
@@ -34,7 +34,7 @@ const ParameterReport& report_of(const FitResult& result, const std::string& key
 
 }  // namespace
 
-// measured = n * 80 us + m * 0.7 ms exactly, four mixes of n and m: both are recovered, the scatter is nil.
+// measured = n * 80 us + m * 0.7 ms exactly, for four mixes of n and m: both constants are recovered, with no scatter.
 TEST_CASE("known parameters are recovered from exact times") {
     const std::vector<FitCase> cases{affine("a", 10, 1, Seconds(1.5e-3)), affine("b", 100, 1, Seconds(8.7e-3)),
                                      affine("c", 10, 10, Seconds(7.8e-3)), affine("d", 50, 5, Seconds(7.5e-3))};
@@ -52,8 +52,9 @@ TEST_CASE("known parameters are recovered from exact times") {
     CHECK(result.held_out_errors.at(0).mape < 1e-3);
 }
 
-// Seven cases of 80 us a call and three of 1.3 times that. Three of ten beyond half a sigma count 0.3 * 0.25 / 0.185 < 1 of a variance: the noise falls until
-// the seven alone hold. Beyond two sigmas they count 0.3 * 4 > 1: the noise grows until all ten lie inside, and their mean is 1.3^0.3 = 1.08 times 80 us.
+// Seven cases of 80 us per call and three of 1.3 times that. With a limit of half a sigma the three count 0.3 * 0.25 / 0.185 < 1 of a
+// variance, so the noise falls until only the seven decide. With a limit of two sigmas they count 0.3 * 4 > 1, so the noise grows until all
+// ten are inside; their mean is 1.3^0.3 = 1.08 times 80 us.
 TEST_CASE("of many outliers on one side the others decide") {
     std::vector<FitCase> cases;
     for (int i = 1; i <= 10; ++i) cases.push_back(affine(std::to_string(i), 10 * i, 0, Seconds((i > 7 ? 1.3 : 1) * 10 * i * 80e-6), "one"));
@@ -64,8 +65,9 @@ TEST_CASE("of many outliers on one side the others decide") {
     CHECK(found(Outliers::few) == Approx(80e-6 * std::pow(1.3, 0.3)).epsilon(0.01));
 }
 
-// framework 80 us on both machines; module_forward 0.7 ms on the one that is fitted, whose single case cannot tell the two apart, and 1.4 ms
-// on its sister, whose cases do: 10 * 80 us + 0.7 ms = 1.5 ms; 0.8 + 1.4 = 2.2 ms, 8 + 1.4 = 9.4 ms, 4 + 1.4 = 5.4 ms, 16 + 1.4 = 17.4 ms.
+// framework is 80 us on both machines. module_forward is 0.7 ms on the fitted machine, whose single case cannot distinguish the two, and
+// 1.4 ms on its sister, whose cases can: 10 * 80 us + 0.7 ms = 1.5 ms; 0.8 + 1.4 = 2.2 ms, 8 + 1.4 = 9.4 ms, 4 + 1.4 = 5.4 ms,
+// 16 + 1.4 = 17.4 ms.
 TEST_CASE("a sister's cases tell what is common, and each machine keeps its own") {
     std::vector<FitCase> cases{affine("a", 10, 1, Seconds(1.5e-3), "one"), affine("b", 10, 1, Seconds(2.2e-3), "one"),
                                affine("c", 100, 1, Seconds(9.4e-3), "one"), affine("d", 50, 1, Seconds(5.4e-3), "one"),
@@ -77,12 +79,12 @@ TEST_CASE("a sister's cases tell what is common, and each machine keeps its own"
     const FitResult result = fit({}, parameters, cases, {}, Undetermined::keep, {Cluster{}});
     CHECK(result.cluster.host.framework.si() == Approx(80e-6).epsilon(1e-3));
     CHECK(result.cluster.host.module_forward.si() == Approx(0.7e-3).epsilon(1e-3));
-    CHECK(result.parameters.size() == 2);  // what is the sister's own is no constant of this machine
+    CHECK(result.parameters.size() == 2);  // the sister's own constant is not listed
     CHECK(with_own({framework()}, {"host.framework"}, 0) == std::vector<FitParameter>{framework()});
 }
 
-// Huber's estimate of a location by hand (weights min(1, 2 s / |r|), s from residuals cut at 2 s, twelve rounds): logarithms
-// -0.04 .. 0.04 and one of 0.3 have it at 0.0402. Their mean, which a square loss gives, is 0.05; squared weights give 0.014.
+// Huber's estimate of a location, computed by hand (weights min(1, 2 s / |r|), s from residuals cut at 2 s, twelve rounds): for logarithms
+// -0.04 .. 0.04 and one of 0.3 it is 0.0402. A square loss gives their mean, 0.05; squared weights give 0.014.
 TEST_CASE("a wild case counts linearly, neither squared nor not at all") {
     std::vector<FitCase> cases;
     for (const double log : {-0.04, -0.02, 0.0, 0.02, 0.04, 0.3})
@@ -90,12 +92,12 @@ TEST_CASE("a wild case counts linearly, neither squared nor not at all") {
     const FitResult result = fit({}, {framework()}, cases);
     CHECK(std::log(result.cluster.host.framework / 50_us) == Approx(0.0402).margin(0.002));
     CHECK(result.held_out_errors.empty());
-    for (const CaseResult& c : result.cases) CHECK(c.held_out == Seconds(0));  // of one group nothing can be left out
+    for (const CaseResult& c : result.cases) CHECK(c.held_out == Seconds(0));  // with one group nothing can be left out
     CHECK(result.noise == Approx(0.103).epsilon(0.05));
 }
 
-// 40 seeds of 24 cases with 3 % noise. A standard deviation must hold the truth in about 68 % of them, two in 95 %;
-// 40 draws leave +-8 % and +-4 %: asked for is 45..90 % and at least 85 %.
+// 40 seeds of 24 cases with 3 % noise. One standard deviation must contain the truth in about 68 % of them, two in 95 %. With 40 draws
+// these shares have errors of +-8 % and +-4 %, so the test asks for 45..90 % and at least 85 %.
 TEST_CASE("with noise the reported error matches the scatter of the result") {
     int within_one = 0, within_two = 0;
     double noise = 0;
@@ -122,8 +124,8 @@ TEST_CASE("with noise the reported error matches the scatter of the result") {
     CHECK(noise == Approx(0.03).epsilon(0.15));
 }
 
-// framework and module_forward always appear as framework + module_forward: only their sum is in the data, and their
-// priors are equally wide, so neither may be reported. host.call appears alone and is found.
+// framework and module_forward appear only as their sum, so the data tell only the sum. Their priors are equally wide, so neither may be
+// reported as determined. host.call appears alone and is found.
 TEST_CASE("a collinear pair is reported undetermined and keeps its prior") {
     std::vector<FitCase> cases;
     for (const double n : {1.0, 2.0, 5.0, 10.0, 20.0}) {
@@ -146,8 +148,8 @@ TEST_CASE("a collinear pair is reported undetermined and keeps its prior") {
     CHECK_THAT(describe(result), Contains("not determined by these data, kept prior"));
 }
 
-// The same pair, but one was measured apart to 2 %: it keeps its prior and the other takes the rest, 0.6 - 0.05 ms,
-// with the 2 % of 0.05 ms in its error: 0.001 / 0.55 = 0.18 %.
+// The same pair, but one was measured apart to 2 %. It keeps its prior and the other takes the rest, 0.6 - 0.05 ms, whose error includes
+// the 2 % of 0.05 ms: 0.001 / 0.55 = 0.18 %.
 TEST_CASE("a tight prior is not fitted away, and what it leaves uncertain stays in the errors of the rest") {
     std::vector<FitCase> cases;
     for (const double n : {1.0, 2.0, 5.0, 10.0, 20.0})
@@ -180,7 +182,7 @@ TEST_CASE("a parameter at its bound is flagged") {
     CHECK_THAT(describe(result), Contains("AT ITS BOUND"));
 }
 
-// Ten cases of 80 us, one of 800 us. Least squares on logarithms would give 80 * 10^(1/11) = 98.6 us.
+// Ten cases of 80 us and one of 800 us. Least squares on the logarithms would give 80 * 10^(1/11) = 98.6 us.
 TEST_CASE("one wild case does not drag the fit") {
     std::vector<FitCase> cases;
     for (int i = 0; i < 10; ++i)
@@ -226,9 +228,9 @@ TEST_CASE("bad fit input is refused with the key") {
     CHECK_THROWS_WITH(fit({}, {framework()}, {affine("a", 1, 0, Seconds(0))}), Contains("a: measured 0 s"));
 }
 
-// Eight products of about 0.2 of the first constant and 0.8 of the second: along (0.8, -0.2) nothing but the 0.004 by which their shares
-// differ tells them apart. With a scatter of 3 % that is sigma = 0.035 / (0.004 sqrt 8) = 3: 2.5 of the first and 0.6 of the second, both
-// beyond 0.5. The worse goes back alone; the other is then known to 0.035 / (0.8 sqrt 8) = 1.5 %.
+// Eight cases are products of the constants with exponents of about 0.2 and 0.8. Along (0.8, -0.2) only the difference of 0.004 in their
+// exponents distinguishes the constants: with a scatter of 3 % sigma = 0.035 / (0.004 sqrt 8) = 3, which is 2.5 for the first and 0.6 for
+// the second, both above 0.5. Only the worse one is given back; the other is then known to 0.035 / (0.8 sqrt 8) = 1.5 %.
 TEST_CASE("of undetermined constants the worst goes back to its prior first, and the rest is asked again") {
     std::vector<FitCase> cases;
     for (int i = 0; i < 8; ++i) {
@@ -243,13 +245,13 @@ TEST_CASE("of undetermined constants the worst goes back to its prior first, and
     CHECK(report_of(result, "host.framework").data_error > 1);
     CHECK(report_of(result, "host.module_forward").parameter.determined);
     CHECK(report_of(result, "host.module_forward").data_error == Approx(0.0146).epsilon(0.15));
-    // Two cases 40 % off to both sides: known to 0.4 / sqrt 2, which is more than the prior's 0.1.
+    // Two cases 40 % off in both directions: known to 0.4 / sqrt 2, which is more than the prior's 0.1.
     FitParameter tight = framework();
     tight.prior_sigma = 0.1;
     const FitResult loose = fit({}, {tight}, {affine("a", 1, 0, Seconds(50e-6 * std::exp(0.4)), "one"), affine("b", 1, 0, Seconds(50e-6 * std::exp(-0.4)), "one")});
     CHECK(loose.parameters.at(0).data_error == Approx(0.28).epsilon(0.2));
     CHECK_FALSE(loose.parameters.at(0).parameter.determined);
-    // What cannot be told apart and is believed alike goes back together: within 1.5 times the tightest belief.
+    // Indistinguishable constants with similar priors are given back together: sigmas within 1.5 times the tightest one.
     for (const double other : {0.75, 0.8}) {
         std::vector<FitCase> pair;
         for (const double n : {1.0, 3.0}) pair.push_back(affine(std::to_string(n), n, n, n * Seconds(0.55e-3)));
@@ -260,7 +262,7 @@ TEST_CASE("of undetermined constants the worst goes back to its prior first, and
         CHECK_FALSE(of_pair.parameters.at(0).parameter.determined);
         CHECK(of_pair.parameters.at(1).parameter.determined == (other > 0.75));
     }
-    // Where no one reads the constants both stay where the data leave them, and are said not to be determined.
+    // With `keep` both constants stay where the data leave them, and are reported as not determined.
     said.clear();
     const FitResult kept = fit({}, {framework(), module_forward()}, cases, [&](std::string_view text) { said += text; }, Undetermined::keep);
     CHECK(said.empty());
@@ -268,8 +270,8 @@ TEST_CASE("of undetermined constants the worst goes back to its prior first, and
     CHECK(kept.condition == kept.condition_all);
 }
 
-// Scatters of 1 % and of 4 %: with spreads of 1 and 4 a case of the second kind counts a sixteenth as much. Logs 0.01 of four cases and
-// 0.12 of one of spread 4 have the mean (4 x 0.01 + 0.12 / 16) / (4 + 1 / 16) = 0.0117; alike they would have 0.032.
+// With spreads of 1 and 4 a case of the second kind counts a sixteenth as much. Four cases with log 0.01 and one of spread 4 with log 0.12
+// have the mean (4 x 0.01 + 0.12 / 16) / (4 + 1 / 16) = 0.0117; with equal spreads it would be 0.032.
 TEST_CASE("a case of wider scatter counts less") {
     std::vector<FitCase> cases;
     for (int i = 0; i < 4; ++i) cases.push_back(affine(std::to_string(i), 10, 0, Seconds(10 * 50e-6 * std::exp(0.01)), "one"));
@@ -295,7 +297,7 @@ TEST_CASE("a fit states its rows once each, its samples and its condition") {
     CHECK_THROWS_WITH(fit({}, {framework()}, cases), Contains("case b predicts 0 s"));
 }
 
-// J = [[1, 1], [1, -1], ..]: columns orthogonal, condition 1; [[1, 1], [1, 1 + e]]: nearly parallel.
+// J = [[1, 1], [1, -1], ..] has orthogonal columns: condition 1. [[1, 1], [1, 1 + e]] has nearly parallel ones.
 TEST_CASE("the scaled condition ignores units and sees collinearity") {
     CHECK(scaled_condition({2, 2, {1, 1000, 1, -1000}}) == Approx(1));
     CHECK(scaled_condition({2, 2, {1, 1, 1, 1.001}}) > 1e6);
@@ -303,7 +305,7 @@ TEST_CASE("the scaled condition ignores units and sees collinearity") {
     CHECK(std::isinf(scaled_condition({1, 2, {1, 2}})));
 }
 
-// f = (exp(x), 3 y, x y) at (0.5, 2): rows (e^0.5, 0), (0, 3), (2, 0.5).
+// f = (exp(x), 3 y, x y) at (0.5, 2) has the rows (e^0.5, 0), (0, 3), (2, 0.5).
 TEST_CASE("a Jacobian is that of central differences") {
     const auto f = [](const Vector& x) { return Vector{std::exp(x[0]), 3 * x[1], x[0] * x[1]}; };
     const DenseMatrix j = jacobian(f, 3, {0.5, 2});
@@ -312,8 +314,8 @@ TEST_CASE("a Jacobian is that of central differences") {
     for (std::size_t i = 0; i < 6; ++i) CHECK(j.values[i] == Approx(expected[i]).epsilon(1e-7).margin(1e-9));
 }
 
-// J = diag(2, 3), precisions 5 and 7: 4 / (4 + 5) + 9 / (9 + 7); without precision both. Columns of (3, 4) and (4, 3) enclose an angle of
-// cosine 0.96: the squares of the singular values are 1.96 and 0.04.
+// J = diag(2, 3) with precisions 5 and 7: 4 / (4 + 5) + 9 / (9 + 7); without precisions 2. The cosine between the columns (3, 4) and (4, 3)
+// is 0.96, so the squared singular values are 1.96 and 0.04.
 TEST_CASE("rows determine as many unknowns as outweigh their priors") {
     CHECK(effective_unknowns({2, 2, {2, 0, 0, 3}}, {5, 7}) == Approx(4.0 / 9 + 9.0 / 16));
     CHECK(effective_unknowns({2, 2, {2, 0, 0, 3}}, {0, 0}) == Approx(2));
@@ -321,13 +323,13 @@ TEST_CASE("rows determine as many unknowns as outweigh their priors") {
     CHECK(scaled_condition({2, 2, {3, 4, 4, 3}}) == Approx(49));
     CHECK(scaled_condition({1, 1, {7}}) == 1);
     CHECK(std::isinf(scaled_condition({2, 2, {0, 1, 0, 1}})));
-    // (J^T J + P)^-1 of J^T J = [[5, 4], [4, 5]], P = diag(1, 4): [[9, -4], [-4, 6]] / 38.
+    // With J^T J = [[5, 4], [4, 5]] and P = diag(1, 4): (J^T J + P)^-1 = [[9, -4], [-4, 6]] / 38.
     const Vector errors = standard_errors({2, 2, {1, 2, 2, 1}}, {1, 4});
     CHECK(errors.at(0) == Approx(std::sqrt(9.0 / 38)));
     CHECK(errors.at(1) == Approx(std::sqrt(6.0 / 38)));
 }
 
-// (x - 1)^2 + (y - 2)^2 + (x + y - 6)^2: at the best of all x = 2, y = 3; with y <= 2.5 the rest gives 2 (x - 1) + 2 (x - 3.5) = 0.
+// (x - 1)^2 + (y - 2)^2 + (x + y - 6)^2 is smallest at x = 2, y = 3. With y <= 2.5: 2 (x - 1) + 2 (x - 3.5) = 0, so x = 2.25.
 TEST_CASE("the least squares stop at their bounds") {
     const auto f = [](const Vector& x) { return Vector{x[0] - 1, x[1] - 2, x[0] + x[1] - 6}; };
     const Vector free = minimise(f, 3, {0, 0}, {-9, -9}, {9, 9}), bounded = minimise(f, 3, {0, 0}, {-9, -9}, {9, 2.5});
@@ -338,7 +340,7 @@ TEST_CASE("the least squares stop at their bounds") {
     CHECK(minimise(f, 3, {}, {}, {}).empty());
 }
 
-// (J^T J)^-1 for J = [[2, 0], [0, 0]]: first 1/4, second unknown; a precision of 16 makes it 1/16.
+// J = [[2, 0], [0, 0]]: the first variance is 1/4, the second infinite; a precision of 16 makes it 1/16.
 TEST_CASE("standard errors are infinite where neither data nor prior speak") {
     CHECK(standard_errors({2, 2, {2, 0, 0, 0}}, {})[0] == Approx(0.5));
     CHECK(std::isinf(standard_errors({2, 2, {2, 0, 0, 0}}, {})[1]));

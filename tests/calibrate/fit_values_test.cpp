@@ -1,4 +1,4 @@
-// What fits are told by rows, on rows of a few values each.
+// What rows tell a fit, on small hand-made rows.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -27,7 +27,7 @@ std::string whole(const std::string& path) {
 
 }  // namespace
 
-// Times to the nanosecond are written as decimals, others as the shortest text that reads back as the same number.
+// Times in whole nanoseconds are written as decimals, other values as the shortest text that reads back as the same number.
 TEST_CASE("a measurements file holds each value as the shortest text, and appears when it is finished") {
     const TestFolder folder;
     const std::string path = folder.path() + "/m.csv";
@@ -77,8 +77,7 @@ TEST_CASE("rows of several runs, and more of them than are held at once, are wri
     CHECK(file.rows() == 40000);
 }
 
-// Without blocks a rank is told all the same (0 blocks are blocks); a step that shows a rank twice, too few ranks or a count that
-// no line has tells nothing.
+// A rank with 0 blocks is known, too. A step tells nothing if it shows a rank twice, too few ranks, or a count that none of its lines has.
 TEST_CASE("a step tells its blocks only when every rank is seen once with a count that the step has") {
     using Totals = std::vector<BlockTotals>;
     CHECK(assign_blocks({{{{0, 0}, {10, 3}}, {{0, 10}, {1, 0}}, {}}}, 2).at(0) == Totals{{10, 3}, {0, 0}});
@@ -93,8 +92,8 @@ TEST_CASE("a step tells its blocks only when every rank is seen once with a coun
     CHECK_FALSE(rank_of_ratio({{100, 50}}, 0.5000007));
 }
 
-// Eager launches count by tens to thousands of calls, replays of graphs from a hundred on; the median of 3, 5 and 9 us, and half of
-// log(9 / 3) about it. A profile's launches come after a script's.
+// Eager launches count with 10 to 1000 calls, replays of graphs from 100 on. Of 3, 5 and 9 us the median counts, with the error
+// log(9 / 3) / 2. Launches of a profile come after those of a script.
 TEST_CASE("launches tell what a call and a kernel cost at least") {
     BuildingBlocks blocks;
     const auto launch = [&](const char* kind, int calls, double us, RowHash row = 1) { blocks.launches.push_back({kind, calls, Seconds(1e-6 * us), row}); };
@@ -123,7 +122,7 @@ TEST_CASE("launches tell what a call and a kernel cost at least") {
     CHECK(launch_fit(made_up_machine(4), {}).parameters.empty());
 }
 
-// The fastest of a call is its floor: what takes no more than 1.25 of it waited for the host.
+// The fastest row of a call is its floor: rows that take no more than 1.25 of it waited for the host.
 TEST_CASE("rows within a quarter of their call's floor tell nothing") {
     const auto kernel = [](const char* call, double us) { return KernelRow{"memory_pass", call, MemoryPass{Bytes(1), Bytes(1)}, Seconds(us), 0}; };
     const std::vector<KernelRow> kernels = above_floor({kernel("copy", 16), kernel("copy", 8), kernel("copy", 10), kernel("copy", 10.5), kernel("add", 20), kernel("add", 26)});
@@ -140,7 +139,7 @@ TEST_CASE("rows within a quarter of their call's floor tell nothing") {
     CHECK((gemms[0].time.si() == 16 && gemms[1].time.si() == 10.5 && gemms[2].time.si() == 4));
 }
 
-// What an event adds is added where the row was timed so.
+// The cost of events is added only to rows that were timed between events.
 TEST_CASE("a kernel of a script takes what its law says, and between events what they add") {
     Cluster c = made_up_machine(4);
     c.kernel.event = 3_us;
@@ -221,7 +220,7 @@ TEST_CASE("rows of a profile's tables are work inside steps") {
     CHECK(links.traced[4].op == Op(Broadcast{Bytes(300), 0}));
 }
 
-// The heaviest product is 100 us in all; one of 25 us scatters sqrt(4) as much, one of 1 us no more than five times, the heaviest 1.
+// The heaviest product takes 100 us in total and has the spread 1. One of 25 us has sqrt(4); one of 1 us has at most 5.
 TEST_CASE("traced work is one class a constant, heavy rows telling most") {
     BuildingBlocks blocks;
     const auto add = [&](const char* kind, const Op& op, double us, double calls, int ranks = 0) { blocks.traced.push_back({kind, op, Seconds(1e-6 * us), calls, 77, ranks, 1}); };
@@ -231,7 +230,7 @@ TEST_CASE("traced work is one class a constant, heavy rows telling most") {
     add("gemm", gemm, 1, 1);
     add("rows", MemoryPass{Bytes(3e6), Bytes(0), MemoryPass::Access::rows}, 7, 1);
     add("intra", AllReduce{Bytes(1e6)}, 11, 1, 4);
-    add("intra", AllReduce{Bytes(1e6)}, 11, 1, 5);  // more ranks than there are
+    add("intra", AllReduce{Bytes(1e6)}, 11, 1, 5);  // more ranks than the machine has
     add("inter", AllReduce{Bytes(1e6)}, 11, 1, 8);
     const Cluster c = made_up_machine(4);
     const std::vector<FitPart> fits = traced_fits(c, blocks);
@@ -251,7 +250,7 @@ TEST_CASE("traced work is one class a constant, heavy rows telling most") {
     CHECK(fits[2].cases[0].predict(c) == time_in_step(AllReduce{Bytes(1e6)}, ring_path(Group{4}, c), c));
 }
 
-// An addition reads two tensors for one that it writes; attention has the heads of all sequences as its batch.
+// An addition reads two tensors for each one that it writes; attention has the heads of all sequences as its batch.
 TEST_CASE("rows of a script's tables are kernels by themselves") {
     const TestFolder folder;
     const BuildingBlocks passes = traced_blocks(folder, "kind,bytes,timer,time_us\ncopy,600,kernel,7\nadd,600,events,7\ngelu,600,,7\nsoftmax,600,kernel,7\nlayernorm,600,kernel,7\n");
@@ -274,7 +273,7 @@ TEST_CASE("rows of a script's tables are kernels by themselves") {
     CHECK((batches.kernels[1].kind == "attention" && batches.kernels[1].call == "attention" && batches.kernels[1].between_events));
 }
 
-// Medians of launches (3, 5, 9 us) and layers; single passes of 2 x 3 us against compiled ones of 1 x 5 us.
+// Medians of launches (3, 5, 9 us) and of layers; single passes of 2 x 3 us against compiled ones of 1 x 5 us.
 TEST_CASE("a traced framework takes its calls, its layers and whether it is compiled") {
     const auto rows = [](double compiled) {
         std::vector<LaunchRow> all;
@@ -297,7 +296,7 @@ TEST_CASE("a traced framework takes its calls, its layers and whether it is comp
     CHECK(take_framework(f, {}).empty());
 }
 
-// A fit that comes later replaces what is of the same name and adds the rest; errors of held-out rows come before fitted ones.
+// A later fit replaces entries of the same name and adds the others; errors of held-out rows come before those of fitted ones.
 TEST_CASE("ranges are those of the rows, and constants merge by name") {
     BuildingBlocks blocks;
     for (const long m : {30L, 20L, 50L}) blocks.gemms.push_back({Gemm{.m = m, .n = 2 * m, .k = 3 * m}, 1, 1_us});

@@ -1,4 +1,4 @@
-// What a fit says of itself, and the texts that its constants go through, letter by letter.
+// The exact texts that describe a fit and its constants.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -20,8 +20,8 @@ using namespace stepcast;
 using namespace stepcast::literals;
 using Catch::Matchers::Contains;
 
-// Four parameters, of an error in the data of log 3 (200 %) and of none at all among them; from ten times on an error is "over 1000 %".
-// A step of 2 s that the fit puts at 2.5 s (+25 %) and a fit without it at 3 s (+50 %); one of 4 s at 3 s, with nothing left out.
+// Four parameters; two have data errors of log 3 (200 %) and infinity; a relative error of ten and more prints as "over 1000 %". A step of
+// 2 s is 2.5 s by the fit (+25 %) and 3 s by a fit without it (+50 %); one of 4 s is 3 s, and nothing was left out.
 TEST_CASE("a fit is told in a table: constants, conditions, errors, steps") {
     FitResult fit;
     fit.parameters = {{{"host.call", "5 us", "4 us", 0.123, true}, 0.1, false},
@@ -46,12 +46,12 @@ TEST_CASE("a fit is told in a table: constants, conditions, errors, steps") {
     CHECK(describe(fit) == head + steps + "  no held-out errors: all cases are of one group\n");
     fit.held_out_errors = {{"step", "leave-one-out", 3, 0.037, 0.041, 0.021, -0.211}};
     CHECK(describe(fit) == head + "  step             leave-one-out        3    3.7 %    4.1 %     +2.1 %    -21.1 %\n" + steps);
-    fit.parameters[0].parameter.key = "host.exchange_setup";  // the widest makes the column
+    fit.parameters[0].parameter.key = "host.exchange_setup";  // the longest key sets the column's width
     CHECK_THAT(describe(fit), Contains("  parameter                    value") && Contains("\n  host.read                     7 us"));
 }
 
-// Log errors of two kinds: +10 %, -50 % and +30 % have the middle 30 % of their sizes, the mean size 90 / 3, the mean -10 / 3 and
-// the worst -50 %; +20 % and -40 % have 30 % between their two.
+// Errors of two kinds. +10 %, -50 % and +30 %: median size 30 %, mean size 90 / 3, mean -10 / 3, worst -50 %. +20 %, -40 %: median size
+// 30 %.
 TEST_CASE("errors are summed up a kind, kinds in the order of their first case") {
     std::vector<FitCase> cases;
     std::vector<double> logs;
@@ -73,7 +73,7 @@ TEST_CASE("errors are summed up a kind, kinds in the order of their first case")
     CHECK(errors[1].median == Approx(0.3));
 }
 
-// Of 8 us within 2 .. 24 us the logarithms are -log 4 and log 3; a value that stands on a bound leaves no room to move.
+// For 8 us within 2 .. 24 us the bounds are -log 4 and log 3. A prior on a bound is refused, as it leaves no room to move.
 TEST_CASE("a parameter is scaled to logarithms about its prior, strictly inside its bounds") {
     const ScaledParameter p = scale({"host.call", "8 us", 0.7, "2 us", "24 us"});
     CHECK((p.key == "host.call" && p.unit == ScaledParameter::Unit::seconds && p.sigma == 0.7));
@@ -100,7 +100,7 @@ TEST_CASE("a parameter is scaled to logarithms about its prior, strictly inside 
     CHECK(value_text(scale({"k", "1.23456789", 1, "1", "2"}), 0) == "1.23457");
 }
 
-// What is beyond a bound is put on it, a rounding (1e-12) inside.
+// A value beyond a bound becomes the bound, minus a rounding of 1e-12.
 TEST_CASE("values go to the cluster within their bounds, each in its unit") {
     const std::vector<ScaledParameter> all{scale({"host.call", "8 us", 1, "2 us", "24 us"}), scale({"kernel.gemm_efficiency", "0.5", 1, "0.25", "0.75"}),
                                            scale({"link.intra.bandwidth", "7 GB/s", 1, "1 GB/s", "21 GB/s"})};
@@ -115,7 +115,7 @@ TEST_CASE("values go to the cluster within their bounds, each in its unit") {
     CHECK(with_text({}, "host.call", "13 us").host.call == 13_us);
 }
 
-// The name decides which rows are held out, so it holds all that tells shapes apart, and nothing else.
+// The name decides which rows are held out, so it contains everything that distinguishes shapes, and nothing else.
 TEST_CASE("a product is a case by its shape, type and layout") {
     GemmRow row{{.m = 3, .n = 5, .k = 7, .dtype = Dtype::bf16}, 1, 9_us};
     row.row = 77;
@@ -147,7 +147,7 @@ TEST_CASE("a product is a case by its shape, type and layout") {
     }
 }
 
-// FNV-1a of "a" is af63dc4c8601ec8c, of "b" af63df4c8601f1a5 (the published vectors), folded: hash ^ (hash >> 32), modulo 10 and 5.
+// FNV-1a of "a" is af63dc4c8601ec8c, of "b" af63df4c8601f1a5 (the published vectors). The rule folds: hash ^ (hash >> 32), modulo 10 or 5.
 TEST_CASE("what is held out follows from the hash of a case's name") {
     const auto named = [](const char* name) { return FitCase{name, "", "", Seconds(1), {}}; };
     const std::uint64_t a = 0xaf63dc4c8601ec8cULL, b = 0xaf63df4c8601f1a5ULL;
@@ -157,15 +157,15 @@ TEST_CASE("what is held out follows from the hash of a case's name") {
     for (int i = 0; i < 2000; ++i) {
         const std::string name = "case " + std::to_string(i);
         const bool of_tenth = is_held_out(named(name.c_str())), of_fifth = is_held_out(named(name.c_str()), HeldOutShare::fifth);
-        CHECK((of_fifth || !of_tenth));  // what a tenth of all holds is in the fifth too
+        CHECK((of_fifth || !of_tenth));  // the held-out tenth is part of the held-out fifth
         tenth += of_tenth, fifth += of_fifth;
     }
     CHECK(tenth == Approx(200).margin(60));  // four standard deviations
     CHECK(fifth == Approx(400).margin(75));
 }
 
-// The beliefs that data are weighed against (docs/calibration.md): libraries' shares of a peak within a factor of two or less, latencies
-// of the order of NCCL's own; a constant that only some rows show is there with such a row alone.
+// The priors of fits (docs/calibration.md): libraries' shares of a peak within a factor of two or less, latencies of the order of NCCL's
+// own. A constant that only some rows show is fitted only if there is such a row.
 TEST_CASE("products and links and expert layers start from the same beliefs on every device") {
     const std::string products = "kernel.launch 2.4 us 0.3 0.5 us..10 us\nkernel.gemm_efficiency 0.8 0.5 0.2..1\nkernel.gemm_k0 150 0.5 10..2000\n"
                                    "kernel.gemm_tile_128 0.9 0.3 0.2..1.5\nkernel.gemm_tile_64 0.75 0.3 0.1..1.5\nkernel.gemm_tile_32 0.5 0.3 0.05..1.5\n"
@@ -205,7 +205,7 @@ TEST_CASE("products and links and expert layers start from the same beliefs on e
     c.intra.nvls_efficiency = 0.1;
     CHECK(text_of(collective_parameters(c)) == links + "link.intra.socket_bandwidth 50 GB/s 0.5 5 GB/s..200 GB/s\nlink.intra.nvls_launch 30 us 0.5 5 us..200 us\n"
                                                     "link.intra.nvls_efficiency 0.6 0.5 0.1..1.2\n");
-    // Host calls within a factor of two (0.7), the framework's own within 30 %, links that were measured apart within 3 %.
+    // Host calls within a factor of two (0.7), the framework's own costs within 30 %, links measured apart within 3 %.
     CHECK(text_of(fit_priors({"moe_layers"})) ==
           "host.module_forward 0.5 ms 0.7 10 us..10 ms\nhost.module_backward 0.5 ms 0.7 10 us..10 ms\n"
           "host.exchange_setup 50 us 0.3 1 us..10 ms\nhost.schedule 3 ms 0.7 50 us..50 ms\nhost.assignment 2 ms 0.7 50 us..50 ms\n"
@@ -215,7 +215,7 @@ TEST_CASE("products and links and expert layers start from the same beliefs on e
           "link.intra.ring_efficiency 0.655 0.03 0.05..1\n");
 }
 
-// Each prior has a unit, lies between its bounds, and is of a key that a cluster has; no fit asks for a table that is not there.
+// Each prior has a unit, lies between its bounds, and belongs to a key of a cluster. No fit asks for a table that does not exist.
 TEST_CASE("the priors of fits are of constants that a cluster has, and lie between their bounds") {
     int constants = 0;
     for (const auto& [table, where] : read_toml(home_folder() + "/model/presets/fit_priors.toml").tables) {
@@ -234,5 +234,5 @@ TEST_CASE("the priors of fits are of constants that a cluster has, and lie betwe
     const std::vector<FitParameter> both = fit_priors({"links", "links_exchange"});
     const auto exchange = std::ranges::find(both, "link.intra.exchange.efficiency", &FitParameter::key);
     CHECK(*exchange == FitParameter{"link.intra.exchange.efficiency", "0.2", 1, "0.002", "0.6"});
-    CHECK(std::prev(exchange)->key == "link.intra.exchange.latency");  // in the place of the earlier row
+    CHECK(std::prev(exchange)->key == "link.intra.exchange.latency");  // it replaces the earlier row of the same key
 }

@@ -1,4 +1,4 @@
-// What `calibrate` runs on a device, task by task, and what it makes of the times of made-up ones, as whole texts.
+// Whole texts of what `calibrate` runs on a device, task by task, and of what it fits to made-up times.
 #include <array>
 #include <map>
 
@@ -15,7 +15,7 @@ using namespace stepcast;
 
 namespace {
 
-// By name, kind and element type: how many, with the sums of their arithmetic, bytes (written ones twice) and places.
+// By name, kind and element type: number of tasks, and sums of their arithmetic, bytes (written ones count twice) and places.
 std::string tasks_of(const std::vector<TaskGraph>& graphs) {
     std::string text;
     for (const TaskGraph& graph : graphs) {
@@ -36,7 +36,7 @@ std::string tasks_of(const std::vector<TaskGraph>& graphs) {
     return text;
 }
 
-// Three repetitions, up to 3 % off; the second is disturbed, and says so where a host's clock would.
+// Three repetitions, up to 3 % off. The second is disturbed, and on a host marked as such.
 std::vector<SweepResult> measured(std::vector<TaskGraph> graphs, const Cluster& truth, bool disturbed) {
     std::vector<SweepResult> results;
     graphs::RandomSource random(11);
@@ -81,7 +81,7 @@ TEST_CASE("golden devices: the fit of a GPU") {
     std::string text = fmt::format("{} samples, {} ranks, issue {:.5g}, slowed {:.5g} {:.5g}, noise {:.5g} {:.5g}\n", points.samples, points.ranks, points.issue.si(), points.interference.compute_slowdown,
                                    points.interference.communication_slowdown, points.op_noise, points.step_noise);
     for (const PlannedFile& file : gpu_tables(points, "made up", "X")) text += "==== " + file.path + "\n" + every(9, file.text);
-    std::size_t row = 0;  // some will do for a fit
+    std::size_t row = 0;  // a part of the rows suffices for a fit
     std::erase_if(points.blocks.gemms, [&](const GemmRow&) { return row++ % 7 != 0; });
     std::erase_if(points.blocks.collectives, [&](const CollectiveRow&) { return row++ % 3 != 0; });
     const Start start = start_cluster(points, {"made up", 100, Bytes(80e9), BytesPerSecond(3e12)}, nullptr);

@@ -1,4 +1,4 @@
-// What `calibrate` makes of small tables of every kind, and `import` of logs and profiles, as whole texts and files.
+// Whole texts of `calibrate` for small tables of every kind.
 #include <cmath>
 
 #include "calibrate/fit_noise.h"
@@ -14,7 +14,7 @@ using namespace stepcast;
 
 namespace {
 
-// A few percent off, the same on every machine; one in twenty a fifth too long.
+// A few percent off, the same on every machine; one time in twenty is a fifth too long.
 double off(graphs::RandomSource& random) { return (0.97 + 0.06 * random.fraction()) * (random.one_in(20) ? 1.2 : 1); }
 
 std::string gemms(graphs::RandomSource& random) {
@@ -102,7 +102,7 @@ TEST_CASE("golden fits: tables of kernels and collectives") {
     check_golden("calibrate/golden/fits.txt", text);
 }
 
-// 400 steps: a common noise, a burst of ten steps in fifty, one step in forty late.
+// 400 steps with a common noise, a burst of ten steps in every fifty, and one late step in forty.
 TEST_CASE("golden fits: the noise of a run") {
     std::string text;
     for (const std::uint64_t seed : {1u, 2u}) {

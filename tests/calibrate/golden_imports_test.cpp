@@ -1,4 +1,4 @@
-// What `import` makes of the logs and profiles in tests/data and of the corpora of tests/fuzz: what it says and every file.
+// Whole texts and files of `import` for the logs and profiles in tests/data and the corpora of tests/fuzz.
 #include <fmt/format.h>
 
 #include <map>
@@ -26,7 +26,7 @@ std::string files_of(const std::string& folder) {
     return all;
 }
 
-// `import_to`: what is said of an import into this folder.
+// `import_to` imports into this folder and returns the lines for the user.
 template <class Import>
 std::string imported(const std::string& what, const Import& import_to) {
     const TestFolder folder;
@@ -63,7 +63,7 @@ TEST_CASE("golden imports: profiles and benchmarks") {
     check_golden("calibrate/golden/profiles.txt", text);
 }
 
-// In nanoseconds; of a collective both sides of every rank.
+// In nanoseconds; for a collective start and end on every rank.
 TEST_CASE("golden imports: a traced job replayed") {
     std::vector<std::string> said;
     const Replay r = replay(read_job({home_folder() + "/tests/data/traced"}, said));

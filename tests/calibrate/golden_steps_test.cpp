@@ -1,5 +1,5 @@
-// What fits to a few measured steps say and write, as whole texts: rows of a made-up trainer on the shipped DGX A100. Its refit,
-// or new priors, move these texts: renew them (tests/golden_text.h).
+// Whole texts of fits to a few measured steps: rows of a made-up framework on the shipped DGX A100. A refit of it, or new priors, change
+// these texts; renew them then (tests/golden_text.h).
 #include <cmath>
 
 #include "calibrate/few_shot.h"
@@ -18,7 +18,7 @@ std::string text_of_file(const std::string& path) {
     return text.str();
 }
 
-// Twelve rows of three models, with 0.8 of the efficiency of products and 1.5 of the host's time a layer, a few percent off; one takes
+// Twelve rows of three models, a few percent off, with 0.8 of the products' efficiency and 1.5 of the host's time per layer. One takes
 // twice as long, one is of another device.
 std::vector<StepRow> rows_of_a_trainer(const TestFolder& folder) {
     std::vector<StepRow> rows;
@@ -55,7 +55,7 @@ TEST_CASE("golden steps: constants fitted to a few of them") {
     check_golden("calibrate/golden/steps.txt", replaced(text, folder.path(), "FOLDER"));
 }
 
-// Rows of five frameworks on two devices, each off by something of its own.
+// Rows of five frameworks on two devices, each with its own error.
 TEST_CASE("golden steps: how far they lie from forecasts") {
     std::vector<ScatterRow> rows;
     for (int i = 0; i < 60; ++i) {

@@ -1,4 +1,4 @@
-// No GPU: what a known cluster would measure in the sweeps must lead back to that cluster.
+// Without a GPU: the sweeps' times on a known cluster are predicted, and the fit must find that cluster again.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using namespace stepcast::literals;
 
 namespace {
 
-// Without boost, without a limit of power and with steps as fast as products alone, the law is one law in and out of a step.
+// Without boost, without a power limit, and with products as fast in steps as alone, the same law holds in and out of a step.
 Cluster known_cluster(int ranks) {
     Cluster cluster = read_cluster("dgx-h200");
     cluster.gpus_per_node = ranks;
@@ -24,7 +24,7 @@ Cluster known_cluster(int ranks) {
     cluster.kernel.training_fp8 = 1;
     cluster.kernel.gemm_boost = 0.001;
     cluster.power = {};
-    cluster.gpu.l2 = Bytes(0);  // simulated sweeps are priced as steps, which find no operand there; real ones repeat their products
+    cluster.gpu.l2 = Bytes(0);  // simulated sweeps are priced as steps, whose operands are not in the L2; real sweeps repeat their products
     cluster.kernel.memory_efficiency = 0.9;
     cluster.kernel.transpose_efficiency = 0.6;
     cluster.kernel.optimizer_efficiency = 0.7;
@@ -33,7 +33,7 @@ Cluster known_cluster(int ranks) {
     return cluster;
 }
 
-// One repetition of each sweep, as this cluster would take; products alone run at the full rate.
+// One repetition of each sweep as on this cluster; products alone run at the full rate.
 std::vector<SweepResult> simulated_sweeps(const Cluster& cluster, int ranks) {
     Cluster alone = cluster;
     alone.kernel.training_gemm = 1;
@@ -56,14 +56,14 @@ TEST_CASE("sweeps of a known GPU lead back to what it is, and say how well on th
     const Cluster truth = known_cluster(1);
     GpuPoints points = collect_gpu_points(simulated_sweeps(truth, 1));
     CHECK(points.blocks.gemms.size() > 300);
-    // Half of them will do for a test.
+    // Half of them suffice for a test.
     std::size_t row = 0;
     std::erase_if(points.blocks.gemms, [&](const GemmRow&) { return row++ % 2 != 0; });
     CHECK(points.blocks.collectives.empty());
     CHECK(points.issue.si() == Approx(6e-6).epsilon(0.01));
     points.date = "2026-02-03";
 
-    Cluster preset = truth;  // fitted elsewhere, to a card a little slower
+    Cluster preset = truth;  // fitted elsewhere to a slightly slower card
     preset.kernel.gemm_efficiency *= 0.9;
     preset.kernel.gemm_tile_64 *= 1.1;
     preset.kernel.gemm_traffic_efficiency *= 0.92;
@@ -116,7 +116,7 @@ TEST_CASE("the tables of a calibration are what calibrate --measurements reads")
         CHECK(read.gemms[i].gemm == points.blocks.gemms[i].gemm);
         CHECK(read.gemms[i].groups == points.blocks.gemms[i].groups);
     }
-    // Six collectives at eleven sizes, 512 B to 512 MiB.
+    // Six collectives at eleven sizes from 512 B to 512 MiB.
     CHECK(read.collectives.size() == 66);
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("products that run beside a collective tell how much both lose") {
     CHECK(points.interference.communication_slowdown == Approx(0).margin(0.01));
 }
 
-// The products apart take a twentieth: those beside a collective take 20 x 1.2 times as long, 23 times longer.
+// The products alone are made 20 times shorter, so those beside a collective take 20 x 1.2 times as long: 23 times longer.
 TEST_CASE("a product many times slower beside a collective stays within what a cluster file takes") {
     Cluster truth = known_cluster(2);
     truth.interference = {0.2, 0};
@@ -152,7 +152,7 @@ TEST_CASE("a GPU that no datasheet describes is described by the best that was m
     CHECK(start.gpu.sms == 7);
 }
 
-// 1 + 2 kB in 6 ns, 3 + 4 kB in 7 ns, 5 + 1 kB in 10 ns: 0.5, 1 and 0.6 TB/s. A device that says 0.9 is believed.
+// 1 + 2 kB in 6 ns, 3 + 4 kB in 7 ns, 5 + 1 kB in 10 ns are 0.5, 1 and 0.6 TB/s. If the device reports 0.9, that counts.
 TEST_CASE("a memory whose rate the device does not say is as fast as the best pass") {
     GpuPoints points;
     points.blocks.gemms.push_back({Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 3, Seconds(1e-5)});
@@ -167,7 +167,7 @@ TEST_CASE("a memory whose rate the device does not say is as fast as the best pa
     CHECK(start_cluster(points, {"Unheard Of", 7, Bytes(8e9), {}}, nullptr).cluster.gpu.peaks[Dtype::bf16].si() == Approx(6e14));  // three groups
 }
 
-// 2 MB summed by four ranks in 10 us: each sends 2 x 3/4 x 2 MB, 300 GB/s; a message of 1 MB in 5 us is 200 GB/s.
+// All-reduce of 2 MB over four ranks in 10 us: each sends 2 x 3/4 x 2 MB, 300 GB/s. A message of 1 MB in 5 us: 200 GB/s.
 TEST_CASE("links that no datasheet describes are as fast as the best exchange that was measured") {
     GpuPoints points;
     points.ranks = 4;
@@ -177,14 +177,14 @@ TEST_CASE("links that no datasheet describes are as fast as the best exchange th
     CHECK(start_cluster(points, plate, nullptr).cluster.intra.bandwidth.si() == Approx(2e11));
     points.blocks.collectives.push_back({"all_reduce", 4, 1, Bytes(2e6), Seconds(1e-5)});
     CHECK(start_cluster(points, plate, nullptr).cluster.intra.bandwidth.si() == Approx(3e11));
-    // Of 5 MB in 10 us three quarters cross in an all-gather, all of them in a broadcast or a reduce.
+    // Of 5 MB in 10 us three quarters are sent in an all-gather or all-to-all, all of them in a broadcast or a reduce.
     for (const auto& [op, rate] : {std::pair{"all_gather", 3.75e11}, {"broadcast", 5e11}, {"reduce", 5e11}, {"all_to_all", 3.75e11}}) {
         points.blocks.collectives = {{op, 4, 1, Bytes(5e6), Seconds(1e-5)}};
         CHECK(start_cluster(points, plate, nullptr).cluster.intra.bandwidth.si() == Approx(rate));
     }
 }
 
-// What the driver says and the sweeps measured replaces the preset's; its datasheet stays where the names agree.
+// What the driver reports and the sweeps measured replaces the preset's values. The preset's datasheet stays if the GPU's name agrees.
 TEST_CASE("a preset of the same GPU gives its datasheet to a calibration and nothing of its host") {
     GpuPoints points;
     points.ranks = 3;

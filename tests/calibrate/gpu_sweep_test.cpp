@@ -1,4 +1,4 @@
-// What a calibration on a GPU asks for, and the points that it makes of what was measured.
+// The sweeps of a calibration on a GPU, and the points made from their measurements.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct MadeUpSweep {
         measurement.date = "2026-02-03";
         measurement.traces.resize(repetitions);
     }
-    // One start and length (microseconds) a place, in every repetition, the lengths times 1, 2, ..
+    // One start and length (microseconds) for each place; in the repetitions the lengths are multiplied by 1, 2, ..
     void add(const char* name, const Op& op, const std::vector<std::pair<Place, std::pair<double, double>>>& spans) {
         std::vector<Place> places;
         for (const auto& [place, when] : spans) places.push_back(place);
@@ -36,13 +36,13 @@ struct MadeUpSweep {
 
 }  // namespace
 
-// Repetitions of 1, 2 and 3 parts: the median is the second, the quartiles lie at 1.5 and 2.5.
+// Repetitions take 1, 2 and 3 parts: the median is the second, the quartiles are 1.5 and 2.5.
 TEST_CASE("points of a GPU sweep are medians over repetitions and ranks, by what was asked for") {
     const Place first(0, Lane::compute), second(1, Lane::compute), left(0, Lane::collective), right(1, Lane::collective);
     MadeUpSweep sweep(3);
     const Gemm product{3, 5, 7, 2, Dtype::bf16, true};
     sweep.add("gemm", product, {{first, {0, 10}}});
-    sweep.add("gemm", product, {{second, {0, 30}}});  // the same on another rank: 20 and 60, the median 40
+    sweep.add("gemm", product, {{second, {0, 30}}});  // the same on another rank: medians 20 and 60, their median 40
     sweep.add("gemm", Gemm{3, 5, 7, 2, Dtype::bf16, false}, {{first, {0, 50}}});
     sweep.add("gemm", GroupedGemm{{11, 11, 11}, 13, 17, Dtype::fp16}, {{first, {0, 2}}});
     sweep.add("sustained", product, {{first, {0, 4}}});
@@ -52,11 +52,11 @@ TEST_CASE("points of a GPU sweep are medians over repetitions and ranks, by what
     sweep.add("memory", MemoryPass{Bytes(10), Bytes(20), MemoryPass::Access::optimizer}, {{first, {0, 9}}});
     sweep.add("memory", MemoryPass{Bytes(10), Bytes(20), MemoryPass::Access::rows}, {{first, {0, 9}}});
     sweep.add("memory", MemoryPass{Bytes(10), Bytes(20), MemoryPass::Access::strided}, {{first, {0, 9}}});
-    sweep.add("all_reduce", AllReduce{Bytes(100)}, {{left, {0, 5}}, {right, {0, 11}}});  // until the last has left it
+    sweep.add("all_reduce", AllReduce{Bytes(100)}, {{left, {0, 5}}, {right, {0, 11}}});  // counts until the slowest rank has left it
     sweep.add("all_to_all", AllToAll{{Bytes(7), Bytes(7), Bytes(7), Bytes(7)}}, {{left, {0, 12}}, {right, {0, 11}}});
     sweep.add("send_recv", SendRecv{Bytes(100), 1}, {{Place(0, Lane::send_up), {0, 13}}, {Place(1, Lane::receive_up), {0, 13}}});
     for (const char* other : {"head", "align", "between"}) sweep.add(other, MemoryPass{Bytes(1), Bytes(1)}, {{first, {0, 1000}}});
-    // Starts of the empty kernels of rank 0: 100, 103, 108 and 115 us.
+    // The empty kernels of rank 0 start at 100, 103, 108 and 115 us.
     for (const double start : {100.0, 103.0, 108.0, 115.0}) {
         sweep.add("empty", MemoryPass{Bytes(16), Bytes(16)}, {{first, {start, 1}}});
         sweep.add("empty", MemoryPass{Bytes(16), Bytes(16)}, {{second, {start + 1, 1}}});
@@ -87,7 +87,7 @@ TEST_CASE("points of a GPU sweep are medians over repetitions and ranks, by what
     CHECK(points.blocks.collectives[0].bytes == Bytes(100));
     CHECK(points.blocks.collectives[0].time.si() == Approx(22e-6));
     CHECK(points.blocks.collectives[0].ranks == 2);
-    CHECK(points.blocks.collectives[1].bytes == Bytes(14));  // what a rank holds
+    CHECK(points.blocks.collectives[1].bytes == Bytes(14));  // what one rank holds
     CHECK(points.blocks.collectives[1].time.si() == Approx(24e-6));
 
     const std::vector<PlannedFile> tables = gpu_tables(points, "X1", "stem");
@@ -101,9 +101,9 @@ TEST_CASE("points of a GPU sweep are medians over repetitions and ranks, by what
     CHECK(tables[2].text == "gpu,op,ranks,nodes,bytes,time_us\nX1,all_reduce,2,1,100,22.000\nX1,all_to_all,2,1,14,24.000\n");
 }
 
-// Of rank 0: exchanges 10..40 and 40..70 us, products from 0, 12, 30 and 60 on, 16 long each: the second and third lie inside the
-// exchanges' time, the first begins before it and the last ends after it. Of the exchanges only those inside the products' time,
-// 0 .. 76: both. Apart, a product takes 10 and an exchange 20 us.
+// On rank 0 exchanges run at 10..40 and 40..70 us, and products of 16 us from 0, 12, 30 and 60 on. The second and third product lie inside
+// the exchanges' time; the first begins before it, the last ends after it. Both exchanges lie inside the products' time, 0 .. 76. Alone a
+// product takes 10 and an exchange 20 us.
 TEST_CASE("what runs beside the other kind counts where it lies wholly beside it") {
     const Place left(0, Lane::collective), right(1, Lane::collective);
     MadeUpSweep sweep(1);
@@ -121,9 +121,9 @@ TEST_CASE("what runs beside the other kind counts where it lies wholly beside it
     CHECK(points.op_noise == 0);
 }
 
-// Of the 810 combinations of 10 rows, 9 and 9 widths every third in bf16 (270), every 23rd in fp16 and tf32 (35), every 31st in fp32
-// (26), with fp8 every 17th of it (47); beside them 3 x 3 x 2 of vocabularies, 4 x 3 x 2 weight gradients, 3 x 4 more in fp32 and
-// 4 x 3 x 2 of groups. A graph ends where the next product would take it beyond 20 TFLOP (fp32 counts twelvefold, a launch 10 GFLOP).
+// Of the 810 combinations of 10 rows and 9 x 9 widths every third is taken in bf16 (270), every 23rd in fp16 and tf32 (35), every 31st in
+// fp32 (26), and with fp8 every 17th in it (47). Added are 3 x 3 x 2 products with vocabularies, 4 x 3 x 2 weight gradients, 3 x 4 more in
+// fp32 and 4 x 3 x 2 of groups. A graph ends where the next product would exceed 20 TFLOP (fp32 counts twelvefold, a launch as 10 GFLOP).
 TEST_CASE("the sweeps of a GPU ask for so many shapes of each kind, from small to large") {
     const auto count_gemms = [](bool fp8) {
         std::map<std::string, int> by_dtype;
@@ -145,7 +145,7 @@ TEST_CASE("the sweeps of a GPU ask for so many shapes of each kind, from small t
     CHECK(count_gemms(true) == expected);
 }
 
-// The first sweep begins with passes of 1 GB and a product of 16 x 512 x 512; 4.8 TB/s / 64 is two halvings.
+// The first sweep begins with passes of 1 GB and a product of 16 x 512 x 512; 4.8 TB/s / 64 means two halvings.
 TEST_CASE("a GPU 64 times slower than an H200 is swept with shapes of a quarter of the length") {
     const auto first = [](double bandwidth, std::string_view name) {
         const std::vector<TaskGraph> graphs = gpu_sweeps(1, false, BytesPerSecond(bandwidth));
@@ -182,10 +182,10 @@ TEST_CASE("graphs of products end before they take longer than 20 TFLOP in half 
     CHECK(products == 270 + 18 + 24 + 2 * 35 + 26 + 12 + 24);
 }
 
-// Counted on rank 0 of four. Layers: 60 of width 768, 20 of 1600, 6 of 4096, each four products forward and two gradients of each,
-// with 12 widths x width of weights and 8192 tokens; four passes over 8192 x width of two bytes, read and written. Attention: 16 heads of
-// 64. Passes of 2^14 .. 2^31 bytes: half and half in three kinds, two thirds and a third in streams. Collectives of 2^9, 2^11 .. 2^29
-// bytes three times over two and over four ranks.
+// Counted on rank 0 of four. Layers: 60 of width 768, 20 of 1600, 6 of 4096, each with four products forward and two gradients of each, 12
+// widths x width of weights and 8192 tokens, and four passes over 8192 x width of two bytes, read and written. Attention: 16 heads of 64.
+// Passes of 2^14 .. 2^31 bytes: half read and half written in three kinds, two thirds and one third in streams. Collectives of 2^9, 2^11 ..
+// 2^29 bytes, three times each, over two and over four ranks.
 TEST_CASE("the sweeps of four GPUs, summed up") {
     struct Sum {
         int tasks = 0;
@@ -229,7 +229,7 @@ TEST_CASE("the sweeps of four GPUs, summed up") {
         CHECK(all[kind].tasks == 2 * 3 * 11);
         CHECK(all[kind].payload == Approx(2 * 3 * payloads));
     }
-    CHECK(all["all_to_all"].payload == Approx(3 * payloads * (2 + 4)));  // what each of the ranks holds
+    CHECK(all["all_to_all"].payload == Approx(3 * payloads * (2 + 4)));  // what each rank holds
     CHECK(all["send_recv"].tasks == 11);
     CHECK(all["send_recv"].payload == Approx(payloads));
     CHECK(all["beside"].tasks == 44);
@@ -237,14 +237,15 @@ TEST_CASE("the sweeps of four GPUs, summed up") {
     CHECK(all["beside"].flops == Approx(40 * 2.0 * 8192 * 4096 * 4096));
     CHECK(all["apart"].tasks == 41);
     CHECK(all["apart"].payload == 536870912.0);
-    // Eight passes of 1 GB each way at the front of each graph but those of empty kernels, of collectives, and of one apart.
+    // Each graph begins with eight passes of 1 GB in both directions, except graphs of empty kernels, of collectives and one of these
+    // alone.
     CHECK(all["head"].tasks == 8 * (graphs - 1 - 22 - 1));
     CHECK(all["head"].read == 1e9 * all["head"].tasks);
     CHECK(all["head"].written == 1e9 * all["head"].tasks);
     CHECK(all["align"].tasks == graphs + 2 * 11 * 6 * 3);
 }
 
-// The exchange starts when the last pass at the front has ended on every rank: they are the four tasks before it.
+// The exchange waits for the last front pass of every rank: these are the four tasks before it.
 TEST_CASE("what runs beside products begins with them") {
     const std::vector<TaskGraph> graphs = gpu_sweeps(4, false, {});
     const TaskGraph& g = graphs[graphs.size() - 3];

@@ -1,4 +1,4 @@
-// The fit of a host on sweeps of a few tasks whose times are chosen so that every constant can be told by hand.
+// The fit of a host to sweeps of a few tasks, with times chosen so that every constant can be computed by hand.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -12,7 +12,7 @@ using namespace stepcast::literals;
 
 namespace {
 
-// Tasks one after the other with a time each.
+// Tasks that run one after the other, each with its time.
 struct Sweep {
     TaskGraph graph{2, true};
     std::vector<Seconds> times;
@@ -22,7 +22,7 @@ struct Sweep {
         graph.add(name, Phase::forward, op, places, {}, 0);
         times.push_back(time);
     }
-    // On the second place of a collective it takes `last_of_pair` of the time.
+    // On the second place a collective takes `last_of_pair` of the time.
     [[nodiscard]] Trace trace(double factor, double last_of_pair = 1) const {
         Trace t;
         Seconds at;
@@ -52,8 +52,8 @@ MemoryPass pass(double bytes, MemoryPass::Access access = MemoryPass::Access::st
 
 constexpr double mebi = 1048576;
 
-// peak / rate = 1.25 + 40 / k, 0.05 above or below it in turns: a rate of 1 / y of the peak, which a product of 16 x 16 x 16 sets
-// to 8192 FLOP in 8.192 ns. One of few rows and one short in k are no part of the law.
+// peak / rate = 1.25 + 40 / k, alternately 0.05 more or less, so the rate is 1 / y of the peak. A product of 16 x 16 x 16 sets the peak to
+// 8192 FLOP in 8.192 ns. A product with few rows and one with a short k do not belong to the law.
 void add_products(Sweep& sweep) {
     const auto product = [&](long m, long n, long k, double y) {
         sweep.add("gemm", Gemm{m, n, k, 1, Dtype::fp32},
@@ -67,7 +67,7 @@ void add_products(Sweep& sweep) {
     product(256, 256, 63, 9);
 }
 
-// 4 us + bytes at 100 GB/s, but for the third MiB (a tenth less) and the seventh (a fifth less); 200 GB/s below.
+// 4 us + bytes at 100 GB/s, except for 3 MiB (a tenth less) and 7 MiB (a fifth less); smaller passes run at 200 GB/s.
 Seconds pass_time(int mib) {
     const double line = 4e-6 + mib * mebi / 1e11;
     return Seconds(mib == 3 ? 0.9 * line : mib == 7 ? 0.8 * line : line);
@@ -75,13 +75,13 @@ Seconds pass_time(int mib) {
 void add_passes(Sweep& sweep) {
     sweep.add("memory", pass(5e5), 2.5_us);
     for (int mib = 1; mib <= 7; ++mib) sweep.add("memory", pass(mib * mebi), pass_time(mib));
-    // Transposes take 4, 2 and 1.25 times as long as streams: half as fast in the median.
+    // Transposes take 4, 2 and 1.25 times as long as streams: half of their rate in the median.
     const double longer[] = {4, 2, 1.25};
     for (int i = 0; i < 3; ++i)
         sweep.add("memory", pass((i + 1) * mebi, MemoryPass::Access::transpose), longer[i] * pass_time(i + 1));
 }
 
-// Of kind number i: i us + bytes at i GB/s. All-to-alls below 64 KiB take a second.
+// Kind number i takes i us + bytes at i GB/s. All-to-alls below 64 KiB take a second.
 Seconds exchange_time(int kind, double bytes) { return Seconds(1e-6 * kind + bytes / (1e9 * kind)); }
 void add_exchanges(Sweep& sweep) {
     for (const double bytes : {65536.0, 131072.0, 262144.0}) {
@@ -115,9 +115,9 @@ const HeldOutError& error_of(const Cluster& c, const std::string& kind) {
 
 }  // namespace
 
-// Slopes between points with the same sign of 0.05 are 40, and as many of the others are above as below: efficiency
-// 1 / 1.25, k0 = 40 / 1.25. The residuals are 0.05 / y; the middle ones are those of k = 256 (1.45625) and 2048 (1.31953125).
-// Of the abscissas 1 .. 32 / 2048 the cosine with a constant is 63 / sqrt(6 x 1365).
+// The slopes between points with the same sign of 0.05 are 40; of the others as many are above as below. So the efficiency is 1 / 1.25 and
+// k0 = 40 / 1.25. The residuals are 0.05 / y; the middle ones are those of k = 256 (1.45625) and 2048 (1.31953125). For the abscissas 1 ..
+// 32 / 2048 the cosine with a constant is 63 / sqrt(6 x 1365).
 TEST_CASE("the law of products is the line through the medians of those that are large in m and n") {
     Sweep sweep;
     add_products(sweep);
@@ -136,7 +136,7 @@ TEST_CASE("the law of products is the line through the medians of those that are
     CHECK(c.kernel.gemm_table.size() == 10);
     CHECK(c.intra.all_reduce.empty());
 
-    // By m, n, k: the third and the eighth of ten (256 x 256 x 63 and .. x 1024) are foretold from the eight others.
+    // Sorted by m, n, k, the third and the eighth of ten (256 x 256 x 63 and .. x 1024) are predicted from the eight others.
     std::vector<GemmPoint> rest = c.kernel.gemm_table;
     const GemmPoint third = rest[2], eighth = rest[7];
     rest.erase(rest.begin() + 7);
@@ -151,8 +151,8 @@ TEST_CASE("the law of products is the line through the medians of those that are
     CHECK(e.worst == Approx(std::abs(off(third)) > std::abs(off(eighth)) ? off(third) : off(eighth)));
 }
 
-// The best rate is the smallest pass', 200 GB/s; the line from 1 MiB on is one of 100 GB/s. Held out are the third and the eighth
-// pass: 2 MiB, between 14.48576 us and 31.911552 us (measured 24.97152), and 7 MiB on the line (measured four fifths of it).
+// The best rate is that of the smallest pass, 200 GB/s; the line from 1 MiB on has 100 GB/s. The third and the eighth pass are held out:
+// 2 MiB, between 14.48576 us and 31.911552 us (measured 24.97152), and 7 MiB on the line (measured: four fifths of it).
 TEST_CASE("the law of memory passes is the line through those from 1 MiB on") {
     Sweep sweep;
     add_products(sweep);
@@ -177,7 +177,7 @@ TEST_CASE("the law of memory passes is the line through those from 1 MiB on") {
     CHECK(e.mape == Approx((0.25 - low) / 2));
     CHECK(e.bias == Approx((0.25 + low) / 2));
     CHECK(e.worst == Approx(0.25));
-    // 10 products, 8 passes of which one twice, 3 transposes; neither empty tasks nor those that only set the scene
+    // 10 products, 8 passes (one of them twice) and 3 transposes; neither empty tasks nor those that only prepare the caches count.
     CHECK(c.fitted->samples == 22);
 }
 
@@ -208,7 +208,7 @@ TEST_CASE("a host's link has a curve for each kind of exchange, and its law from
     CHECK(stated(c, "link.intra.latency").relative_error == 0);
     CHECK(stated(c, "kernel.launch").relative_error == 0);
     CHECK(stated(c, "link.intra.bandwidth").relative_error == Approx(0).margin(1e-9));
-    // The third of three lies on the line of the first two.
+    // The third of three points lies on the line through the first two.
     for (const char* kind : {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "send_recv"}) {
         CAPTURE(kind);
         CHECK(error_of(c, kind).samples == 1);
@@ -222,8 +222,8 @@ TEST_CASE("a host's link has a curve for each kind of exchange, and its law from
     CHECK(c.fitted->sources == std::vector<std::string>{"host sweeps: host, made up"});
 }
 
-// 8, 10 and 12 parts: the quartiles lie at 9 and 11, and those of the steps, which begin 8 parts earlier, in the same proportion.
-// A repetition that was not accepted counts for nothing, a collective until the later of its ranks has left it.
+// Repetitions of 8, 10 and 12 parts have quartiles of 9 and 11; the steps' ends are in the same proportion. A repetition that was not
+// accepted does not count. A collective lasts until its later rank has left it.
 TEST_CASE("spread comes from the quartiles of accepted repetitions") {
     Sweep sweep;
     sweep.add("gemm", Gemm{3, 5, 7, 1, Dtype::fp32}, 2_us);
@@ -232,7 +232,7 @@ TEST_CASE("spread comes from the quartiles of accepted repetitions") {
     SweepResult r = sweep.result({8, 10, 12});
     r.measurement.traces.push_back(sweep.trace(1000));
     r.measurement.steps.emplace_back().accepted = false;
-    for (Trace& t : r.measurement.traces) t.spans.back().finish += t.spans.back().finish - t.spans.back().start;  // of rank 1
+    for (Trace& t : r.measurement.traces) t.spans.back().finish += t.spans.back().finish - t.spans.back().start;  // on rank 1
     const SweepResult results[] = {r};
     const HostPoints points = collect_points(results);
     REQUIRE(points.gemms.size() == 2);
@@ -245,7 +245,7 @@ TEST_CASE("spread comes from the quartiles of accepted repetitions") {
     CHECK(points.op_noise == Approx(std::log(11.0 / 9) / 1.349));
     CHECK(points.step_noise == Approx(std::log(11.0 / 9) / 1.349));
     CHECK(points.empty_task == Seconds(0));
-    // and the cluster takes both, of as many sweeps as there are
+    // The cluster takes both noises over all sweeps.
     Sweep passes;
     add_passes(passes);
     add_products(passes);
@@ -254,12 +254,12 @@ TEST_CASE("spread comes from the quartiles of accepted repetitions") {
     CHECK(fit_host(both, "core", Bytes(7e9)).noise.op == collect_points(both).op_noise);
     CHECK(collect_points(both).step_noise > 0);
 
-    // None accepted: the lower quartile of 8, 10, 12 and 1000 is 9.5.
+    // If none is accepted, the lower quartile of 8, 10, 12 and 1000 counts: 9.5.
     r.measurement.steps.assign(4, MeasuredStep{{}, false, 1});
     const SweepResult busy[] = {r};
     CHECK(collect_points(busy).gemms[0].time.si() == Approx(9.5 * 2e-6));
     CHECK(collect_points(busy).samples == 12);
-    // Quartiles of 1 and 10,000 are 2500.75 and 7500.25: one part in three, of a task that took no time nothing is said.
+    // The quartiles of 1 and 1e9 are in the ratio 0.25 to 0.75. A task that took no time tells nothing.
     r = sweep.result({1, 1e9});
     const SweepResult wild[] = {r};
     CHECK(collect_points(wild).op_noise == Approx(std::log(0.75 / 0.25) / 1.349));
@@ -267,7 +267,7 @@ TEST_CASE("spread comes from the quartiles of accepted repetitions") {
     const SweepResult wilder[] = {r};
     CHECK(collect_points(wilder).op_noise == 2);  // at most what cluster.noise takes
     CHECK(collect_points(wilder).step_noise == 2);
-    // Of a task that took no time in the lower quartile nothing is said: 0, 0, 3 and 3 parts beside 8, 10, 12 and 14.
+    // A task whose lower quartile is 0 tells nothing: 0, 0, 3 and 3 parts beside 8, 10, 12 and 14.
     Sweep timed;
     timed.add("gemm", Gemm{3, 5, 7, 1, Dtype::fp32}, 2_us);
     timed.add("barrier", Barrier{}, 1_us);
@@ -308,7 +308,7 @@ TEST_CASE("disturbed sweeps are counted, and more than a fifth of them is many")
                         "again when the machine is quiet");
 }
 
-// Plotted beside what was measured: 3 us + bytes at 2 GB/s; a line that would begin below 0 begins at 0; two points are no line.
+// 3 us + bytes at 2 GB/s, plotted beside the measured points. A line that would begin below 0 begins at 0; two points make no line.
 TEST_CASE("curves for plots are measured points and the law at the same places") {
     using Points = std::vector<std::pair<double, double>>;
     const auto close = [](const Points& one, const Points& other) {
@@ -341,7 +341,7 @@ TEST_CASE("curves for plots are measured points and the law at the same places")
     c.intra = {};
     CHECK(fitted_curves(c).size() == 1);
 
-    // 64 x 64 x 16 in 2 us: 2 x 65536 FLOP; the law 1e12 x 0.5 x 16 / (16 + 48).
+    // 64 x 64 x 16 in 2 us is 2 x 65536 FLOP; the law gives 1e12 x 0.5 x 16 / (16 + 48).
     c.gpu.peaks[Dtype::fp32] = FlopsPerSecond(1e12);
     c.kernel.gemm_efficiency = 0.5;
     c.kernel.gemm_k0 = 48;

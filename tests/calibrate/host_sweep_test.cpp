@@ -14,7 +14,7 @@ using namespace stepcast;
 
 namespace {
 
-// A made-up host: GEMM at 100 GFLOP/s k / (k + 50), memory at 10 GB/s, links 1 us + bytes at 5 GB/s, 0.1 us a task.
+// A made-up host: GEMMs at 100 GFLOP/s k / (k + 50), memory at 10 GB/s, links of 1 us + bytes at 5 GB/s, 0.1 us per task.
 Seconds true_time(const Op& op) {
     const Seconds task(1e-7);
     const auto gemm = [&](long m, long n, long k) {
@@ -68,13 +68,13 @@ TEST_CASE("the fit of a host recovers a made-up machine from its undisturbed rep
     for (const GemmPoint& p : cluster.kernel.gemm_table)
         CHECK(p.time.si() == Approx(true_time(Gemm{p.m, p.n, p.k, 1, Dtype::fp32}).si()));
     for (const CurvePoint& p : cluster.intra.all_to_all) CHECK(p.time.si() == Approx(1e-6 + p.bytes.si() / 5e9));
-    // Between curve points the truth is linear, so the held-out points are met.
+    // The truth is linear between points of a curve, so the held-out points are met exactly.
     for (const HeldOutError& error : cluster.fitted->errors)
         if (error.kind != "gemm") CHECK(error.mape < 1e-6);
     CHECK(cluster.noise.op == Approx(0).margin(1e-9));
     CHECK(cluster.kernel.launch.si() == Approx(1e-7));
     CHECK(cluster.intra.bandwidth.si() == Approx(5e9));
-    // Rates relative to the fastest shape: 100 GFLOP/s k / (k + 50) = peak * efficiency k / (k + k0).
+    // Rates are relative to the fastest shape: 100 GFLOP/s k / (k + 50) = peak * efficiency k / (k + k0).
     CHECK(cluster.kernel.gemm_efficiency * cluster.gpu.peaks[Dtype::fp32].si() == Approx(100e9).epsilon(0.01));
     CHECK(cluster.kernel.gemm_k0 == Approx(50).epsilon(0.03));
     CHECK(cluster.kernel.memory_efficiency * cluster.gpu.memory_bandwidth.si() == Approx(10e9).epsilon(0.01));
@@ -89,7 +89,7 @@ TEST_CASE("the fit of a host recovers a made-up machine from its undisturbed rep
 }
 
 TEST_CASE("the fit of a busy host takes the quicker repetitions, since disturbance only adds time") {
-    // Of five repetitions four were disturbed to some degree, and none was accepted: the lower quartile is the second.
+    // None of five repetitions was accepted, and three were disturbed: the lower quartile is the second.
     std::vector<SweepResult> results;
     for (TaskGraph& graph : host_sweeps(2)) {
         SweepResult result = measured(std::move(graph));

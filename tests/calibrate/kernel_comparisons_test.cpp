@@ -14,7 +14,7 @@ const std::string gemms = "gpu,op,m,n,k,groups,dtype,time_us\n";
 
 }  // namespace
 
-// Three GEMMs of two devices, one in a dtype that A100 has not, one of a device that no shipped cluster has.
+// Three GEMMs of two devices, one in a dtype that the A100 does not have, and one of a device that no shipped cluster has.
 TEST_CASE("each row of a table of kernels is predicted by the cluster of its own device") {
     const TestFolder folder;
     const std::string path = folder.write("g.csv", gemms +
@@ -44,7 +44,7 @@ TEST_CASE("each row of a table of kernels is predicted by the cluster of its own
     for (const KernelComparison& k : read_kernel_comparisons(path, "dgx-h100").rows) CHECK(k.cluster == "dgx-h100");
 }
 
-// Eight ranks sum 64 MiB: 2 x 7/8 of the payload crosses the slowest link. Sixteen ranks fit no node of eight.
+// An all-reduce over eight ranks sends 2 x 7/8 of its 64 MiB over the slowest link. Sixteen ranks do not fit a node of eight.
 TEST_CASE("collectives are predicted inside a node and between nodes, with nccl-tests' bus bandwidth") {
     const TestFolder folder;
     const auto path = folder.write("c.csv",
@@ -61,7 +61,8 @@ TEST_CASE("collectives are predicted inside a node and between nodes, with nccl-
     CHECK(found.refused.size() == 2);
 }
 
-// Of a node's eight ranks four: the machine stays as it is. Sixteen over two nodes: two nodes of eight; four over two: of two.
+// Four of a node's eight ranks: the machine is unchanged. Sixteen over two nodes: two nodes of eight. Four over two nodes: two nodes of
+// two.
 TEST_CASE("a collective runs on as many nodes of its device as it states") {
     const TestFolder folder;
     for (const char* name : {"dgx-a100", "dgx-a100-pcie"}) {
@@ -79,7 +80,7 @@ TEST_CASE("a collective runs on as many nodes of its device as it states") {
     }
 }
 
-// Two names of one GPU in one table: each name's rows are read once, under it.
+// One GPU has two names in one table: the rows of each name are read once, under that name.
 TEST_CASE("rows under another name of a GPU are not counted twice") {
     const TestFolder folder;
     Cluster own = read_cluster("dgx-a100");
@@ -94,7 +95,7 @@ TEST_CASE("rows under another name of a GPU are not counted twice") {
     CHECK(found.rows[1].measured.si() == Approx(15e-6));
 }
 
-// A row of the fit is known by its content: [fitted] of the cluster that the row is compared on keeps it.
+// A fitted row is recognised by its hash, which [fitted] of the cluster keeps.
 TEST_CASE("a kernel that the cluster was fitted on is no evidence") {
     const TestFolder folder;
     const auto path = folder.write("g.csv", gemms + "A100-SXM4-80GB,gemm,512,512,512,1,bf16,9\n");
@@ -115,7 +116,7 @@ TEST_CASE("what is no table of kernels is left to others, a broken row is named"
     CHECK(complaint([&] { read_kernel_comparisons(path, ""); }, folder.path()).starts_with("g.csv:2: m: "));
 }
 
-// As `import` writes them from a profile: each is a kernel like any other.
+// As `import` writes them from a profile; here each row is a kernel like any other.
 TEST_CASE("GEMMs of a trace are held against the laws row by row") {
     const TestFolder folder;
     const std::string path = folder.write("run.gemms.csv", "gpu,m,n,k,groups,dtype,layout,timer,time_us,calls,total_us,call,rank\n"

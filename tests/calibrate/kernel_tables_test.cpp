@@ -1,4 +1,4 @@
-// Tables of single kernels, row by row: what a row becomes, what it is predicted by, and what is believed before any data.
+// Tables of single kernels: what a row becomes, what predicts it, and the priors.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -44,7 +44,7 @@ TEST_CASE("a row of attention is a shape, a form and a kernel") {
                                                     "mla_attention,2,12,3,512,1024,96,80,1,,absorbed,flash,bf16,20\n"
                                                     "mla_module,2,12,3,512,1024,96,80,1,,absorbed,flash,bf16,20\n"
                                                     "attention,2,12,3,512,1024,96,80,1,,,flash,fp4,70\n");
-    CHECK(blocks.other_op_rows == 2);  // a module, and a dtype without a rate
+    CHECK(blocks.other_op_rows == 2);  // a whole module, and a dtype without a rate
     REQUIRE(blocks.attentions.size() == 4);
     Attention op{.batch = 2, .heads = 12, .seq_q = 512, .seq_k = 1024, .head_dim = 96, .causal = true, .dtype = Dtype::bf16, .flash = true, .value_dim = 80};
     AttentionRow first = blocks.attentions[0];
@@ -67,7 +67,7 @@ TEST_CASE("a row of attention is a shape, a form and a kernel") {
     CHECK(attention_by_name(first).name == "flash 2 of 1024 keys, 12 heads over 3, width 96, window 0 bf16");
 }
 
-// A scale a row, a scale to be found for the tensor, a known one; and vLLM's kernels for a known one.
+// One scale per row, one to be computed for the tensor, a given one; and vLLM's kernels for a given one.
 TEST_CASE("a row of casts says where its scale comes from") {
     const TestFolder folder;
     const BuildingBlocks blocks = blocks_of(folder, "op,rows,width,granularity,implementation,time_us\n"
@@ -88,7 +88,7 @@ TEST_CASE("a row of casts says where its scale comes from") {
     CHECK(cases.at(0).predict(made_up_machine()) == cast_time(3, 5, CastScale::rows, made_up_machine()));
 }
 
-// Of three products only the one with a scale for the tensor and a time of its own has a cast beside it; it leaves with its product.
+// Only the product with a scale for the tensor and its own cast time gives a row of a cast; it is left out together with its product.
 TEST_CASE("a cast that was timed beside a product is a row of its own and is left out with it") {
     const TestFolder folder;
     BuildingBlocks blocks;
@@ -118,7 +118,7 @@ TEST_CASE("sisters have the same SMs, and fp4 units only within a generation") {
     CHECK((seen.power.flop == fitted.power.flop && seen.kernel == fitted.kernel));
 }
 
-// mxfp4 has a byte for 32 weights of 4 bits (0.53 rounded), nvfp4 one for 16: 0.5 + 1/16.
+// mxfp4 has one scale byte per 32 weights of 4 bits (0.53, rounded), nvfp4 one per 16: 0.5 + 1/16.
 TEST_CASE("a row of an expert layer has weights of its dtype and a load by its distribution") {
     const TestFolder folder;
     const std::string header = "num_tokens,hidden,inter,topk,experts,tp_in_expert,ep,distribution,implementation,dtype,time_us\n";
@@ -146,7 +146,7 @@ TEST_CASE("a row of an expert layer has weights of its dtype and a load by its d
     CHECK(refused(folder, header + "6,512,1536,2,8,1,1,zipf,x,bf16,70\n") == "t.csv:2: distribution: found \"zipf\"; expected balanced or power_law_EXPONENT");
 }
 
-// SGLang's package holds tiles for eight experts of width 14336 on H200, of one expert's width that four ranks share 3584, not 1024.
+// SGLang's package has tiles for eight experts of width 14336 on H200, and with four ranks that share an expert for 3584, but not for 1024.
 TEST_CASE("an expert layer's kernel is told apart where its package holds tiles for the shape") {
     const TestFolder folder;
     BuildingBlocks blocks;
@@ -162,8 +162,8 @@ TEST_CASE("an expert layer's kernel is told apart where its package holds tiles 
     CHECK(tuned == std::vector<bool>{true, true, false, false, false});
 }
 
-// Six tokens of two experts each: twelve rows, three for each of four experts; a rank of two has two times three. With a skew the
-// rank whose experts have most rows stands for all, drawn five times.
+// Six tokens with two experts each make twelve rows, three for each of four experts; a rank with two experts has six. With a skew the rank
+// with most rows stands for all; the tables average five draws.
 TEST_CASE("an expert layer takes as long as its heaviest rank") {
     MoeLayerRow row{6, 512, 1536, 2, 4, 2, 3, 0, Dtype::bf16, 1_ms, "bf16 fused", 2, 17};
     ExpertLayer layer;
@@ -188,7 +188,7 @@ TEST_CASE("an expert layer takes as long as its heaviest rank") {
     CHECK(nameless.name == "moe_layer 6 tokens 512x1536 top 2 of 4 ep 2 tp 3 skew 0 bf16 fused");
     CHECK(nameless.row == 17);
     CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, own, c).si()));
-    row.tuned = true;  // another kernel under the same shape's name: what is held out does not change
+    row.tuned = true;  // another kernel with the same shape's name, so the same rows are held out
     CHECK(expert_cases({row}).at("bf16 fused, tuned").at(0).name == nameless.name);
     c.kernel.expert_kernels[0].name = "bf16 fused, tuned";
     CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, c.kernel.expert_kernels[0], c).si()));
@@ -197,7 +197,7 @@ TEST_CASE("an expert layer takes as long as its heaviest rank") {
     c.kernel.expert_kernels[0].name = "another";
     CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, c.kernel.experts, c).si()));
 
-    // another release's, whose name has the same words but for its number; not one that shares the lesser part of them
+    // Another release's kernel, whose name has the same words except its number; not one that shares only few of them.
     c.kernel.expert_kernels[0].name = "bf16 fast 1.2.3 fused";
     c.kernel.expert_kernels.push_back(own);
     c.kernel.expert_kernels[1].name = "bf16 fast 1.2.3 grouped GEMM";
@@ -231,7 +231,7 @@ TEST_CASE("an expert layer takes as long as its heaviest rank") {
     CHECK(expert_by_name(row).predict(c).si() == Approx(expert_layer_time(layer, c.kernel.experts, c).si()));
 }
 
-// An encoder's kernel writes no cache; one that Triton compiles reaches 0.6 of what the library's best does, and does not skip what lies before a window.
+// An encoder's kernel writes no cache. A Triton kernel reaches 0.6 of the library's best and does not skip the keys before a window.
 TEST_CASE("attention without constants is priced as the kernel named most alike, without what its own does not do") {
     Cluster c = made_up_machine();
     AttentionKernel flash;
@@ -261,12 +261,12 @@ TEST_CASE("attention without constants is priced as the kernel named most alike,
     compiled.slides = false;
     CHECK(priced("Triton extend attention") == Approx(as(compiled)));
     CHECK(as(compiled) > as(flash));
-    c.kernel.attention_triton = 0;  // no step has shown it
+    c.kernel.attention_triton = 0;  // no step has told it
     compiled = flash;
     compiled.slides = false;
     CHECK(priced("Triton extend attention") == Approx(as(compiled)));
     row.shape.op.causal = false;
-    CHECK(priced("FlashAttention-2 (vLLM)") == as(flash));  // its own constants are fitted as they are
+    CHECK(priced("FlashAttention-2 (vLLM)") == as(flash));  // its own fitted constants are used as they are
     AttentionKernel unmasked = flash;
     unmasked.cache = 0;
     unmasked.token = Seconds(0);
@@ -274,7 +274,7 @@ TEST_CASE("attention without constants is priced as the kernel named most alike,
     CHECK(as(unmasked) < as(flash));
 }
 
-// fp8: 4 bytes of scale for 128 elements, 7168 (1 + 1/32) = 7392; fp4: one for 16, 7168 (1/2 + 1/16) = 4032.
+// fp8 has 4 bytes of scale per 128 elements, 7168 (1 + 1/32) = 7392; fp4 one per 16, 7168 (1/2 + 1/16) = 4032.
 TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
     const TestFolder folder;
     const std::string header = "op,tokens_per_rank,hidden,topk,experts,ranks,nodes,sms,dtype,time_us\n";
@@ -288,7 +288,7 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
                                                              "nvlink_combine,128,7168,3,64,2,1,,bf16,70\n"
                                                              "deepep_dispatch,128,7168,3,64,8,2,24,fp8,70\n"
                                                              "deepep_layout,128,7168,3,64,8,1,24,fp8,70\n");
-    CHECK(blocks.other_op_rows == 2);  // between nodes, and an operation of no kernel
+    CHECK(blocks.other_op_rows == 2);  // one between nodes, and one that no law describes
     REQUIRE(blocks.exchanges.size() == 8);
     const ExchangeRow& first = blocks.exchanges[0];
     CHECK(first == ExchangeRow{"deepep_dispatch", "dispatch", 8, 1, 3, 64, 24, 128, Bytes(7392), first.time, false, first.row});
@@ -300,8 +300,8 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
     const char* kernels[] = {"dispatch", "dispatch", "dispatch_low_latency", "dispatch_low_latency", "dispatch_one_sided", "dispatch_one_sided", "dispatch_two_sided", "dispatch_two_sided"};
     const char* kinds[] = {"dispatch", "combine", "dispatch_low_latency", "combine_low_latency", "dispatch_one_sided", "combine_one_sided", "dispatch_two_sided", "combine_two_sided"};
 
-    // 7/8 of the rows leave the rank. A token's rows: one for each rank that holds one of its three experts, one for each expert
-    // (low latency, where 50 SMs serve 64 experts in two turns of 32, and none is waited for on the way back), one for each of the ranks by turns (NVLink: the lesser of ranks and experts).
+    // 7/8 of the rows leave the rank. Rows per token: one for each rank with one of its three experts; in low-latency mode one for each
+    // expert (50 SMs serve 64 experts in two turns of 32, a combine waits for none); with NVLink one for each of min(ranks, experts) ranks.
     Cluster c = made_up_machine();
     CHECK_FALSE(has_kernels(c, first));
     c.intra.dispatch = {.launch = 11_us, .efficiency = 0.7, .row = Bytes(900), .own = 2, .per_sm = BytesPerSecond(20e9), .sms = 20};
@@ -339,7 +339,7 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
     CHECK(fits[2].parameters.size() == 5);
     CHECK(text_of({fits[3].parameters.back()}) == "link.intra.dispatch_two_sided.token 20 ns 1 0.1 ns..1 us\n");
 
-    // Four trays of one NVLink domain are one link.
+    // Four trays in one NVLink domain count as one node.
     const BuildingBlocks trays = blocks_of(folder, header + "nvlink_dispatch,128,7168,3,64,16,4,,fp4,70\n");
     REQUIRE(trays.exchanges.size() == 1);
     CHECK(trays.exchanges[0].nodes == 1);
@@ -352,8 +352,7 @@ TEST_CASE("a row of dispatch or combine is read with the bytes that cross") {
     CHECK(refused(folder, header + "deepep_dispatch,128,7168,64,64,2,1,24,fp8,70\n").empty());
 }
 
-// The beliefs that data are weighed against, as docs/calibration.md tells of them; a kernel has only those constants that its rows
-// can show.
+// The priors of fits (docs/calibration.md). A kernel has only those constants that its rows can show.
 TEST_CASE("named kernels start from the same beliefs on every device") {
     Attention causal{.head_dim = 128, .dtype = Dtype::bf16}, odd = causal, narrow = causal;
     odd.head_dim = 72;
@@ -366,7 +365,7 @@ TEST_CASE("named kernels start from the same beliefs on every device") {
     CHECK(text_of(attention_parameters("a", {row("a", causal), row("b", odd), row("b", narrow)})) == always + caches);
     CHECK(text_of(attention_parameters("unmasked a", {row("unmasked a", causal)})) == always);
     CHECK(text_of(attention_parameters("a", {row("a", causal), row("a", odd)})) == always + caches + "kernel.attention_odd 1 0.5 0.05..2\n");
-    CHECK(text_of(attention_parameters("a", {row("a", odd), row("a", odd)})) == always + caches);  // nothing to compare with
+    CHECK(text_of(attention_parameters("a", {row("a", odd), row("a", odd)})) == always + caches);  // without other widths to compare with
     CHECK(text_of(attention_parameters("a", {row("a", narrow)})) ==
           always + caches + "kernel.attention_fp8 0.5 0.5 0.05..1.5\nkernel.attention_fp8_launch 4 us 0.7 0.1 us..60 us\nkernel.attention_fp8_traffic 1 0.7 0.05..20\n");
     CHECK(text_of(fit_priors({"experts"})) ==
@@ -386,7 +385,7 @@ TEST_CASE("named kernels start from the same beliefs on every device") {
                                                                     "kernel.fp8_blocks.cast_row 0.1 us 1.5 1 ns..50 us\n"));
 }
 
-// model/presets/sources.toml names releases; other formats and releases have no such kernel.
+// model/presets/sources.toml names the releases; other formats and releases have no such kernel.
 TEST_CASE("128-wide rows of an older release pay for a layout of scales of its own") {
     const TestFolder folder;
     BuildingBlocks blocks;
@@ -405,7 +404,7 @@ TEST_CASE("128-wide rows of an older release pay for a layout of scales of its o
     CHECK((narrow_time(blocks.gemms[0], c) - narrow_time(without, c)).si() == Approx(scale_layout_time(64, 16, c).si()));
 }
 
-// A product's cast is in its time where the table has it; blocks of scales and sustained runs are kinds of their own.
+// A product's time includes its cast if the table's does. Block-scaled products and sustained runs are separate kinds.
 TEST_CASE("a narrow product is a kind of its own, with its cast where the row has it") {
     GemmRow row{{4096, 2048, 1024, 1, Dtype::fp8}, 1, 1_ms};
     Cluster c = made_up_machine();
@@ -421,8 +420,8 @@ TEST_CASE("a narrow product is a kind of its own, with its cast where the row ha
     CHECK(narrow_kind(row) == "sustained_gemm_fp4");
 }
 
-// Arithmetic and traffic by hand. An expert layer of 64 tokens, 2 of 8 experts on two ranks: 64 rows a rank, three products of
-// 512 x 256 (tp 2); weights of four experts, and of each row input, output (512) and three times 256, in two bytes.
+// Arithmetic and traffic by hand. An expert layer of 64 tokens with 2 of 8 experts on two ranks has 64 rows per rank and three products of
+// 512 x 256 (tp 2). Bytes: the weights of four experts and, for each row, input and output (512) and three times 256, in two bytes each.
 TEST_CASE("kernels of every table are compared with their work and their traffic") {
     const TestFolder folder;
     const auto one = [&](const std::string& table) {
@@ -471,9 +470,8 @@ TEST_CASE("kernels of every table are compared with their work and their traffic
     CHECK(lacking.refused.at(0).reason == "dispatch kernels that this cluster has no constants of");
 }
 
-// nccl-tests: 2 (n - 1) / n of an all-reduce's payload cross, (n - 1) / n of the others, all of a broadcast. A machine without
-// constants of its own is uncertain by what transferred ones are off, one with them by its own held-out error:
-// exp(1.2816 x 1.2533 mape).
+// nccl-tests counts 2 (n - 1) / n of an all-reduce's payload, (n - 1) / n for the others, all of a broadcast. The interval of a machine
+// without its own constants is as wide as transferred ones are off; with its own it follows its held-out error: exp(1.2816 x 1.2533 mape).
 TEST_CASE("the interval of a kernel is as wide as the error of its kind") {
     const TestFolder folder;
     Cluster c = read_cluster("dgx-a100");
@@ -485,7 +483,7 @@ TEST_CASE("the interval of a kernel is as wide as the error of its kind") {
     const std::string links = folder.write("c.csv", "op,ranks,nodes,bytes,time_us\nall_reduce,8,1,1e6,60\nbroadcast,4,1,1e6,60\nreduce_scatter,4,1,1e6,60\nall_to_all,4,1,1e6,60\n");
     const KernelComparisons of_links = read_own_kernels(links, c);
     REQUIRE(of_links.rows.size() == 4);
-    CHECK(of_links.rows[0].p90 == of_links.rows[0].predicted);  // only "fitted": no evidence
+    CHECK(of_links.rows[0].p90 == of_links.rows[0].predicted);  // it has only "fitted" errors, which are no evidence
     const double factors[] = {1.75, 1, 0.75, 0.75};
     for (std::size_t i = 0; i < 4; ++i) CHECK(of_links.rows[i].bus_factor == factors[i]);
     CHECK(of_links.rows[0].bytes == Bytes(1e6));
@@ -506,8 +504,8 @@ TEST_CASE("the interval of a kernel is as wide as the error of its kind") {
     CHECK(read_kernel_comparisons(path, "").refused.at(0).reason == "gpu: missing; expected a device, or name a cluster with --cluster");
 }
 
-// Nine products off by 1 .. 9 parts in a thousand (as logarithms): four fifths of nine and one to come are the eighth; that is p90 of a
-// normal distribution, 1.2816 standard deviations out. Classes and kinds of machines apart.
+// Nine products are off by 1 .. 9 parts in a thousand (as logarithms). Four fifths of nine and a future one means the eighth, which is p90
+// of a normal distribution, 1.2816 standard deviations out. Classes and kinds of machines count separately.
 TEST_CASE("constants that were transferred are as uncertain as they were off on machines left out") {
     std::string like, unlike, another;
     for (const std::string& name : preset_names(PresetKind::cluster)) {
@@ -534,12 +532,12 @@ TEST_CASE("constants that were transferred are as uncertain as they were off on 
     CHECK(spreads.alike.at("casts") == Approx(0.7 / p90_of_normal));
     CHECK(spreads.alone.size() == 1);
     CHECK(spreads.alone.at("products") == Approx(0.3 / p90_of_normal));
-    // the machine that is foretold worst counts, however few rows it has
+    // the machine with the worst prediction counts, however few rows it has
     add(another, "gemm", 0.4);
     add(unlike, "gemm", 0.2);
     CHECK(transfer_spreads(all).alone.at("products") == Approx(0.4 / p90_of_normal));
     CHECK(transfer_spreads(all).alike == spreads.alike);
-    add(unlike, "cast", 0.1);  // no better known than a cast of a machine that has a like one
+    add(unlike, "cast", 0.1);  // at least as wide as for machines with a similar measured one
     CHECK(transfer_spreads(all).alone.at("casts") == spreads.alike.at("casts"));
 }
 

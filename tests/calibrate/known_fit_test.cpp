@@ -47,7 +47,7 @@ Cluster with_one_reuse() {
     return c;
 }
 
-// 100 products: a fit of 11 constants.
+// A fit of 11 constants to 100 products.
 const Cluster& fitted_machine() {
     static const Cluster fitted = fit_tables(with_one_reuse(), products(with_one_reuse(), {64, 256, 1024, 4096, 8192})).cluster;
     return fitted;
@@ -66,7 +66,7 @@ std::string calibrated(const std::string& table, const std::string& cluster, con
 }  // namespace
 
 // 20 products are fewer than five for each of 11 constants (launch, efficiency, k0, reuse, wave loss, traffic, corner, split, its traffic,
-// boost, its time), however well or badly they agree: not a digit moves. Times 1.25 times as long are predicted at 0.8: -20 %.
+// boost, its time): whether or not they agree, no digit changes. Times 1.25 times as long are predicted at 0.8: -20 %.
 TEST_CASE("few rows leave a kind that was fitted as it was, and say how far they are from it") {
     for (const double times : {1.0, 1.25}) {
         const TablesFit fit = fit_tables(fitted_machine(), products(fitted_machine(), {2048}, times));
@@ -94,7 +94,7 @@ TEST_CASE("one shape measured again and again is one shape") {
     CHECK(fit.kept.at(0).shapes == 1);
 }
 
-// 60 products of a machine at 0.9 of the efficiency, and the same that was never fitted: enough, and little enough.
+// 60 products of a machine with 0.9 of the efficiency are enough. A machine that was never fitted takes any number.
 TEST_CASE("enough rows replace what was fitted, and a cluster without a fit takes any") {
     Cluster slower = fitted_machine();
     slower.kernel.gemm_efficiency *= 0.9;
@@ -104,8 +104,8 @@ TEST_CASE("enough rows replace what was fitted, and a cluster without a fit take
     CHECK(fit_tables(with_one_reuse(), products(slower, {2048})).kept.empty());
 }
 
-// 126 all-reduces on a ring at 0.85 instead of 0.95: enough for the constants that they feel, but none of them feels what an all-to-all costs, which stays
-// with its error.
+// 126 all-reduces on a ring at 0.85 instead of 0.95 are enough for the constants that affect them. The costs of an all-to-all do not, and
+// keep their values and errors.
 TEST_CASE("constants that new rows do not feel stay with their errors") {
     const Cluster start = read_cluster("dgx-h100");
     Cluster truth = start;
@@ -122,9 +122,8 @@ TEST_CASE("constants that new rows do not feel stay with their errors") {
     CHECK(fit.cluster.intra.all_to_all_efficiency == start.intra.all_to_all_efficiency);
 }
 
-// The shipped fit has 578 products and 174.5731 us for this one: 222 us are predicted at -21.4 %. Nothing is written.
-// L40S's casts are those of machines like it. Rows that tell of launches and rows alone leave its other constants; a fit from general priors had
-// moved casts of other shapes by up to a factor of six.
+// The L40S's casts come from similar machines. Rows that tell only few constants leave the others; a fit from general priors once moved
+// casts of other shapes by up to a factor of six.
 TEST_CASE("constants of a machine of a datasheet alone stay where its rows say nothing") {
     const Cluster start = read_cluster("l40s-x8");
     CHECK(is_foretold(start));
@@ -142,6 +141,7 @@ TEST_CASE("constants of a machine of a datasheet alone stay where its rows say n
     CHECK(undetermined > 0);
 }
 
+// The shipped fit to 578 products gives 174.5731 us for this one: 222 us are predicted at -21.4 %. Nothing is written.
 TEST_CASE("one row does not replace the products of a shipped cluster") {
     const TestFolder folder;
     const std::string out = folder.path() + "/mine.toml";
@@ -154,7 +154,7 @@ TEST_CASE("one row does not replace the products of a shipped cluster") {
     CHECK_THAT(complaint([&] { calibrated(table, bare, out); }), Contains("nothing is written") && Contains("kernel.gemm_efficiency"));
 }
 
-// Six rows of the attention kernel that steps run, three times as slow: it and what is said of its rows stay.
+// Six rows of the attention kernel that steps use, three times as slow: the kernel's constants and its recorded errors stay.
 TEST_CASE("few rows of a kernel by name leave it as it was") {
     const Cluster start = read_cluster("dgx-h100");
     const std::string name = start.kernel.attention.name;
@@ -177,7 +177,7 @@ TEST_CASE("few rows of a kernel by name leave it as it was") {
     CHECK(other.cluster.kernel.attention_kernels.size() == start.kernel.attention_kernels.size() + 1);
 }
 
-// Two nodes of eight: nothing of the file between nodes is fitted, so neither its ranks nor its name may stand in the record.
+// Two nodes of eight: nothing is fitted to the file of collectives between nodes, so neither its rows nor its name may be recorded.
 TEST_CASE("collectives between nodes are counted, and recorded nowhere as fitted to") {
     const TestFolder folder;
     const Cluster h100 = read_cluster("dgx-h100");

@@ -10,7 +10,7 @@
 
 using namespace stepcast;
 
-// Rows that the shipped law itself makes: what is left out is foretold by the constants of the rest.
+// The rows' times come from the shipped law, so the constants of the others predict the rows left out.
 TEST_CASE("a block of sizes is foretold from the rows outside of it") {
     const Cluster cluster = read_cluster("dgx-a100");
     std::string table = "op,m,n,k,dtype,gpu,time_us\n";
@@ -25,7 +25,7 @@ TEST_CASE("a block of sizes is foretold from the rows outside of it") {
             }
     const TestFolder folder;
     const auto blocks = leave_out_blocks({folder.write("gemms.csv", table)}, "dgx-a100", {});
-    REQUIRE(blocks.size() == 1);  // none has n or k from 16,384 on
+    REQUIRE(blocks.size() == 1);  // no row has n or k from 16,384 on
     CHECK(blocks.front().cluster == "dgx-a100");
     CHECK(blocks.front().block == "products of 8192 rows and more");
     CHECK(blocks.front().fitted_rows == 36 - inside);
@@ -36,8 +36,8 @@ TEST_CASE("a block of sizes is foretold from the rows outside of it") {
               .find("no row of a measured machine") != std::string::npos);
 }
 
-// Products in fp8 whose time holds the cast of their input, by casts three times as long as the shipped cluster says: with the casts' own rows both are
-// found, and the largest products with theirs foretold.
+// The times of fp8 products include the casts of their input, and casts take three times as long as in the shipped cluster. With rows of
+// the casts alone the fit finds both, and predicts the largest products with their casts.
 TEST_CASE("casts are fitted beside the products that they precede") {
     const Cluster cluster = read_cluster("dgx-h100");
     Cluster slow = cluster;
@@ -76,7 +76,8 @@ std::vector<std::string> blocks_told(const std::vector<BlockLeftOut>& blocks) {
 
 }  // namespace
 
-// Of two, four and eight ranks the eight are left out, rows over two nodes are of no group; of products those with n or k of 16,384.
+// Of groups of two, four and eight ranks the eight are left out; rows over two nodes belong to no group. Of products, those with n or k of
+// 16,384 are left out.
 TEST_CASE("the largest group of ranks and the widest products are blocks of their own") {
     const Cluster cluster = read_cluster("dgx-a100");
     std::string links = "op,ranks,nodes,bytes,gpu,time_us\n";
@@ -99,8 +100,8 @@ TEST_CASE("the largest group of ranks and the widest products are blocks of thei
         }
 }
 
-// Kernels by name: "a" has rows on both sides, "b" only of long sequences, which says nothing of its law. Thirds: 31 x 16 + 7 x 64 = 944 and the
-// experts, modulo 3: 64 and 256 are of the first, 8 and the other kernel's 512 of the second, 255 of the third.
+// Kernel "a" has rows on both sides; "b" only has long sequences, which say nothing about its law. Thirds: 31 x 16 + 7 x 64 = 944, plus the
+// number of experts, modulo 3: 64 and 256 are in the first third, 8 and the other kernel's 512 in the second, 255 in the third.
 TEST_CASE("long sequences and many experts are left out of the kernels that the rest shows") {
     std::string attention = "op,batch,heads,kv_heads,seq_q,seq_k,head_dim,causal,kernel,dtype,gpu,time_us\n";
     for (const long seq : {512L, 2048L, 8191L, 8192L, 16384L}) attention += fmt::format("attention,1,16,16,{0},{0},128,1,a,bf16,A100-SXM4-80GB,{1}\n", seq, 5 + 4e-6 * static_cast<double>(seq * seq));
@@ -115,8 +116,8 @@ TEST_CASE("long sequences and many experts are left out of the kernels that the 
                                                           "4 expert layers of a third of the models (3): 1 moe_layer"});
 }
 
-// 27 rows that the law itself makes, and one whose time the rest contradicts: each is judged once, by constants that have not seen it. A kernel of one
-// row is foretold by nothing once it is left out.
+// 27 rows with times of the law, and one that contradicts them: each is judged once, by constants that have not seen it. A kernel with a
+// single row cannot be predicted once this row is left out.
 TEST_CASE("each tenth of the shapes is foretold by the other nine") {
     const Cluster cluster = read_cluster("dgx-a100");
     std::string products = "op,m,n,k,dtype,gpu,time_us\n";
@@ -145,7 +146,7 @@ TEST_CASE("each tenth of the shapes is foretold by the other nine") {
               .find("--cross-validate fold: no row of a measured machine") != std::string::npos);
 }
 
-// The first of the ten is the tenth that every fit holds out.
+// The first tenth is the one that every fit holds out.
 TEST_CASE("tenths part the shapes, and the first is the one held out") {
     std::set<int> seen;
     for (long m = 128; m <= 128 * 64; m += 128) {

@@ -1,5 +1,5 @@
-// What constants that were fitted to measured steps are worth on a block of steps that the fit has not seen: a family of
-// models, a table of another source. Only such errors, and how many of the steps lie inside p10..p90, speak for new runs.
+// How well constants fitted to measured steps predict a block of steps that the fit has not seen: a family of models, a table of another
+// source. Only such errors, and the share of steps inside p10..p90, tell about new runs.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -17,7 +17,7 @@ using namespace stepcast;
 
 namespace {
 
-// The shipped cluster before its steps: what kernels and links told stays.
+// The shipped cluster before the fit to steps, with the constants from kernels and links.
 std::string before_steps(const TestFolder& folder, const std::string& preset, const std::vector<Case>& cases) {
     Experiment holder;
     holder.cluster = read_cluster(preset);
@@ -36,7 +36,7 @@ struct Divided {
     std::vector<std::string> known_files, block_files;
 };
 
-// A row of a table is a line.
+// Each row of a table is one line.
 void divide(const TestFolder& folder, const std::string& file, const std::function<bool(const Case&)>& left_out, Divided& found) {
     const std::string path = truth_folder() + "/" + file + ".csv";
     std::ifstream table(path);

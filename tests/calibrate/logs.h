@@ -1,4 +1,4 @@
-// Folders of small logs for the importers' tests.
+// Folders with small logs for the importers' tests.
 #pragma once
 
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 namespace stepcast {
 
-// A folder of its own for every use, gone at the end.
+// A new folder for every use, removed at the end.
 struct LogFolder {
     std::filesystem::path path;
     LogFolder() {

@@ -1,4 +1,4 @@
-// A machine of plain numbers for tests of fits: 100 SMs, a switch inside nodes; and what is believed of constants, as text.
+// A machine of simple numbers for tests of fits: 100 SMs, a switch inside nodes; and fit parameters as text.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ inline Cluster made_up_machine(int gpus_per_node = 8) {
     return c;
 }
 
-// Key, prior, sigma, bounds; one a line.
+// Key, prior, sigma and bounds, one parameter per line.
 inline std::string text_of(const std::vector<FitParameter>& parameters) {
     std::string text;
     for (const FitParameter& p : parameters) text += fmt::format("{} {} {} {}..{}\n", p.key, p.prior, p.prior_sigma, p.lower, p.upper);

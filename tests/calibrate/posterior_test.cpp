@@ -8,7 +8,7 @@ using namespace stepcast;
 
 namespace {
 
-// Rows that see the unknowns in proportion: error = slopes x - truth.
+// A linear model: error = slopes x - truth.
 RowModel linear(const std::vector<Vector>& slopes, const Vector& truth) {
     return [=](const Vector& x, const std::vector<bool>&) {
         RowErrors rows{{}, {slopes.size(), x.size(), {}}};
@@ -24,8 +24,8 @@ RowModel linear(const std::vector<Vector>& slopes, const Vector& truth) {
 
 }  // namespace
 
-// Five rows see the first unknown alone and agree on 0.8; nothing sees the second, which stays where its prior is. With
-// noise s the first has 5 / s^2 from the rows and 1 / 0.25 from its prior.
+// Five rows depend on the first unknown only and agree on 0.8. No row depends on the second, so it stays at its prior. With noise s the
+// first has the precision 5 / s^2 from the rows and 1 / 0.25 from its prior.
 TEST_CASE("few rows move what they determine and leave the rest at its prior") {
     const RowModel rows = linear(std::vector<Vector>(5, {1, 0}), Vector(5, 0.8));
     const Posterior p = most_probable(rows, {{0, 0.5, -3, 3}, {0, 0.3, -3, 3}}, std::vector<bool>(5, true), {0, 0});
@@ -54,8 +54,8 @@ TEST_CASE("a wild row has little weight") {
     CHECK(without.x[0] == Approx(0.2).margin(0.005));
 }
 
-// Solutions from different starts are compared by it: a row 4.8 away counts 1.5 (2 r - 1.5) of its r sigmas, not their square;
-// then the prior's own distance, and the noise of ten rows and the four that were believed.
+// The cost compares solutions from different starts: a row 4.8 off, r sigmas, counts 1.5 (2 r - 1.5), not r^2; added are the distance from
+// the prior, and the noise of ten rows and the four of the prior belief.
 TEST_CASE("the cost of a solution counts a wild row in proportion") {
     Vector truth(10, 0.2);
     truth.back() = 5;
@@ -68,9 +68,9 @@ TEST_CASE("the cost of a solution counts a wild row in proportion") {
     CHECK(p.cost == Approx(sum + 2 * 14 * std::log(p.noise)));
 }
 
-// At the end the pulls balance: sum of w e s / noise^2 + (x - mean) / sigma^2 = 0 for each unknown that is free (w = 1.5 noise / |e| beyond
-// 1.5 sigmas, else 1), the covariance is the inverse of sum of w s s / noise^2 + 1 / sigma^2, and the noise that of the rows (cut at 1.5)
-// and four believed ones, over 0.78.
+// At the solution the pulls balance: sum of w e s / noise^2 + (x - mean) / sigma^2 = 0 for each free unknown (w = 1.5 noise / |e| beyond
+// 1.5 sigmas, else 1). The covariance is the inverse of sum of w s s / noise^2 + 1 / sigma^2. The noise is that of the rows (cut at 1.5
+// sigmas) and of four believed ones, divided by 0.78.
 TEST_CASE("correlated unknowns balance their rows and their priors") {
     const std::vector<Vector> slopes{{1, 2, 0.5}, {3, 1, 0.2}, {1, 1, 0.7}, {2, 5, 0.1}, {4, 1, 0.3}, {1, 3, 0.9}, {7, 7, 7}};
     const Vector truth{0.71, 0.77, 0.49, 1.31, 0.97, 1.13, 99};
@@ -81,7 +81,7 @@ TEST_CASE("correlated unknowns balance their rows and their priors") {
         double squares = 4 * usual_noise * usual_noise;
         const auto weight = [&](std::size_t i) { return std::min(1.0, 1.5 * p.noise / std::abs(p.rows.errors[i])); };
         for (std::size_t i = 0; i < 6; ++i) squares += std::pow(std::min(std::abs(p.rows.errors[i]), 1.5 * p.noise), 2);
-        CHECK(p.noise == Approx(std::sqrt(squares / 10 / 0.78)).epsilon(0.02));  // to where it settles
+        CHECK(p.noise == Approx(std::sqrt(squares / 10 / 0.78)).epsilon(0.02));  // up to the convergence limit
         for (const std::size_t j : free) {
             double pull = (p.x[j] - priors[j].mean) / (priors[j].sigma * priors[j].sigma), size = std::abs(pull);
             for (std::size_t i = 0; i < 6; ++i) {
@@ -107,7 +107,7 @@ TEST_CASE("correlated unknowns balance their rows and their priors") {
     };
     const Posterior open = check({{0.05, 0.5, -3, 3}, {0.1, 0.3, -3, 3}, {0.2, 0.4, -3, 3}}, {0, 1, 2});
     CHECK(open.at_bound == std::vector<bool>{false, false, false});
-    // One at a bound that the rows pull it beyond: the others settle about it.
+    // One unknown is at a bound and the rows pull it beyond: the others settle around it.
     const double bound = open.x[0] - 0.1;
     const Posterior above = check({{0.05, 0.5, -3, bound}, {0.1, 0.3, -3, 3}, {0.2, 0.4, -3, 3}}, {1, 2});
     CHECK(above.x[0] == bound);
@@ -116,14 +116,14 @@ TEST_CASE("correlated unknowns balance their rows and their priors") {
     const Posterior below = check({{0.05, 0.5, -3, 3}, {0.1, 0.3, open.x[1] + 0.1, 3}, {0.2, 0.4, -3, 3}}, {0, 2});
     CHECK(below.x[1] == open.x[1] + 0.1);
     CHECK(below.at_bound == std::vector<bool>{false, true, false});
-    // A bound that the start lies beyond, and that the rows do not want, is left again.
+    // The start lies beyond a bound that the rows do not want: the search leaves it again.
     const Posterior back = most_probable(rows, {{0.05, 0.5, -3, 3}, {0.1, 0.3, -3, 3}, {0.2, 0.4, -3, 3}}, used, {-9, 9, 9});
     for (std::size_t j = 0; j < 3; ++j) CHECK(back.x[j] == Approx(open.x[j]).margin(0.1 * open.sigma[j]));
 }
 
-// errors = e^x - 3, so that x = log 3 = 1.0986 in about (the prior of width 10 draws nothing). From 0 the line 1 + x - 3 ends at 2, more than
-// 1.5 away, hence at 1.5; then Newton's x - 1 + 3 / e^x: 1.169, 1.101, 1.0986, of which the last promises (with noise 0.01 / 2 or more
-// e^x 0.0024 / 0.03)^2 x 5 < 0.3 and the one after it nothing: six passes at most.
+// errors = e^x - 3, so x = log 3 = 1.0986 (the prior of width 10 has no influence). From 0 the line 1 + x - 3 ends at 2; this is more than
+// the limit of 1.5, so the first pass goes to 1.5. Newton's x - 1 + 3 / e^x gives 1.169, 1.101, 1.0986. The last step promises (with a
+// noise of 0.005 or more) (e^x 0.0024 / 0.03)^2 x 5 < 0.3 and the next one nothing: at most six passes.
 TEST_CASE("a curved model takes a handful of passes over its rows") {
     int passes = 0;
     const RowModel curved = [&](const Vector& x, const std::vector<bool>&) {
@@ -135,14 +135,14 @@ TEST_CASE("a curved model takes a handful of passes over its rows") {
     CHECK(passes <= 6);
 }
 
-// From x = (1, 2) with errors 0.5 and slopes 3 and -1: at (1.1, 2.5) the error is 0.5 + 0.3 - 0.5.
+// From x = (1, 2) with the error 0.5 and slopes 3 and -1: at (1.1, 2.5) the error is 0.5 + 0.3 - 0.5.
 TEST_CASE("rows go on in straight lines") {
     const RowErrors there = straight_lines({1, 2}, {{0.5}, {1, 2, {3, -1}}})({1.1, 2.5}, {true});
     CHECK(there.errors[0] == Approx(0.3));
     CHECK(there.slopes.values == Vector{3, -1});
 }
 
-// Asked to stop at once, it returns where it began.
+// If asked to stop at once, it returns the start.
 TEST_CASE("an interrupted search keeps the best so far") {
     const Posterior p = most_probable(linear({{1}, {1}}, {0.3, 0.5}), {{0, 1, -3, 3}}, {true, true}, {0.25}, [] { return true; });
     CHECK(p.x == Vector{0.25});

@@ -51,8 +51,8 @@ std::vector<std::string> step_tables() {
 
 }  // namespace
 
-// Offs -0.1 .. 0.9 in steps of 0.1: of eleven rows one may lie beyond either end (a tenth of eleven is 1.1). 0.9 lies beyond
-// 0.8, -0.1 beyond 0.
+// Errors of -0.1 .. 0.9 in steps of 0.1: of eleven rows one may lie beyond either end (a tenth of eleven is 1.1). So 0.9 lies beyond 0.8,
+// and -0.1 beyond 0.
 TEST_CASE("a tenth of a pair's rows lies beyond its scatter on either side") {
     std::vector<ScatterRow> rows;
     for (int i = -1; i <= 9; ++i) rows.push_back(row("trainer", "model " + std::to_string(i % 2), 0.1 * i));
@@ -61,12 +61,12 @@ TEST_CASE("a tenth of a pair's rows lies beyond its scatter on either side") {
     CHECK(table.groups[0].rows == 11);
     CHECK(table.groups[0].scatter.slower == Approx(0.8).margin(2e-4));
     CHECK(table.groups[0].scatter.faster == Approx(0).margin(2e-4));
-    // constants that reach to p90 = 0.48 explain a part: 0.64^2 + 0.48^2 = 0.8^2
+    // Constants with p90 = 0.48 explain a part: 0.64^2 + 0.48^2 = 0.8^2.
     for (ScatterRow& r : rows) r.forecast.doubts.constants = 0.48 / p90_of_normal;
     CHECK(fit_scatter(rows, std::vector<bool>(rows.size(), true)).groups[0].scatter.slower == Approx(0.64).margin(2e-4));
 }
 
-// Medians 0, 0.1 .. 1 of eleven frameworks: a tenth of them lies above 0.9 and none is below 0.
+// The medians of eleven frameworks are 0, 0.1 .. 1: a tenth of them lies above 0.9 and none below 0.
 TEST_CASE("a framework that nobody measured is as far off as the medians of frameworks are apart") {
     std::vector<ScatterRow> rows;
     for (int i = 0; i <= 10; ++i)
@@ -110,8 +110,8 @@ ScatterRow scatter_row(const std::string& model, int ranks, double off, double g
 
 }  // namespace
 
-// Three pairs of one model that spend their step alike differ by 0.2, 0.3 and 0.5: only the last may lie beyond (a fifth of three is
-// less than one, so none may): near is 0.5. Models are counted once each: three rows of one make three pairs of a third.
+// Three pairs of one model with equal shares of the step differ by 0.2, 0.3 and 0.5. A fifth of three is less than one, so none may lie
+// beyond: `near` is 0.5. Each model counts once: three rows of one make three pairs with a weight of a third.
 TEST_CASE("pairs of one model on as many ranks tell how far configurations differ") {
     std::vector<ScatterRow> rows{scatter_row("m", 8, 0, 0.5), scatter_row("m", 8, 0.2, 0.5), scatter_row("m", 8, 0.5, 0.5)};
     const std::vector<bool> all(rows.size(), true);
@@ -119,22 +119,23 @@ TEST_CASE("pairs of one model on as many ranks tell how far configurations diffe
     CHECK(fit_scatter(rows, all).pairs.far == 0);
     CHECK(fit_scatter(rows, {true, true, false}).pairs.near == Approx(0.2).margin(2e-4));
     CHECK(fit_scatter(rows, {false, false, true}).pairs.near == 0);
-    rows[2].what.experiment.cluster.gpus_per_node = 4;  // on other ranks: no pair
+    rows[2].what.experiment.cluster.gpus_per_node = 4;  // another number of ranks: no pair
     CHECK(fit_scatter(rows, all).pairs.near == Approx(0.2).margin(2e-4));
-    // Nine rows of another model make 36 pairs of a ninth each, all alike: weight 4 of 4.5, so a pair of half a row may lie beyond.
+    // Nine rows of another model make 36 equal pairs with a weight of a ninth. They have a weight of 4 of 4.5 or more, so the other pair
+    // may lie beyond.
     for (int i = 0; i < 9; ++i) rows.push_back(scatter_row("n", 8, 0.1, 0.5));
     CHECK(fit_scatter(rows, std::vector<bool>(rows.size(), true)).pairs.near == 0);
-    // Shares 0.3 and 0.5 of products are sqrt(2) x 0.2 apart: 0.5^2 = near^2 + (far x 0.2828)^2 with near 0.
+    // Shares of products of 0.3 and 0.5 have the distance sqrt(2) x 0.2: 0.5^2 = near^2 + (far x 0.2828)^2, where near is 0.
     std::vector<ScatterRow> apart{scatter_row("m", 8, 0, 0.3), scatter_row("m", 8, 0.5, 0.5)};
     const PairScatter pairs = fit_scatter(apart, {true, true}).pairs;
     CHECK(pairs.near == 0);
     CHECK(pairs.far == Approx(0.5 / (0.2 * std::sqrt(2.0))).margin(1e-3));
-    // 0.03 and 0.04 of distance are alike, 0.05 / sqrt(2) of a share is not.
+    // Below a distance of 0.05 pairs count as near, above it as far.
     CHECK(fit_scatter({scatter_row("m", 8, 0, 0.5), scatter_row("m", 8, 0.5, 0.5 + 0.049 / std::sqrt(2.0))}, {true, true}).pairs.near == Approx(0.5).margin(2e-4));
     CHECK(fit_scatter({scatter_row("m", 8, 0, 0.5), scatter_row("m", 8, 0.5, 0.5 + 0.051 / std::sqrt(2.0))}, {true, true}).pairs.near == 0);
 }
 
-// Two rows are too few for a framework's median; of frameworks at -0.4, 0.1 and 0.2 a tenth lies beyond -0.3 and 0.18.
+// Two rows are too few for a framework's median. Of frameworks at -0.4, 0.1 and 0.2 a tenth lies beyond -0.3 and 0.18.
 TEST_CASE("frameworks and blocks are counted where rows are enough") {
     std::vector<ScatterRow> rows;
     for (const auto& [name, off, count] : {std::tuple{"x", -0.4, 3}, {"y", 0.1, 3}, {"z", 0.2, 4}, {"few", 3.0, 2}})
@@ -149,8 +150,7 @@ TEST_CASE("frameworks and blocks are counted where rows are enough") {
     CHECK((table.groups[3].framework == "z" && table.groups[3].rows == 4 && table.groups[3].blocks == 2 && table.groups[3].gpu == "A100"));
 }
 
-// Model "a" is foretold by "b" alone and the other way round. A scatter of some hundredths about 0 holds what is off by 0.01, not what
-// is off by 2.
+// Model "a" is predicted from "b" alone and vice versa. A scatter of some hundredths around 0 includes errors of 0.01, but not of 2.
 TEST_CASE("blocks left out are counted inside the intervals of a table without them") {
     std::vector<ScatterRow> rows;
     for (int i = 0; i < 6; ++i) rows.push_back(scatter_row(i < 3 ? "a" : "b", 8, i == 0 ? 2 : 0.01 * (i % 2 == 0 ? 1 : -1), 0.5));
@@ -193,8 +193,8 @@ TEST_CASE("scatter is written with its sources, from tables of steps alone") {
     CHECK(complaint([&] { scatter_rows({kernels}); }) == "calibrate: no row of these files states a step that can be predicted");
 }
 
-// Steps of a host that takes 3 ms for a layer's pass, and of another model twice as long as that: from the three rows of the one the others
-// are off by log 2, slower; from the other's two, too few, nothing is fitted. Rows of one model alone say nothing.
+// Steps of a host that takes 3 ms for a layer's pass, and of another model with twice such steps. A fit to the first model's three rows is
+// off by log 2 on the others, which are slower. The other model's two rows are too few for a fit. Rows of a single model say nothing.
 TEST_CASE("fits to one model's rows tell how far others are off") {
     const TestFolder folder;
     std::vector<StepRow> rows{{.id = "a", .hidden = 1024}, {.id = "b", .hidden = 1024, .batches = 3}, {.id = "c", .hidden = 2048, .batches = 2},

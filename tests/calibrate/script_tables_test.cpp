@@ -1,4 +1,4 @@
-// What scripts/pytorch-truth.sh does with the tables of a PyTorch script, on tables made from known constants.
+// What scripts/pytorch-truth.sh does with the tables of a PyTorch script, for tables made from known constants.
 
 #include <cmath>
 #include <random>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr Seconds floor_of_a_call(6e-6);  // a shorter kernel waits for the call that launches it
 
-// A GPU of 100 SMs with constants away from every prior. `event` and `launch` are the device's, the floor the host's.
+// A GPU of 100 SMs with constants that differ from every prior. `event` and `launch` are the device's, the floor of a call the host's.
 Cluster made_up() {
     Cluster c;
     c.name = "made-up";
@@ -63,11 +63,11 @@ Cluster truth() {
     return c;
 }
 
-// 2 % of scatter, the same on every machine.
+// A scatter of 2 %, the same on every machine.
 class MeasuringNoise {
 public:
     double factor() {
-        // A sum of uniform numbers: std::normal_distribution differs between libraries.
+        // A sum of uniform numbers, since std::normal_distribution differs between libraries.
         double sum = -6;
         for (int i = 0; i < 12; ++i) sum += static_cast<double>(random_()) / 4294967295.0;
         return std::exp(0.02 * sum);
@@ -123,7 +123,7 @@ std::string batched_table(const Cluster& c, MeasuringNoise& noise) {
     return text;
 }
 
-// Powers of two elements of two bytes; add touches three tensors, the others two.
+// Sizes are powers of two, in elements of two bytes; add touches three tensors, the others two.
 std::string memory_table(const Cluster& c, MeasuringNoise& noise) {
     std::string text = "kind,bytes,time_us\r\n";
     for (double elements = 2048; elements < 2.2e9; elements *= 2)
@@ -141,7 +141,7 @@ std::string memory_table(const Cluster& c, MeasuringNoise& noise) {
 std::string launch_table(const Cluster& c) {
     const auto us = [](Seconds time) { return time.si() * 1e6; };
     std::string text = "kind,calls,time_us_per_call\r\n";
-    for (const int calls : {1, 10, 100, 1000, 5000})  // one call shows the clock
+    for (const int calls : {1, 10, 100, 1000, 5000})  // a single call shows only the clock's resolution
         text += fmt::format("eager host issue,{},{}\r\neager wall,{},{}\r\n", calls,
                             us(c.host.call) * (calls == 1 ? 3 : 1), calls, us(c.host.call));
     return text +
@@ -196,8 +196,8 @@ const HeldOutError& error_of(const Cluster& c, const std::string& kind) {
 
 }  // namespace
 
-// The scatter of the tables is 2 %, and there are tens to hundreds of rows a constant: it is found within a few per cent, and
-// what the cluster then says of steps it never saw is off by less than the scatter of a row.
+// The tables scatter by 2 % and have tens to hundreds of rows per constant, so constants are found within a few percent. Forecasts of steps
+// that the fit has not seen are off by less than the scatter of a row.
 TEST_CASE("tables of a script bring back the constants that made them, and its steps") {
     const TestFolder folder;
     const Cluster known = truth();
@@ -221,7 +221,7 @@ TEST_CASE("tables of a script bring back the constants that made them, and its s
     CHECK(found.memory_efficiency == Approx(made.memory_efficiency).epsilon(0.01));
     CHECK(found.row_efficiency == Approx(made.row_efficiency).epsilon(0.01));
     CHECK(found.cache.si() == Approx(made.cache.si()).epsilon(0.15));
-    CHECK(found.cache_gain == Approx(made.cache_gain).epsilon(0.12));  // most of what fits the cache waits for its call
+    CHECK(found.cache_gain == Approx(made.cache_gain).epsilon(0.12));  // most kernels that fit the cache wait for their call
     CHECK(found.event.si() == Approx(made.event.si()).epsilon(0.35));
     CHECK(found.gemm_efficiency == Approx(made.gemm_efficiency).epsilon(0.03));
     CHECK(found.gemm_nn == Approx(made.gemm_nn).epsilon(0.02));
@@ -255,7 +255,7 @@ TEST_CASE("tables of a script bring back the constants that made them, and its s
     CHECK(median(errors) < 0.03);
 }
 
-// Six microseconds whatever the size is the host; 7.5 and more tell of the device.
+// Six microseconds at any size are the host's; rows of 7.5 and more tell about the device.
 TEST_CASE("kernels that waited for their own call tell nothing") {
     const auto row = [](const char* call, double micros) {
         return KernelRow{"memory_pass", call, MemoryPass{}, Seconds(micros * 1e-6)};

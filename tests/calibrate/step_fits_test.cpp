@@ -1,4 +1,4 @@
-// What the verb without --fit makes of measured steps and of a recorded run.
+// What `calibrate` without --fit makes of measured steps and of a recorded run.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -15,8 +15,8 @@
 using namespace stepcast;
 using Catch::Contains;
 
-// Nine steps of a machine whose products in steps reach 0.8 of the shipped rate, of which one took four times as long as it should, with a
-// row of another device: the verb without --fit moves the cluster's constants.
+// Nine steps of a machine whose products in steps reach 0.8 of the shipped rate; one of them took four times as long. A further row is of
+// another device. Without --fit, `calibrate` moves the cluster's constants.
 TEST_CASE("measured steps bring back the rate that made them, and a wild one counts little") {
     const TestFolder folder;
     std::vector<StepRow> rows;
@@ -38,7 +38,7 @@ TEST_CASE("measured steps bring back the rate that made them, and a wild one cou
     CHECK(fitted.kernel.training_gemm == Approx(0.8 * start.kernel.training_gemm).epsilon(0.05));
     CHECK(fitted.fitted->date == "2026-02-03");
     CHECK(fitted.fitted->sources.front() == "steps.csv");
-    // what kernels told of the machine is still measured, and counted
+    // What kernels told about the machine is still recorded, and counted.
     const auto steps = std::ranges::find_if(start.fitted->errors, [](const auto& e) { return e.kind == "step" && e.method == "fitted"; });
     REQUIRE(steps != start.fitted->errors.end());
     CHECK(fitted.fitted->samples == start.fitted->samples - steps->samples + 9);  // nine steps instead of the start's
@@ -47,7 +47,7 @@ TEST_CASE("measured steps bring back the rate that made them, and a wild one cou
     CHECK_THAT(complaint([&] { calibrate_from_measurements({.measurements = {table}, .cluster = table, .out = table, .date = ""}); }), Contains(table));
 }
 
-// Fifty steps of a whole model are a record of noise, not of kernels.
+// Recorded steps of a whole model tell the noise, not the kernels.
 TEST_CASE("a recorded run of a whole model tells the noise of a cluster") {
     const TestFolder folder;
     std::vector<Sample> samples;
@@ -65,8 +65,8 @@ TEST_CASE("a recorded run of a whole model tells the noise of a cluster") {
     const std::string text = calibrate_from_measurements({.measurements = {record}, .cluster = "dgx-a100", .out = out, .date = "2026-02-03"});
     CHECK_THAT(text, Contains("noise of run run, 90 steps; start dgx-a100, written to " + out));
     const Cluster fitted = read_cluster(out), start = read_cluster("dgx-a100");
-    // Of 90 steady steps the median is 1.02, the lower quartile 1.01: a spread of 1.5 %. Forecasts on dgx-a100 are off by more, and one run
-    // says nothing of that.
+    // Of 90 steady steps the median is 1.02 and the lower quartile 1.01: a spread of 1.5 %. Forecasts on dgx-a100 are off by more, and one
+    // run says nothing about that.
     REQUIRE(start.noise.step > std::log(1.02 / 1.01) / 0.6745);
     CHECK(fitted.noise.step == start.noise.step);
     CHECK_THAT(text, Contains("steps of this run spread by 1.46 %"));
@@ -79,7 +79,7 @@ TEST_CASE("a recorded run of a whole model tells the noise of a cluster") {
     CHECK_FALSE(are_tables({record}));
     CHECK_FALSE(are_tables({}));
     CHECK_FALSE(are_tables({folder.path() + "/t.csv", record}));
-    // A profile's steps stand beside its tables and are passed over.
+    // A profile's steps may be given beside its tables; they are ignored.
     for (Sample& s : samples) s.phase = s.step % 2 == 0 ? "busy" : "idle";
     const std::string profile = folder.write("p.csv", write_measurements(samples));
     CHECK(are_tables({folder.path() + "/t.csv", profile}));

@@ -1,4 +1,4 @@
-// Rows of measured steps for tests of fits, as a table of cases and as what is read of it.
+// Rows of measured steps for tests of fits, as a CSV table and as the cases read from it.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ struct StepRow {
     int hidden = 2048, tp = 1, pp = 1, dp = 8, micro_batch = 1, batches = 1;
     double seconds = 1;
     std::string device = "A100-80GB", model = "gpt-x", source = "own";
-    std::string framework = "nemo-2";  // empty: by its source
+    std::string framework = "nemo-2";  // empty: chosen by the source
 };
 
 inline std::string steps_table(const std::vector<StepRow>& rows) {

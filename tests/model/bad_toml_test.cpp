@@ -9,7 +9,7 @@ namespace {
 struct Bad {
     std::string text, message;
 };
-// Position: line and column of the value, of the key when the key is wrong, of the table when a key is missing.
+// The position is line and column of the value, of the key if the key is wrong, or of the table if a key is missing.
 const std::vector<Bad> bad_experiments{
     {"[workload]\nhiden = 4\n", "e.toml:2:1: workload.hiden: unknown key, did you mean \"workload.hidden\"?"},
     {"[run]\nzzzzzzzzzzzz = 4\n",

@@ -40,7 +40,7 @@ TEST_CASE("an experiment's files are its own and those that it names") {
     CHECK(names == std::vector<std::string>{"moe_layer_mix_moe.toml", "moe_layer.toml", "four.toml"});
 }
 
-// clusters/four.toml: nameplate 3 us, fitted 4 us; the experiment says 5 us, --set 6 us, then 7 us.
+// clusters/four.toml has 3 us on the nameplate and 4 us fitted; the experiment says 5 us, --set 6 us, then 7 us.
 TEST_CASE("nameplate, fit, experiment and command line are laid over each other in this order") {
     const TestHome home;
     const TestFolder folder;
@@ -183,7 +183,7 @@ TEST_CASE("a mistaken override is quoted whole") {
 
 TEST_CASE("a key may be written without its table where one table has it") {
     CHECK(parse_override("tp=8").key == "parallelism.tp");
-    CHECK(parse_override("experts=8").key == "experts");  // of no table: the error names the nearest
+    CHECK(parse_override("experts=8").key == "experts");  // of no table; the error will name the nearest key
     CHECK(parse_override("gpus_per_node=8").key == "cluster.gpus_per_node");
     CHECK(complaint([] { parse_override("seed=1"); }) ==
           "seed may be routing.seed or run.seed; expected the whole key");
@@ -200,7 +200,7 @@ TEST_CASE("another GPU's name alone is refused") {
     CHECK(read_experiment("moe_layer_fast_moe", both).cluster.gpu.name == "B200");
 }
 
-// four has 4 ranks a node: 2 are half a node, 8 two nodes; the replicas follow.
+// The cluster four has 4 ranks per node: 2 ranks are half a node, 8 are two nodes. The number of replicas follows.
 TEST_CASE("so many ranks are whole nodes, and replicas fill them") {
     const TestHome home;
     const std::string key(ranks_key);
@@ -214,7 +214,7 @@ TEST_CASE("so many ranks are whole nodes, and replicas fill them") {
     CHECK(complaint([&] {
               read_unchecked_experiment("moe_layer_alltoall", std::vector<Override>{{key, "7"}});
           }).find("--gpus 7: a node of") != std::string::npos);
-    // 3 nodes of 4 are 12; 2 of the 4 ranks keep their rates.
+    // 3 nodes of 4 ranks are 12. With 2 of the 4 ranks these keep their rates.
     CHECK(complaint([&] {
               read_unchecked_experiment("moe_layer_alltoall", std::vector<Override>{{key, "8"}, {"cluster.nodes", "3"}});
           }).find("--gpus 8: 3 nodes of 4 by --set cluster.nodes=3; expected 12") != std::string::npos);
@@ -224,18 +224,18 @@ TEST_CASE("so many ranks are whole nodes, and replicas fill them") {
           std::string::npos);
 }
 
-// The file's workload starts from a preset, its cluster from none: of the latter only what --set says is stated.
+// The file's workload starts from a preset, its cluster from none: of the cluster only what --set says counts as stated.
 TEST_CASE("stated keys are single keys over a preset") {
     const std::string text = "[workload]\npreset = \"llama3-8b\"\nseq = 2048\n[cluster]\nnodes = 2\n";
     const std::vector<Override> overrides{{"cluster.gpus_per_node", "4"}, {"workload.layers", "16"}};
     CHECK(stated_keys({"own.toml", text}, overrides) ==
           std::vector<Override>{{"cluster.gpus_per_node", "4"}, {"workload.layers", "16"}, {"workload.seq", "2048"}});
-    // So many ranks are spread over the nodes of one machine: nothing that another one's would keep.
+    // The number of ranks is spread over the nodes of one machine, so it states nothing that another machine would keep.
     const std::vector<Override> ranks{{"cluster.preset", "dgx-h100"}, {std::string(ranks_key), "64"}};
     for (const Override& one : stated_keys({"own.toml", text}, ranks)) CHECK(one.key != "cluster.gpus_per_node");
 }
 
-// GPT-2 has 124,439,808 weights as published, 50257 x 768 more with logits of their own, which Megatron-Core's scripts give it.
+// GPT-2 has 124,439,808 weights as published, and 50257 x 768 more with untied logits, as in Megatron-Core's scripts.
 TEST_CASE("whether the embedding is tied is the model's word before the framework's") {
     const TestFolder folder;
     const auto hub = [&](const std::string& said) {

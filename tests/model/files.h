@@ -1,4 +1,4 @@
-// What tests of files need: the shipped test presets as home folder, and files that vanish with the test.
+// What tests of files need: the test presets as home folder, and files that are removed with the test.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -30,7 +30,7 @@ private:
     std::string before_;
 };
 
-// A folder of its own for every use, since ctest runs many cases side by side; gone at the end.
+// A new folder for every use, since ctest runs many cases at the same time; removed at the end.
 class TestFolder {
 public:
     TestFolder() {
@@ -53,7 +53,7 @@ private:
     std::filesystem::path path_;
 };
 
-// The message of the ConfigError that `call` throws, without the folder of its position; "" when it throws none.
+// The message of the ConfigError that `call` throws, without the folder in its position; "" if it throws none.
 template <class Call>
 std::string complaint(Call call, const std::string& folder = "") {
     try {

@@ -13,7 +13,7 @@ using namespace stepcast;
 
 namespace {
 
-// A run of 13 billion weights on 16 ranks, as a file may say it.
+// A run of 13 billion weights on 16 ranks, as in a file.
 const std::string run_13b =
     "[workload]\nfamily = \"llama\"\nlayers = 40\nhidden = 5120\nheads = 40\nffn = 13824\nvocab = 32000\nseq = 4096\n"
     "dtype = \"bf16\"\noptimizer = \"adam\"\n"
@@ -37,7 +37,7 @@ TEST_CASE("every shipped framework reads, says what it is and is written as it w
     }
 }
 
-// What nobody tuned, by default.toml: fp32 gradients, exchanged after the last backward in one bucket, eager passes.
+// An untuned loop, by default.toml: fp32 gradients, exchanged after the last backward in one bucket, eager passes.
 TEST_CASE("an experiment without a framework has the default one") {
     const Experiment e = read(run_13b);
     CHECK(e.framework.name == "default");
@@ -54,8 +54,8 @@ TEST_CASE("a framework may be others, which have to be known") {
     CHECK_THROWS_WITH(read(run_13b, {{"framework.may_be", "[\"fsdp\", \"fsp\"]"}}), Catch::Contains("\"fsp\" is no preset framework"));
 }
 
-// Conventions of nemo-2, by hand: bf16 gradients, buckets of 40 million weights of 2 bytes, collectives of tensor parallelism
-// overlap GEMMs because the sequence is split too.
+// Conventions of nemo-2, by hand: bf16 gradients; buckets of 40 million weights of 2 bytes; collectives of tensor parallelism overlap
+// GEMMs, as the sequence is split too.
 TEST_CASE("keys that an experiment states stay as its framework finds them") {
     const std::string recipe = run_13b + "[framework]\npreset = \"nemo-2\"\n";
     const Experiment e = read(recipe);
@@ -92,7 +92,7 @@ TEST_CASE("naming another framework gives back what the one before had replaced"
     CHECK(second == first);
 }
 
-// 0.12 of deepspeed-2021; the machine's own rate stays below ZeRO 3 and comes back when another framework is named.
+// deepspeed-2021 states 0.12. Below ZeRO 3 the machine's own rate stays, and it returns when another framework is named.
 TEST_CASE("a framework's rate of sharded exchanges is that of ZeRO 3 between nodes alone") {
     const double usual = read(run_13b).cluster.inter.training;
     CHECK(read(run_13b, {{"framework.preset", "deepspeed-2021"}}).cluster.inter.training == usual);
@@ -124,7 +124,7 @@ TEST_CASE("costs of a framework's own code replace the cluster's, and those that
     CHECK(other.cluster.host.layer == read_cluster("dgx-a100").host.layer);
 }
 
-// Fused products are kernels of narrow types on devices that multiply fp4.
+// Fused products exist only for narrow types, on devices that multiply fp4.
 TEST_CASE("a framework's fused experts are one by one where no such kernel runs") {
     Experiment e = read(run_13b, {{"framework.preset", "megatron-bridge-26.06"}, {"workload.moe.experts", "8"}});
     const auto on = [&](const std::string& cluster, const std::string& dtype) {
@@ -147,7 +147,7 @@ TEST_CASE("each cost of a framework's own code takes the place of the cluster's 
     CHECK(graphs.cluster.host.expert_layer == Seconds(0));  // they run as graphs
 }
 
-// A framework that sends a token once does so between ranks, where no slots are set aside; it splits wide experts over tensor-parallel ranks.
+// A framework with dispatch_once uses it between ranks and without capacity limits; expert_tensor_parallel splits wide experts over tp.
 TEST_CASE("what a framework does with experts holds where they are split") {
     const auto e = [&](std::vector<Override> more) {
         std::vector<Override> all{{"workload.moe.experts", "8"}, {"framework.dispatch_once", "true"}, {"framework.expert_tensor_parallel", "true"}, {"parallelism.dp", "4"},
@@ -165,7 +165,7 @@ TEST_CASE("what a framework does with experts holds where they are split") {
     CHECK_FALSE(e({{"framework.expert_tensor_parallel", "false"}}).expert_tensor_parallel);
 }
 
-// 8 experts over 2 ranks, 40 layers over 2 stages: 4 x 20 experts of two tensors on a rank, and what is fused.
+// 8 experts over 2 ranks and 40 layers over 2 stages make 4 x 20 experts of two tensors on a rank, besides what is fused.
 TEST_CASE("experts that run one by one are tensors that the optimizer goes over") {
     const auto groups = [](const std::string& framework, const std::string& ep) {
         const Experiment e = read(run_13b, {{"framework.preset", framework}, {"workload.moe.experts", "8"}, {"workload.moe.top_k", "2"},
@@ -190,7 +190,7 @@ TEST_CASE("experts that run one by one are tensors that the optimizer goes over"
 
 namespace {
 
-// small_gpt() under a framework of one sentence.
+// small_gpt() under a framework that states a single key.
 Experiment under(const std::string& key, const std::string& value, Experiment e = small_gpt()) {
     e.framework.name = "mine";
     set_key(e, {"framework." + key, value});
@@ -199,7 +199,7 @@ Experiment under(const std::string& key, const std::string& value, Experiment e 
 
 }  // namespace
 
-// What a framework says of a key stands in the experiment, unless that states the key itself; without a word the experiment keeps its own.
+// The framework's value of a key becomes the experiment's, unless the experiment states it; without a value the experiment keeps its own.
 TEST_CASE("each sentence of a framework sets its key") {
     struct Sentence {
         std::string key, value, decided, becomes;
@@ -245,7 +245,7 @@ TEST_CASE("gradients of the training type are of its 16 bits") {
     CHECK(gradients("bf16", Dtype::fp16) == Dtype::bf16);
 }
 
-// Four layers of 5 parameters and one more for the ends are 25 groups.
+// Four layers with 5 parameter groups each, and one more layer for the ends, make 25 groups.
 TEST_CASE("sentences of a framework that hold under a condition") {
     Experiment e = under("optimizer_calls", "3", under("optimizer_groups_a_layer", "5"));
     CHECK(e.workload.optimizer_groups == 25);
@@ -254,7 +254,7 @@ TEST_CASE("sentences of a framework that hold under a condition") {
     e.workload.optimizer_groups = 7;
     CHECK(under("optimizer_calls", "3", e).workload.optimizer_groups == 7);
     CHECK(under("optimizer_calls", "3", e).workload.optimizer_calls == e.workload.optimizer_calls);
-    e.workload.head_share = 0.5;  // of the model; a framework that makes all logits leaves it
+    e.workload.head_share = 0.5;  // stated by the model; a framework that makes all logits keeps it
     CHECK(under("head_share", "1", e).workload.head_share == 0.5);
 
     const auto tied = [](Positions positions, const std::string& word) {
@@ -281,7 +281,7 @@ TEST_CASE("sentences of a framework that hold under a condition") {
               m.framework.unfused = true;  // the framework's own way: its kernel stands
           }) == AttentionKind::flash);
 
-    // Latent and relative attention project in their own way: what a framework does with query, key and value is not said of them.
+    // Latent and relative attention have their own projections, so the framework's key for query, key and value does not apply.
     const auto fused = [](AttentionKind kind, Positions positions) {
         Experiment model = small_gpt();
         model.workload.attention = kind;
@@ -294,7 +294,7 @@ TEST_CASE("sentences of a framework that hold under a condition") {
     CHECK(fused(AttentionKind::flash, Positions::relative));
 }
 
-// ZeRO 3 gathers ahead of use whatever the framework says; exchanges beside GEMMs want the sequence split.
+// ZeRO 3 gathers ahead of use whatever the framework states; exchanges beside GEMMs need a split sequence.
 TEST_CASE("overlaps follow the split") {
     const auto overlaps = [](int zero, bool sequence) {
         Experiment e = small_gpt();

@@ -1,5 +1,4 @@
-// The task graphs of the shipped experiments, and of variants of what they run, by name of task: how many, their arithmetic and
-// bytes, the calls that issue them, what they wait for.
+// Digests of the task graphs of the shipped experiments and variants, by task name: number, arithmetic and bytes, host calls, dependencies.
 #include <array>
 #include <map>
 
@@ -26,7 +25,7 @@ double bytes_of(const Op& op) {
     return bytes_moved(op).si();
 }
 
-// Predecessors as the sum of how far back they lie, places as the sum of rank and lane, each by one more.
+// Predecessors count as the sum of their distances, places as the sum of rank and lane, each plus one.
 std::string digest(const Experiment& e) {
     const TaskGraph graph = build_step(e, routing_of(e));
     std::map<std::string, std::array<double, 6>> sums;

@@ -9,7 +9,7 @@ TEST_CASE("golden lines are equal in words and whole numbers, and to five digits
     CHECK_FALSE(same_line("1.5", "-1.5"));
     CHECK_FALSE(same_line("12 steps", "13 steps"));
     CHECK_FALSE(same_line("12 steps", "123 steps"));
-    CHECK_FALSE(same_line("1000000001", "1000000002"));  // whole: no rounding is excused
+    CHECK_FALSE(same_line("1000000001", "1000000002"));  // whole numbers must be equal
     CHECK_FALSE(same_line("2.0 s", "2.0 m"));
     CHECK_FALSE(same_line("2.0", "2.0 s"));
     CHECK_FALSE(same_line("2", "2.0"));

@@ -1,4 +1,4 @@
-// Words that people meet: what every key says of a wrong value, of a misspelt name, and what is read of config.json files.
+// Texts for users: the message of every key for a wrong value and a misspelt name, and what is read from config.json files.
 #include <set>
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ std::string below(const Key& key, std::string_view kind) {
 
 }  // namespace
 
-// Of every key a number below the least one; of the first of each kind also words, foreign units and numbers.
+// For every key a number below the smallest allowed one; for the first key of each kind also words, wrong units and numbers.
 TEST_CASE("golden words: values that keys do not take") {
     std::string text;
     std::set<std::string_view> met;
@@ -40,7 +40,7 @@ TEST_CASE("golden words: values that keys do not take") {
         const std::string_view kind = key.type->kind;
         if (kind == "boolean" && !met.insert(kind).second) continue;
         text += fmt::format("{} ({}): {} -> {}\n", key.path, kind, below(key, kind), assigned(key, below(key, kind)));
-        if (kind.ends_with("s") || !met.insert(kind).second) continue;  // lists are the TOML reader's to refuse
+        if (kind.ends_with("s") || !met.insert(kind).second) continue;  // the TOML reader refuses lists
         for (const char* value : {"nonsense", "3 parsecs", "1.5", "true", "2", "2e30", "-0"}) text += fmt::format("  {} -> {}\n", value, assigned(key, value));
     }
     check_golden("model/golden/values.txt", text);
@@ -75,8 +75,7 @@ TEST_CASE("golden words: what config.json files say") {
     check_golden("model/golden/configs.txt", replaced(text, home_folder(), "HOME"));
 }
 
-// Keys that differ from those of the run without a framework's habits, of a dense run of 13 billion weights, one sharded over 16
-// ranks, and one with experts in fp8.
+// The keys that every framework changes, for a dense run of 13 billion weights, one sharded over 16 ranks, and one with experts in fp8.
 TEST_CASE("golden words: what every shipped framework makes of a run") {
     const std::string run = "[workload]\nfamily = \"llama\"\nlayers = 40\nhidden = 5120\nheads = 40\nffn = 13824\nvocab = 32000\nseq = 4096\n"
                             "dtype = \"bf16\"\noptimizer = \"adam\"\n[cluster]\npreset = \"dgx-h100\"\nnodes = 2\n[parallelism]\nmicro_batch = 1\nglobal_batch = 128\n";

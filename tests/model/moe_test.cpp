@@ -42,21 +42,22 @@ const AllToAll& exchange(const TaskGraph& graph, int which) {
 
 }  // namespace
 
-// d = 1024: t_model = 16 d^2 / 6.25e9 = 2.684 ms; 3 t_mm + 4 t_slot = 2.188 + 2.621 us = 4.810 us a slot; 2684 / 4.810
-// = 558.1, so a gap of 559 shadows and one of 558 does not.
+// With d = 1024: t_model = 16 d^2 / 6.25e9 = 2.684 ms, and a slot takes 3 t_mm + 4 t_slot = 2.188 + 2.621 us = 4.810 us.
+// 2684 / 4.810 = 558.1, so a gap of 559 leads to shadowing and one of 558 does not.
 TEST_CASE("faster_moe shadows the top expert exactly while the gap to the next exceeds 558 slots") {
     CHECK(shadowed_experts(small_layer(), counts({2000, 1441, 0, 0, 0, 0, 0, 0}))[0]);
     CHECK_FALSE(shadowed_experts(small_layer(), counts({2000, 1442, 0, 0, 0, 0, 0, 0}))[0]);
 }
 
-// Loads 5000, 4000, 3900, 0: gaps 1000 (shadow), 100 (stop): only the first, although 3900 -> 0 is a large gap.
+// With loads of 5000, 4000, 3900, 0 the gaps are 1000 (shadow) and 100 (stop): only the first expert is shadowed, although the gap from
+// 3900 to 0 is large.
 TEST_CASE("the shadow rule stops at the first small gap") {
     CHECK(shadowed_experts(small_layer(), counts({5000, 4000, 3900, 0, 0, 0, 0, 0})) ==
           std::vector<bool>{true, false, false, false});
 }
 
-// Dispatch group 0 moves expert 0 (rank 0) and expert 2 (rank 1): rank 0 sends 3 slots to rank 1, rank 1 sends 5 to
-// rank 0, 2 and 7 stay. Combine is its transpose. Local expert 1 (experts 1 and 3) has no slots: its group is not issued.
+// Dispatch group 0 moves the slots of expert 0 (rank 0) and expert 2 (rank 1): rank 0 sends 3 slots to rank 1, rank 1 sends 5 to rank 0,
+// and 2 and 7 stay. Combine is its transpose. Experts 1 and 3 (local index 1) have no slots, so their group is not issued.
 TEST_CASE("the exchange has one group per local expert index and skips groups that move nothing") {
     TaskGraph graph(2, true);
     Program program(graph);
@@ -70,7 +71,7 @@ TEST_CASE("the exchange has one group per local expert index and skips groups th
     CHECK(exchange(graph, 1).bytes == std::vector<Bytes>{2 * row, 5 * row, 3 * row, 7 * row});
 }
 
-// Rank 0 owns experts 0 (7 slots) and 1 (none): two module calls, one pair of GEMMs of 7 rows.
+// Rank 0 owns experts 0 (7 slots) and 1 (none): two module calls, but only one pair of GEMMs of 7 rows.
 TEST_CASE("fast_moe calls every module but computes only experts with slots") {
     TaskGraph graph(2, true);
     Program program(graph);
@@ -82,8 +83,8 @@ TEST_CASE("fast_moe calls every module but computes only experts with slots") {
             CHECK(std::get<Gemm>(graph.op(t)) == Gemm{7, 4096, 1024, 1, Dtype::fp16});
 }
 
-// Expert 0 has 5000 of the slots and is shadowed: one broadcast of 16.8 MB from its owner, computed on both ranks for
-// 3000 and 2000 local slots, and not exchanged.
+// Expert 0 has 5000 slots and is shadowed: its owner broadcasts it once (16.8 MB), both ranks compute it for their 3000 and 2000 local
+// slots, and these are not exchanged.
 TEST_CASE("faster_moe broadcasts a shadowed expert and computes it where its tokens are") {
     TaskGraph graph(2, true);
     Program program(graph);
@@ -99,8 +100,8 @@ TEST_CASE("faster_moe broadcasts a shadowed expert and computes it where its tok
     CHECK(exchange(graph, 0).bytes == std::vector<Bytes>{10 * Bytes(2048), Bytes(0), 10 * Bytes(2048), Bytes(0)});
 }
 
-// Experts 0, 1, 2 are popular: each rank computes its own slots of them, 65 -> 2 blocks. Expert 3 lives on rank 1: 40
-// own and 40 remote rows make 2 blocks, of which one block's worth is remote: 40 rows of 2 KiB.
+// Experts 0, 1 and 2 are popular: each rank computes its own slots of them (65 slots make 2 blocks). Expert 3 is on rank 1: 40 own and 40
+// remote rows make 2 blocks, of which one is remote: 40 rows of 2 KiB.
 TEST_CASE("mix_moe computes popular experts everywhere and the others where they live") {
     TaskGraph graph(2, true);
     Program program(graph);
@@ -139,7 +140,7 @@ TEST_CASE("the other systems refuse block totals by name") {
     CHECK_THROWS_WITH(add_faster_moe(program, small_layer(), totals, Phase::forward), Catch::Contains("faster_moe"));
 }
 
-// 7 slots in 2 chunks: 3 and 4. The second dispatch is issued before the first experts, so it runs beside them.
+// 7 slots in 2 chunks are 3 and 4. The second dispatch is issued before the first experts, so it overlaps them.
 TEST_CASE("alltoall in two chunks issues both dispatches first and loses no slot") {
     MoeLayer layer = small_layer();
     layer.overlap_chunks = 2;
@@ -160,7 +161,8 @@ namespace {
 using Lines = std::vector<std::string>;
 using Add = AddMoeLayer*;
 
-// 6 tokens of two slots, 8 wide rows of 16 bytes, inner 24: slots are 192 bytes, an expert's weights 2 x 8 x 24 x 2 = 768.
+// 6 tokens with two slots each; rows of width 8 have 16 bytes, so slots have 192 bytes. The inner width is 24; an expert's weights have
+// 2 x 8 x 24 x 2 = 768 bytes.
 Lines lines_of_rank(Add add, Phase phase, const Routing& routing, int rank, bool unfused = false) {
     const MoeLayer layer{.ranks = 2, .experts = 4, .tokens = 6, .top_k = 2, .hidden = 8, .ffn = 24, .dtype = Dtype::fp16, .overlap_chunks = 1, .unfused = unfused};
     TaskGraph graph(2, true);
@@ -171,8 +173,8 @@ Lines lines_of_rank(Add add, Phase phase, const Routing& routing, int rank, bool
 
 }  // namespace
 
-// Experts 0 and 1 live on rank 0, 2 and 3 on rank 1. Slots of 16 bytes: expert 0 gets 5 from rank 1, expert 2 7 from rank 0, expert 3 3; nobody
-// wants expert 1. Rank 0 computes 7 rows.
+// Experts 0 and 1 are on rank 0, 2 and 3 on rank 1. Of slots with 16 bytes rank 1 sends 5 to expert 0, and rank 0 sends 7 to expert 2 and 3
+// to expert 3; expert 1 gets none. Rank 0 computes 7 rows.
 TEST_CASE("fast_moe: every task of a rank") {
     const Routing routing = counts({2, 0, 7, 3, 5, 0, 4, 3});
     CHECK(lines_of_rank(add_fast_moe, Phase::forward, routing, 0) ==
@@ -185,7 +187,7 @@ TEST_CASE("fast_moe: every task of a rank") {
                 "combine all_to_all 192", "exchange_setup 1 calls", "combine all_to_all 48", "synchronise 0 calls", "permute_backward r192 w192", "gate_dgrad 6x8x4", "gate_wgrad 8x4x6"});
 }
 
-// The host waits for the device where it reads counts and where an exchange or a pass has its end, and calls modules without waiting.
+// The host waits for the device where it reads counts and at the end of an exchange or pass. It does not wait to call modules.
 TEST_CASE("FastMoE's host waits for its device where it synchronises alone") {
     const auto waiting = [](Add add, Phase phase) {
         const MoeLayer layer{.ranks = 2, .experts = 4, .tokens = 6, .top_k = 2, .hidden = 8, .ffn = 24, .dtype = Dtype::fp16, .overlap_chunks = 1};
@@ -204,8 +206,8 @@ TEST_CASE("FastMoE's host waits for its device where it synchronises alone") {
     CHECK(waiting(add_faster_moe, Phase::backward) == Lines{"synchronise after combine"});
 }
 
-// Width 8: 16 x 64 / 6.25e9 s over 3 x 8 x 64 / 11.5e12 + 4 x 32 / 6.25e9 s is 7.95 slots. Expert 2 has 21, the next 7: it is shadowed, and rank 0
-// computes its own 17 of them.
+// With width 8 the limit is (16 x 64 / 6.25e9 s) / (3 x 8 x 64 / 11.5e12 + 4 x 32 / 6.25e9 s) = 7.95 slots. Expert 2 has 21, the next one
+// 7: it is shadowed, and rank 0 computes its own 17 of them.
 TEST_CASE("faster_moe: every task of a rank") {
     const Routing routing = counts({2, 0, 17, 3, 5, 0, 4, 3});
     CHECK(lines_of_rank(add_faster_moe, Phase::forward, routing, 0) ==
@@ -231,8 +233,8 @@ TEST_CASE("alltoall: every task of a rank") {
                 "wgrad1 [11,6]x24x8 weights", "combine all_to_all 240", "permute_backward r192 w192", "gate_dgrad 6x8x4", "gate_wgrad 8x4x6"});
 }
 
-// 2 x ceil(6 / 4) = 4 slots of each expert from each rank, whatever the routing: a rank's buffer is 4 x 4 x 16 = 256 bytes, half of it goes to the
-// other rank, each of its two experts gets 8 rows: 256 bytes wide, 768 inside. Six tokens are 96 bytes.
+// Each rank has 2 x ceil(6 / 4) = 4 slots for each expert, whatever the routing: a buffer of 4 x 4 x 16 = 256 bytes, half of which goes to
+// the other rank. Each of a rank's two experts gets 8 rows: 256 bytes of width 8, 768 inside. Six tokens are 96 bytes.
 TEST_CASE("alltoall operation by operation: every task of a rank") {
     const Routing routing = counts({2, 0, 7, 3, 5, 0, 4, 3});
     CHECK(lines_of_rank(add_alltoall, Phase::forward, routing, 0, true) ==
@@ -245,8 +247,8 @@ TEST_CASE("alltoall operation by operation: every task of a rank") {
                 "gate_wgrad 8x4x6", "sum r192 w96"});
 }
 
-// Loads 200, 30, 260 and 43: experts 2, 0 and 3 are popular. Rank 0 has 4 + 2 + 1 blocks of its own 200, 70 and 3 rows of them, and one for
-// expert 1, of whose 30 rows 20 come from rank 1: 320 bytes. Weights of 2 + 3 experts are transposed.
+// With loads of 200, 30, 260 and 43 experts 2, 0 and 3 are popular. Rank 0 has 4 + 2 + 1 blocks for its own 200, 70 and 3 rows of them, and
+// one for expert 1, of whose 30 rows 20 come from rank 1: 320 bytes. Weights of 2 + 3 experts are transposed.
 TEST_CASE("mix_moe: every task of a rank") {
     const Routing routing = counts({70, 10, 200, 3, 130, 20, 60, 40});
     CHECK(lines_of_rank(add_mix_moe, Phase::forward, routing, 0) ==

@@ -13,7 +13,7 @@ using namespace stepcast;
 TEST_CASE("the nearest valid word is proposed, a far one is not") {
     const std::vector<std::string> valid{"simulate", "sweep", "execute"};
     CHECK(did_you_mean("simulat", valid) == ", did you mean \"simulate\"?");
-    CHECK(did_you_mean("siumlate", valid) == ", did you mean \"simulate\"?");  // one exchange of neighbours
+    CHECK(did_you_mean("siumlate", valid) == ", did you mean \"simulate\"?");  // two neighbouring letters swapped
     CHECK(did_you_mean("swep", valid) == ", did you mean \"sweep\"?");
     CHECK(did_you_mean("plot", valid).empty());
     CHECK(did_you_mean("", valid).empty());
@@ -42,7 +42,7 @@ TEST_CASE("enumerators that files call as the source does have each their own wo
     CHECK(to_string(Optimizer::sgd) == "sgd");
     CHECK(to_string(Optimizer::lamb) == "lamb");
     CHECK(to_string(Activation::gelu_steps) == "gelu_steps");
-    CHECK(to_string(Workload::Kind::moe_layer) == "moe_layer");  // of an enumeration in a struct
+    CHECK(to_string(Workload::Kind::moe_layer) == "moe_layer");  // an enumeration inside a struct
     CHECK(to_string(Workload::Kind::coca) == "coca");
     CHECK(name_list<Norm>.size() == 2);
     CHECK(complaint([] { parse_name<Norm>("layernorm, rmsnorm"); }) ==
@@ -73,7 +73,7 @@ TEST_CASE("a device without a rate names those it has") {
           "workload.dtype");
 }
 
-// 1 + 2 + 4 + 8 + 16 + 32 = 63: every part counts once.
+// 1 + 2 + 4 + 8 + 16 + 32 = 63, so every part counts exactly once.
 TEST_CASE("the parts of a breakdown add up") {
     CHECK(total({Seconds(1), Seconds(2), Seconds(4), Seconds(8), Seconds(16), Seconds(32)}) == Seconds(63));
 }

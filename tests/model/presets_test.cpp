@@ -36,7 +36,7 @@ TEST_CASE("a GPU's name finds its cluster") {
     CHECK(preset_path(PresetKind::cluster, name) == preset_path(PresetKind::cluster, "four"));
 }
 
-// Whatever else is counted in their files: the machine with the most GPUs, of equal ones the first.
+// The machine with the most GPUs, whatever else its file states; among equal ones the first.
 TEST_CASE("of several clusters with a GPU the largest machine is meant") {
     const TestFolder folder;
     std::filesystem::create_directories(folder.path() + "/model/presets/clusters");
@@ -49,15 +49,15 @@ TEST_CASE("of several clusters with a GPU the largest machine is meant") {
     add("two", 2, 200);
     const TestHome home(folder.path());
     CHECK(std::filesystem::path(preset_path(PresetKind::cluster, "x9")).stem() == "four");
-    // Its own name before a larger machine's alias.
+    // A machine's own name counts before the alias of a larger machine.
     folder.write("model/presets/clusters/alias.toml", "gpus_per_node = 16\n[gpu]\nname = \"X9-SXM\"\naliases = \"X9\"\n");
     CHECK(std::filesystem::path(preset_path(PresetKind::cluster, "x9")).stem() == "four");
-    // A file that leaves its GPU to the one that it inherits from is not the cluster of no name.
+    // A file without a GPU name of its own, because it inherits, is not the cluster with the empty name.
     folder.write("model/presets/clusters/heir.toml", "inherits = \"four\"\ngpus_per_node = 72\n");
     CHECK_THAT(complaint([] { preset_path(PresetKind::cluster, ""); }), Catch::Contains("\"\" is no preset cluster"));
 }
 
-// What was measured comes first; of what nobody measured a datasheet will do.
+// Measured machines come first; for others a datasheet suffices.
 TEST_CASE("a cluster is also found among nameplates, by name or by GPU") {
     const TestFolder folder;
     for (const char* kind : {"clusters", "nameplates"}) std::filesystem::create_directories(folder.path() + "/model/presets/" + kind);
@@ -74,7 +74,7 @@ TEST_CASE("a cluster is also found among nameplates, by name or by GPU") {
     CHECK_THAT(complaint([] { preset_path(PresetKind::cluster, "z"); }), Catch::Contains("expected one of measured, plate; to write one: a datasheet as in ") && Catch::Contains("nameplates"));
 }
 
-// A letter in three may be wrong: one of 3 to 5, two of 6. Neighbours that changed places are one; of two as near the first.
+// One letter in three may be wrong: one of 3 to 5, two of 6. Swapped neighbours count as one. Among equally near words the first counts.
 TEST_CASE("a word is near another when at most a third of its letters differ") {
     const auto told = [](const char* word, const std::vector<std::string>& valid) { return did_you_mean(word, valid); };
     CHECK(told("abcxx", {"abcde"}).empty());

@@ -37,7 +37,7 @@ std::vector<std::string> all_orders() {
     return orders;
 }
 
-// The definition: count through all coordinates, the innermost name fastest; the n-th is rank n.
+// By definition: count through all coordinates, the innermost name fastest; the n-th is rank n.
 std::vector<Coordinates> coordinates_of_ranks(const Parallelism& p) {
     const std::array<int, 4> sizes{p.tp, p.cp, p.dp, p.pp};
     std::array<std::size_t, 4> order{};
@@ -56,8 +56,8 @@ std::vector<Coordinates> coordinates_of_ranks(const Parallelism& p) {
     return ranks;
 }
 
-// Ranks that agree in every coordinate but those named, in rank order, cut into runs of `run`; with `across`, the ranks
-// at the same position of those runs.
+// Ranks that agree in every coordinate except those named, in rank order, cut into runs of `run`; with `across`, the ranks at the same
+// position of these runs.
 std::set<Ranks> defined_groups(const Parallelism& p, std::set<std::size_t> varying, int run, bool across) {
     const auto ranks = coordinates_of_ranks(p);
     std::map<Coordinates, Ranks> pools;
@@ -76,7 +76,7 @@ std::set<Ranks> defined_groups(const Parallelism& p, std::set<std::size_t> varyi
     return groups;
 }
 
-// The groups of one shape that share no rank, found greedily: the next rank in no group yet begins one.
+// Disjoint groups of one shape, found greedily: the next rank that is in no group begins one.
 std::set<Ranks> tiled(const Group& group, int rank_count) {
     std::set<Ranks> groups;
     std::set<int> taken;
@@ -111,7 +111,7 @@ std::set<Ranks> stage_pairs(const Parallelism& p, bool ends) {
 
 }  // namespace
 
-// tp 2, cp 3, dp 2, pp 2 in the usual order: strides 1, 2, 6, 12. ep 3 takes one cp group, its replicas are the two dp.
+// tp 2, cp 3, dp 2, pp 2 in the usual order have strides 1, 2, 6, 12. ep 3 takes one cp group; its replicas are the two dp ranks.
 TEST_CASE("the usual order puts tensor ranks next to each other and stages farthest apart") {
     auto p = split_of(2, 3, 2, 2, "tp-cp-dp-pp");
     p.ep = 3;
@@ -129,7 +129,7 @@ TEST_CASE("the usual order puts tensor ranks next to each other and stages farth
     CHECK(rank_of(p, 1, 2, 1, 1) == 1 + 2 * 2 + 6 + 12);
 }
 
-// cp innermost, then pp, then dp, then tp: strides 1, 2, 4, 12. dp x cp is 3 pairs, 4 apart.
+// cp innermost, then pp, dp and tp have strides 1, 2, 4, 12. dp x cp is 3 pairs, 4 ranks apart.
 TEST_CASE("an order that parts dp and cp needs the outer pair") {
     auto p = split_of(2, 2, 3, 2, "cp-pp-dp-tp");
     p.ep = 2;
@@ -187,7 +187,7 @@ TEST_CASE("expert and shard groups of every order are runs of their ranks, or re
                     try {
                         groups = rank_groups(p);
                     } catch (const ConfigError&) {
-                        // only runs that end inside a pattern of the pool: not all of them look alike
+                        // refused only where runs end inside a pattern of the pool, so that not all of them look alike
                         std::set<Ranks> shifted;
                         for (auto run : defined_groups(p, axes, n, false)) {
                             for (auto r = run.rbegin(); r != run.rend(); ++r) *r -= run.front();
@@ -211,8 +211,8 @@ TEST_CASE("expert and shard groups of every order are runs of their ranks, or re
     CHECK(refused > 0);
 }
 
-// 16 ranks in two copies of 8: of an expert's 16, 8 and 4 replicas (ep 1, 2, 4) 8, 4 and 2 hold one between them, its two copies 8
-// apart; of ep = 8 none share, of ep = 16 there is but one. Spread over two tensor ranks besides, ep = 2 has 8 of 16.
+// 16 ranks in two copies of 8. An expert has 16, 8 or 4 replicas (ep 1, 2, 4), of which 8, 4 or 2 share it, and its two copies are 8 ranks
+// apart. With ep = 8 none share; with ep = 16 there is only one. With two tensor ranks as well, ep = 2 has 8 of 16.
 TEST_CASE("replicas of an expert share it within a copy of the model") {
     const auto groups = [](int tp, int ep, int shard) {
         auto p = split_of(tp, 1, 16, 1, "tp-cp-dp-pp");
@@ -244,7 +244,7 @@ TEST_CASE("a rank order is four names, once each") {
     }
 }
 
-// cp 3 with dp 2 beyond two tensor ranks: experts over pairs of the six would be {0, 1}, {2, 6}, {7, 8}.
+// cp 3 inside and dp 2 outside of two tensor ranks: experts over pairs of the six ranks would be {0, 1}, {2, 6}, {7, 8}.
 TEST_CASE("expert ranks that would straddle a gap of the order are refused with the remedy") {
     auto p = split_of(2, 3, 2, 1, "cp-tp-dp-pp");
     p.ep = 2;
@@ -258,7 +258,7 @@ TEST_CASE("expert ranks that would straddle a gap of the order are refused with 
     CHECK(complaint([&] { rank_groups(p); }) == "parallelism.shard: 4 does not divide dp x cp = 6");
 }
 
-// The definition: count the members on each node and place of every group, from its first node on.
+// By definition: count the members on each node and place of every group, from its first node on.
 TEST_CASE("groups that lie alike on every node are those whose members take the same places there") {
     int alike = 0, different = 0;
     for (const int node : {4, 6, 8})

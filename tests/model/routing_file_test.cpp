@@ -49,7 +49,7 @@ TEST_CASE("routing files of the wrong shape are refused with their line") {
           "r.csv:3: remote_blocks: 4 is out of range; expected at most 3");
 }
 
-// An experiment that was read has its file's experts and the cluster's ranks; one that a program made may not.
+// An experiment from a file has that file's experts and the cluster's ranks; one that a program made may differ.
 TEST_CASE("a routing file of other ranks or experts than the experiment's is refused by both numbers") {
     const TestHome home;
     const TestFolder folder;
@@ -66,7 +66,8 @@ TEST_CASE("a routing file of other ranks or experts than the experiment's is ref
     CHECK(complaint([&] { (void)build_step(e, two); }) == "routing: holds 2 ranks and 64 experts" + expected);
 }
 
-// 32 tokens of two slots on each of 4 ranks are 256 rows: 4 blocks of 64 at least, and at most one partial block more for each of 4 sources and 8 experts: 36.
+// 32 tokens with two slots on each of 4 ranks are 256 rows: at least 4 blocks of 64, and at most one partial block more for each of 4
+// sources and 8 experts: 36.
 TEST_CASE("block totals of a file are as many as the experiment's slots make") {
     const TestHome home;
     const TestFolder folder;
@@ -82,7 +83,7 @@ TEST_CASE("block totals of a file are as many as the experiment's slots make") {
     CHECK(told(37) == "routing.file: r.csv: holds 37 blocks of 64 rows; expected 4 to 36 for tokens x top_k = 64 slots of each rank");
 }
 
-// 32 tokens of two slots: 64 of each source.
+// 32 tokens with two slots each: 64 slots per source.
 TEST_CASE("counts of a file are the slots of each source") {
     const TestHome home;
     const TestFolder folder;

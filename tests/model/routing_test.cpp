@@ -23,7 +23,7 @@ int row_sum(const Routing& routing, int source) {
     return sum;
 }
 
-// Share of all slots on the rank that gets most.
+// Share of all slots on the rank with most slots.
 double hottest_rank_share(const Routing& routing) {
     std::vector<double> load(static_cast<std::size_t>(routing.ranks));
     for (int r = 0; r < routing.ranks; ++r)
@@ -40,7 +40,7 @@ TEST_CASE("uniform routing gives every expert the same slots, the rest to differ
     CHECK(routing.counts == std::vector<int>{3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3});
 }
 
-// 600 tokens, one slot each, exponent 1, 3 experts: weights 1, 1/2, 1/3 -> 327.3, 163.6, 109.1 in an order of the seed.
+// 600 tokens, one slot each, exponent 1, 3 experts: weights 1, 1/2, 1/3 give 327.3, 163.6, 109.1, in an order that the seed chooses.
 TEST_CASE("zipf routing falls as one over the rank of popularity") {
     const Routing routing = make_routing(spec_of(RoutingSpec::Kind::zipf), 1, 3, 600, 1);
     std::vector<int> sorted = routing.counts;

@@ -24,7 +24,7 @@ TEST_CASE("what show prints reads back to the same experiment") {
     auto shown = read_experiment(folder.write("mine_shown.toml", show(path, overrides)));
     auto told = read_experiment(path, overrides);
     shown.name = told.name;
-    shown.framework = told.framework;  // what is shown is all stated, and leaves a framework nothing to say
+    shown.framework = told.framework;  // everything shown counts as stated, so the framework decides nothing
     CHECK(shown == told);
 }
 
@@ -42,7 +42,7 @@ TEST_CASE("show says who said each value last") {
     CHECK_THAT(text, !Contains("[parallelism]\npreset"));
 }
 
-// What is printed may be written anywhere, and a relative path in a file is next to that file.
+// The output may be saved anywhere, and a relative path in a file refers to that file's folder.
 TEST_CASE("show names files from the root, wherever the experiment was named from") {
     const TestFolder folder;
     folder.write("c.toml", "preset = \"dgx-a100\"\n");
@@ -58,7 +58,7 @@ TEST_CASE("show names the framework that an experiment starts from, and none whe
     CHECK_THAT(show(folder.write("none.toml", moe), {}), !Contains("[framework]\npreset"));
 }
 
-// How tensor cores take their operands is a nearest machine's, not a median.
+// Where tensor cores read their operands comes from the nearest machine, not from a median.
 TEST_CASE("show says from which machines a prior is") {
     const std::string text = show("gb300-nvl72", {});
     CHECK_THAT(text, Contains("# prior: median of "));
@@ -66,7 +66,7 @@ TEST_CASE("show says from which machines a prior is") {
     CHECK_THAT(operands.substr(0, operands.find('\n')), Contains("# prior: as "));
 }
 
-// By name where it is a preset, by its tables where it is a file; a place with a line break stays one line.
+// Presets are recognised by name, files by their tables; a place with a line break stays on one line.
 TEST_CASE("show takes experiments, workloads and clusters, by name or by what a file holds") {
     const TestHome home;
     const TestFolder folder;
@@ -77,7 +77,7 @@ TEST_CASE("show takes experiments, workloads and clusters, by name or by what a 
     CHECK(show(read_cluster("four").gpu.name, {}) == cluster);
     CHECK_THAT(show(folder.write("c.toml", "nodes = 1\n[gpu]\nname = \"X\"\nmemory = \"80 GiB\"\nmemory_bandwidth = \"2 TB/s\"\n"), {}), Contains("gpu.name = \"X\"") && !Contains("[cluster]"));
     const auto before = std::filesystem::current_path();
-    std::filesystem::current_path(folder.path());  // a file beside the reader needs no folder before its name
+    std::filesystem::current_path(folder.path());  // a file in the working folder needs no folder in its name
     CHECK_THAT(show("c.toml", {}), Contains("gpu.name = \"X\""));
     std::filesystem::current_path(before);
     CHECK_THAT(show(folder.write("w.toml", "hidden = 96\n"), {}), Contains("hidden = 96 ") && !Contains("[parallelism]"));
@@ -88,7 +88,7 @@ TEST_CASE("show takes experiments, workloads and clusters, by name or by what a 
     for (const std::string& line : {std::string("dp = 4 "), std::string("ep = 4 ")}) CHECK_THAT(show("moe_layer_mix_moe", {}), Contains("\n" + line));
 }
 
-// A value begins at the same place of every line: its key and value take 44 letters at least.
+// All origins begin in the same column: key and value take at least 44 characters.
 TEST_CASE("who said a value stands in a column of its own, on the line of the value") {
     const TestHome home;
     const TestFolder folder;

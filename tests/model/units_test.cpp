@@ -29,7 +29,7 @@ TEST_CASE("texts with units are read in SI base units") {
     CHECK(parse_seconds("-2 ms").si() == -2e-3);
 }
 
-// Links are sold by bits: 100 Gb/s = 12.5 GB/s, 400 Gbps = 50 GB/s, 3.2 Tb/s = 400 GB/s.
+// Links are sold in bits: 100 Gb/s = 12.5 GB/s, 400 Gbps = 50 GB/s, 3.2 Tb/s = 400 GB/s.
 TEST_CASE("rates are read as sold, bits and bytes told apart") {
     CHECK(parse_bandwidth("100 Gb/s").si() == 12.5e9);
     CHECK(parse_bandwidth("400Gbps").si() == 50e9);
@@ -42,7 +42,7 @@ TEST_CASE("rates are read as sold, bits and bytes told apart") {
     CHECK(to_string(parse_bandwidth("400 Gb/s")) == "50 GB/s");
 }
 
-// gb/s may be either, so neither is proposed; GHz is near to GB/s in spelling and no bandwidth.
+// gb/s may mean bits or bytes, so neither is proposed. GHz is similar to GB/s in spelling, but no bandwidth.
 TEST_CASE("a hint never changes a quantity") {
     CHECK(complaint([] { parse_bandwidth("100 gb/s"); }) ==
           "\"100 gb/s\" has the unknown unit \"gb/s\"; expected bytes per second, for example \"900 GB/s\"; write "
@@ -102,7 +102,7 @@ TEST_CASE("printed quantities read back within 1e-6, exact ones exactly") {
     }
 }
 
-// An amount, ten times, a thousand times .. of every unit that is read: powers of ten or two, an eighth of bits.
+// Every unit that is read, with its factor: a power of ten or of two, an eighth for bits.
 TEST_CASE("every unit is worth what it is called") {
     const auto seconds = [](const char* text) { return parse_seconds(text).si(); };
     CHECK(seconds("3 ns") == 3e-9);
@@ -129,7 +129,7 @@ TEST_CASE("every unit is worth what it is called") {
     CHECK(complaint([] { parse_seconds("1e99999999999 s"); }) == "\"1e99999999999 s\" is not a finite number; expected a time, for example \"8 us\"");
 }
 
-// Below a nanosecond and beyond the largest unit digits go on: 0.0625 ns, 125000 s. Where many zeros would follow, an exponent stands.
+// Below a nanosecond and above the largest unit the number takes more digits: 0.0625 ns, 125000 s; with many zeros it has an exponent.
 TEST_CASE("what is beyond all units keeps the nearest") {
     CHECK(to_string(Seconds(6.25e-11)) == "0.0625 ns");
     CHECK(to_string(Seconds(125000)) == "125000 s");

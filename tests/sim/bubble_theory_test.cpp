@@ -1,5 +1,5 @@
-// The breakdown of pipelines against the closed forms of their papers, schedule by schedule. A forward takes 1 s and a
-// backward 2 s a stage and micro-batch, whatever the chunks; where it is split, 1 s for each half. Sends take no time.
+// Compares the breakdown of pipelines with the closed forms of their papers, schedule by schedule. Per stage and micro-batch a forward
+// takes 1 s and a backward 2 s, whatever the chunks; a split backward takes 1 s for each half. Sends take no time.
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -18,12 +18,12 @@ namespace {
 struct Pipeline {
     Schedule schedule = Schedule::one_f_one_b;
     int stages = 4, micro_batches = 8, chunks = 1;
-    int ranks_of_stage = 1;     // which meet in an exchange after every slot, as tensor-parallel ranks do
-    bool meets_at_end = false;  // first and last stage sum what they share, then all ranks agree on a norm
+    int ranks_of_stage = 1;     // ranks of a stage meet in an exchange after every slot, as tensor-parallel ranks do
+    bool meets_at_end = false;  // first and last stage sum the shared embedding, then all ranks agree on a norm
     Seconds issue = {};         // of every kernel
 };
 
-// Writes each stage's order as the closed forms have it: a kernel a slot, a send to the stage of the next chunk.
+// Writes each stage's order as the closed forms assume: one kernel per slot and a send to the stage of the next chunk.
 class Writer {
 public:
     explicit Writer(const Pipeline& p)
@@ -71,7 +71,7 @@ private:
         return graph_.add(name, phase, std::move(op), places, after);
     }
 
-    // One kernel on each rank of the stage; what the next slot of another stage waits for comes by a send a rank.
+    // One kernel on each rank of the stage; a send per rank carries the result to the stage whose slot needs it.
     bool write_slot(int stage, const stepcast::Slot& slot) {
         const int g = global_chunk(stage, slot), end = p_.stages * p_.chunks - 1;
         const bool down = slot.pass != Pass::forward;
@@ -135,7 +135,7 @@ Seen seen(const Pipeline& p) {
     return result;
 }
 
-// Every rank computes 3 s a micro-batch and waits for other stages for the rest: `bubble`.
+// Every rank computes 3 s per micro-batch and waits `bubble` seconds for other stages.
 void check_bubble(const Pipeline& p, double bubble) {
     const Seen s = seen(p);
     CHECK(s.step.si() == Approx(3.0 * p.micro_batches + bubble));
@@ -148,31 +148,31 @@ void check_bubble(const Pipeline& p, double bubble) {
 
 }  // namespace
 
-// GPipe and 1F1B: (p - 1) (f + b), a share of (p - 1) / m of the 3 m s of work: 3 / 8 of 24 s = 9 s.
+// GPipe and 1F1B: (p - 1) (f + b), which is a share of (p - 1) / m of the 3 m s of work: 3 / 8 of 24 s = 9 s.
 TEST_CASE("the bubble of GPipe and 1F1B is (p - 1) / m of the work on every rank") {
     check_bubble({.schedule = Schedule::gpipe}, 9);
     check_bubble({.schedule = Schedule::one_f_one_b}, 9);
     check_bubble({.schedule = Schedule::one_f_one_b, .stages = 8, .micro_batches = 16}, 21);
 }
 
-// Interleaved over v chunks a stage: (p - 1) / (v m): 3 / 16 of 24 s = 4.5 s, with v = 4 2.25 s.
+// Interleaved with v chunks per stage: (p - 1) / (v m) of the work: 3 / 16 of 24 s = 4.5 s, and 2.25 s with v = 4.
 TEST_CASE("the bubble of interleaved 1F1B is (p - 1) / (v m) of the work") {
     check_bubble({.chunks = 2}, 4.5);
     check_bubble({.chunks = 4}, 2.25);
 }
 
-// ZB-H1 fills the drain with weight gradients of 1 s: (p - 1) (f + b_input - w) with 1 + 1 - 1: 3 s, a third of 1F1B's.
+// ZB-H1 fills the drain with weight gradients of 1 s: (p - 1) (f + b_input - w) = 3 (1 + 1 - 1) = 3 s, a third of 1F1B's.
 TEST_CASE("the bubble of ZB-H1 is a third of that of 1F1B") { check_bubble({.schedule = Schedule::zb_h1}, 3); }
 
-// The last stage is done early and waits in the sum of the embedding for the first; all wait in the norm for the first.
+// The last stage finishes early and waits for the first in the embedding's all-reduce; all stages wait for the first in the norm.
 TEST_CASE("waiting for a stage is bubble also inside an exchange") {
     check_bubble({.meets_at_end = true}, 9);
     check_bubble({.schedule = Schedule::gpipe, .ranks_of_stage = 2, .meets_at_end = true}, 9);
     check_bubble({.chunks = 2, .ranks_of_stage = 2, .meets_at_end = true}, 4.5);
 }
 
-// Hosts issue a kernel in 0.1 s and run ahead of devices that take at least 1 s: only the first kernel of the first stage
-// waits for its host, so the step is 0.1 s longer. To the first stage that is host, to the others one more wait for a stage.
+// Hosts issue a kernel in 0.1 s and run ahead of devices that take at least 1 s. Only the first kernel of the first stage waits for its
+// host, so the step is 0.1 s longer. The first stage counts this as host time, the others as a longer wait for a stage.
 TEST_CASE("hosts that work ahead while their devices wait are no cause") {
     for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
         const Seen s = seen({.schedule = schedule, .meets_at_end = true, .issue = 0.1_s});
@@ -185,10 +185,10 @@ TEST_CASE("hosts that work ahead while their devices wait are no cause") {
     }
 }
 
-// Two stages, one micro-batch, kernels of 1 and 2 s that a host issues in 4 s each. Stage 0: issued at 4, F [4, 5]; its
-// backward, issued at 8, waits for stage 1, whose F is issued at 4 and runs [5, 6], whose B is issued at 8: [8, 10];
-// stage 0's B [10, 12]. Stage 0 waits [0, 4] for its host and [5, 10] for the other stage: its own host, done at 8, was
-// no cause. Stage 1 waits [0, 5] for stage 0 (its own host was done at 4) and [6, 8] for its host; done at 10, 2 s early.
+// Two stages, one micro-batch, kernels of 1 and 2 s; a host issues each in 4 s. Stage 0: F, issued at 4, runs [4, 5]. Stage 1: F, issued at
+// 4, runs [5, 6]; B, issued at 8, runs [8, 10]. Stage 0: B, issued at 8, waits for stage 1: [10, 12]. Stage 0 waits [0, 4] for its host and
+// [5, 10] for stage 1, because its own host was done at 8. Stage 1 waits [0, 5] for stage 0 (its host was done at 4), [6, 8] for its host,
+// and [10, 12] at the end.
 TEST_CASE("a slow host is a cause where it is the last to be waited for") {
     const Seen s = seen({.stages = 2, .micro_batches = 1, .issue = 4_s});
     CHECK(s.step == 12_s);

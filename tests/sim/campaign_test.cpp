@@ -21,7 +21,7 @@ Failures failing(double mtbf_hours, double checkpoint_s, double restart_s) {
 
 }  // namespace
 
-// 1,000 ranks of 10,000 h: one failure in M = 10 h = 36,000 s. A checkpoint of 20 s: sqrt(2 x 20 x 36000) = 1200, its
+// 1,000 ranks with one failure per 10,000 h each: one in M = 10 h = 36,000 s. A checkpoint of 20 s: sqrt(2 x 20 x 36000) = 1200, times the
 // corrections 1 + sqrt(1/3600)/3 + 1/32400 = 1.005586, less 20: 1186.70 s. A piece then takes 36000 (e^(1206.7/36000) - 1)
 // e^(600/36000) = 1247.61 s, of which 1186.70 are useful: 0.951.
 TEST_CASE("goodput is Daly's, at his optimal interval") {
@@ -46,7 +46,7 @@ TEST_CASE("no interval does better than the optimal one by more than its approxi
 TEST_CASE("goodput at the ends: nothing fails, checkpoints cost nothing, checkpoints outlast the machine") {
     CHECK(goodput(failing(0, 20, 600), 1000) == Goodput{});
     CHECK(goodput(failing(10'000, 0, 600), 1000).share == Approx(std::exp(-600 / 36'000.0)));
-    // d = 2 M: an interval of M
+    // d = 2 M: the interval is M
     const Goodput worst = goodput(failing(10, 72'000, 0), 1);
     CHECK(worst.checkpoint_every.si() == Approx(10 * hour));
     CHECK(worst.share == Approx(1 / std::expm1(3.0)));
@@ -60,7 +60,8 @@ TEST_CASE("goodput at the ends: nothing fails, checkpoints cost nothing, checkpo
 
 namespace {
 
-// 4 ranks at 3 an hour, 300 W computing, 100 W waiting, 50 W beside, PUE 1.2. A step of 2 s works for 1.5 s and waits for 0.5.
+// 4 ranks at 3 money per hour; 300 W computing, 100 W waiting, 50 W for the node's other parts, PUE 1.2. A step of 2 s computes for 1.5 s
+// and waits for 0.5 s.
 struct Trained {
     Experiment e = small_gpt();
     Training training;
@@ -82,7 +83,7 @@ struct Trained {
 
 }  // namespace
 
-// 4 x 1.2 x (450 + 50 + 100) = 2880 J. Of 2048 tokens a step 1e6 take 489 steps: 978 s, 3.26 money, 1.408 MJ.
+// 4 x 1.2 x (450 + 50 + 100) = 2880 J. With 2048 tokens per step, 1e6 tokens take 489 steps: 978 s, 3.26 money, 1.408 MJ.
 TEST_CASE("time, money and energy of a training follow from its step") {
     const Trained of;
     REQUIRE(rank_count(of.e.cluster) == 4);
@@ -115,7 +116,7 @@ TEST_CASE("steps win over tokens, the cluster's price over the market's, and wha
     CHECK(of.campaign().steps == 1);
 }
 
-// Two seconds at the 600 W of the board's own limit, of four ranks; building and node are the market's to tell.
+// Four ranks spend two seconds at the 600 W of the board's limit; the market still provides PUE and node power.
 TEST_CASE("power that the market does not know is that of the cluster's board") {
     Trained of;
     of.e.cluster.gpu.name = of.e.cluster.gpu.aliases = "X9";
@@ -127,7 +128,7 @@ TEST_CASE("power that the market does not know is that of the cluster's board") 
     CHECK(of.campaign().energy[1] > Joules(0));
 }
 
-// A device that states no other power for waiting waits at its limit: 4 x 1.2 x (300 x 2 + 50 x 2).
+// A device without an idle power waits at its limit: 4 x 1.2 x (300 x 2 + 50 x 2).
 TEST_CASE("without the power of a board no energy is known, without an offer only the time") {
     Trained of;
     Offer& offer = of.training.market.offers[1];

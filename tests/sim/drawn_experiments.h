@@ -1,4 +1,4 @@
-// Experiments drawn from all keys that a transformer's step depends on, one a seed; the same on every machine.
+// Draws one experiment per seed from all keys that a transformer's step depends on; a seed gives the same one on every machine.
 #pragma once
 
 #include <sstream>
@@ -8,7 +8,7 @@
 
 namespace stepcast::drawn_experiments {
 
-// KEY=VALUE|VALUE..; those that the split does not allow are left out.
+// Entries are KEY=VALUE|VALUE..; draw_keys() skips an entry that the drawn split does not allow.
 inline const std::vector<std::string> workload_keys{
     "heads=8", "kv_heads=2", "head_dim=32", "gated=true", "tied=true", "max_positions=512", "positions=rotary|none", "window=32",
     "window_share=0.5", "mtp_layers=1", "norm=rmsnorm", "attention=flash|flash2|triton", "causal=false", "linear_bias=false",
@@ -44,14 +44,14 @@ inline const std::vector<std::string> machine_keys{
     "host.message=15 us", "host.input=200 us", "host.load=1.5", "interference.compute_slowdown=0.3",
     "interference.communication_slowdown=0.4", "interference.shared_links=true", "overheads.context=1 GB", "overheads.fragmentation=0.1",
     "noise.op=0.05", "noise.step=0.02", "noise.host=0.1", "noise.straggler_rate=0.1"};
-// What the closed forms do not cover.
+// Keys that the closed forms do not cover.
 inline const std::vector<std::string> uncovered_split_keys{"unfused=true", "eager_script=true", "overlap_experts=true", "messages_per_tuple=1",
                                                            "resend_first_stage=true", "gradient_tensors=2", "blocking_p2p=true", "cut=modules"};
 inline const std::vector<std::string> uncovered_workload_keys{"adapter_rank=8", "mamba.heads=8", "mamba.attention=0.25"};
-inline const std::vector<std::string> late_keys{"autocast=true", "dtype=fp8", "row_scales=true"};  // that others allow
+inline const std::vector<std::string> late_keys{"autocast=true", "dtype=fp8", "row_scales=true"};  // legal only after other keys are set
 inline const std::vector<std::string> routing_keys{"kind=zipf|power-law|random-gate", "skew=0.5|2", "draws=3", "seed=7"};
 
-// Sets about one in `n` of these keys to one of its values; those that were taken, in words.
+// Sets about one in `n` of these keys to one of its values and appends the settings that it made to `taken` as text.
 inline void draw_keys(graphs::RandomSource& random, const std::string& table, const std::vector<std::string>& keys, int n, Experiment& e,
                std::string& taken) {
     for (const std::string& text : keys) {
@@ -65,7 +65,7 @@ inline void draw_keys(graphs::RandomSource& random, const std::string& table, co
         try {
             set_key(changed, {table + "." + text.substr(0, equal), value});
             check_experiment(changed);
-        } catch (const ConfigError&) {  // not legal here
+        } catch (const ConfigError&) {  // not legal for this experiment
             continue;
         }
         e = changed;
@@ -73,7 +73,7 @@ inline void draw_keys(graphs::RandomSource& random, const std::string& table, co
     }
 }
 
-// `taken`: what was drawn, in words.
+// `taken`: the drawn settings as text.
 inline Experiment draw(std::uint64_t seed, std::string& taken) {
     Experiment e = random_experiment(seed);
     graphs::RandomSource random(1000 + seed);

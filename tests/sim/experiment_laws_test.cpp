@@ -1,4 +1,4 @@
-// Laws that hold for any legal experiment, on random ones (tests/random_experiments.h).
+// Laws of any legal experiment, checked on random ones (tests/random_experiments.h).
 #include <unistd.h>
 
 #include <algorithm>
@@ -101,7 +101,7 @@ TEST_CASE("any experiment: the parts of the breakdown are none below zero and ad
     });
 }
 
-// Where tasks slow each other an earlier end of one can move another under a third, so the law is for machines without.
+// The law holds only without interference: where tasks slow each other, an earlier end of one can move another onto a third.
 TEST_CASE("any experiment: more bandwidth, peak or memory is never slower") {
     for_experiments([](Experiment e) {
         e.cluster.interference = {};
@@ -126,7 +126,7 @@ TEST_CASE("any experiment: memory rises with the micro-batch, states fall with Z
         two.parallelism.micro_batch *= 2;
         two.parallelism.global_batch *= 2;
         CHECK(memory_use(two, routing_of(two)).peak >= one.peak);
-        // The fullest rank counts, which may be another's with another stage; a stage keeps buffers of its own.
+        // The peak is the fullest rank's, which can change with the ZeRO stage; each stage has its own buffers.
         Bytes states(1e30), peak(1e30);
         for (e.parallelism.zero = 0; e.parallelism.zero <= 3; ++e.parallelism.zero) {
             CAPTURE(e.parallelism.zero);
@@ -191,7 +191,7 @@ TEST_CASE("any experiment: written key by key as TOML it reads equal") {
     std::remove(path.c_str());
 }
 
-// Of every number of the cluster: 10 % more changes the step, or the explanation says that it has no effect.
+// For every number of the cluster: 10 % more changes the step, or the explanation says that the number has no effect.
 TEST_CASE("any experiment: a number of the cluster changes the step or is reported without effect") {
     for_experiments(
         [](const Experiment& e) {

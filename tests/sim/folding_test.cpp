@@ -20,7 +20,7 @@ StepTimes times_of(const Experiment& e, const Routing& routing, Folding folding,
     return step_times(graph, timeline, reporting_rank(graph));
 }
 
-// The nodes of four ranks that the split needs.
+// Sets as many nodes of four ranks as the split needs.
 Experiment sized(Experiment e) {
     const Parallelism& p = e.parallelism;
     const int ranks = p.dp * p.tp * p.pp * p.cp;
@@ -58,7 +58,7 @@ TEST_CASE("folded equals unfolded under data parallelism and every ZeRO stage") 
     e.parallelism.zero = 3;
     e.parallelism.shard = 4;
     check_folds(e);
-    // Experts too: two of an expert's replicas share it, or each holds its own and its two copies are summed.
+    // With experts: at ep = 2 two of an expert's replicas shard it; at ep = 4 each rank holds its own whole and the two copies are summed.
     e.workload.moe.experts = 4;
     e.workload.moe.top_k = 2;
     e.cluster.nodes = 2;
@@ -126,7 +126,7 @@ TEST_CASE("folded equals unfolded under expert parallelism") {
     }
 }
 
-// All slots go to the two experts of the second rank, which computes twice as much as with balanced routing.
+// All slots go to the two experts of the second rank, so it computes twice as much as with balanced routing.
 TEST_CASE("skewed routing is simulated rank by rank and costs more than balanced") {
     Experiment e = sized(small_moe());
     e.cluster.host.layer = e.cluster.host.call = Seconds(0);  // else the host sets the pace
@@ -139,7 +139,7 @@ TEST_CASE("skewed routing is simulated rank by rank and costs more than balanced
     CHECK(ranks == 1);
 }
 
-// Three tensor-parallel ranks on nodes of four: some groups straddle nodes, others do not.
+// Three tensor-parallel ranks on nodes of four: some groups span two nodes, others do not.
 TEST_CASE("a split that lies unevenly on the nodes is not folded") {
     Experiment e = small_gpt();
     e.workload.heads = 6;

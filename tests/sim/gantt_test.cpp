@@ -40,7 +40,7 @@ Seconds sum(const GanttRow& row, GanttKind kind) {
     return total;
 }
 
-// Of a model without slots, so that boxes are phases.
+// A model without slots (an MLP), so that boxes are phases.
 Gantt picture_of_phases(const TaskGraph& graph, const Timeline& timeline) {
     Experiment e;
     e.name = "by hand";
@@ -50,8 +50,9 @@ Gantt picture_of_phases(const TaskGraph& graph, const Timeline& timeline) {
 
 }  // namespace
 
-// Of 1,000 s, a wait of more than 0.4 % parts two boxes of a phase, a shorter one not. The sum begins within the first
-// forward and ends alone, from 3 to 5 s; the second begins when it ends, runs beside the backward and ends within it. The call is the host's.
+// Of 1,000 s: a wait of more than 0.4 % of the step separates two boxes of a phase, a shorter wait does not. The first all-reduce begins
+// within the first forward and runs alone from 3 to 5 s. The second begins when the first ends, runs beside the backward and ends within
+// it. The call is host time.
 TEST_CASE("a picture of a graph without slots shows phases, exchanges that are alone and idle time") {
     using graphs::compute, graphs::collective;
     TaskGraph graph(1);
@@ -68,7 +69,7 @@ TEST_CASE("a picture of a graph without slots shows phases, exchanges that are a
     add(Phase::forward, graphs::small_gemm(), Lane::compute, 2, 3);
     add(Phase::backward, AllReduce{Bytes(8)}, Lane::data, 5, 8);
     add(Phase::backward, graphs::small_gemm(), Lane::compute, 5, 11);
-    add(Phase::optimizer, AllReduce{Bytes(0)}, Lane::collective, 12, 12);  // which parts no idle time
+    add(Phase::optimizer, AllReduce{Bytes(0)}, Lane::collective, 12, 12);  // does not split idle time
     add(Phase::optimizer, graphs::small_gemm(), Lane::compute, 13, 17);
     add(Phase::optimizer, graphs::small_gemm(), Lane::compute, 20.5, 23);
     add(Phase::optimizer, graphs::small_gemm(), Lane::compute, 27.5, 1000);
@@ -87,8 +88,8 @@ TEST_CASE("a picture of a graph without slots shows phases, exchanges that are a
     CHECK(found == expected);
 }
 
-// Nine ranks that each compute so long from 0 on: 5 of nine is the fifth, of rank 7; the last to end is rank 3, which waits
-// first. Of eight all are shown.
+// Nine ranks that compute from 0 on, each for its given time. The median of nine is the fifth, 5 of rank 7; the last to end is rank 3,
+// which waits first. With eight ranks the picture shows all.
 TEST_CASE("of many ranks a picture shows the first, the one of median work and the slowest") {
     const auto labels = [](const std::vector<double>& work, std::size_t late) {
         TaskGraph graph(static_cast<int>(work.size()));
@@ -111,8 +112,7 @@ TEST_CASE("of many ranks a picture shows the first, the one of median work and t
                                                                          "rank 4", "rank 5", "rank 6", "rank 7"});
 }
 
-// Two stages, four micro-batches. GPipe: all forwards, then all backwards. 1F1B: the last stage alternates, the first keeps
-// one forward ahead.
+// Two stages, four micro-batches. GPipe: all forwards, then all backwards. 1F1B: the last stage alternates, the first is one forward ahead.
 TEST_CASE("a picture of a pipeline has the slots of its schedule, in their order") {
     constexpr auto F = GanttKind::forward, B = GanttKind::backward;
     const Gantt gpipe = picture(pipeline(Schedule::gpipe));
@@ -131,7 +131,7 @@ TEST_CASE("a picture of a pipeline has the slots of its schedule, in their order
     CHECK(one.rows[0].label.find("first") != std::string::npos);
 }
 
-// What the devices of a rank do and do not do fills the step; kernels and exchanges never lie in idle time.
+// A rank's kernels, exposed exchanges and idle time fill the step; kernels and exchanges never lie in idle time.
 TEST_CASE("idle time, exchanges alone and kernels fill the step of every rank") {
     for (const Schedule schedule : {Schedule::one_f_one_b, Schedule::zb_h1}) {
         Experiment e = pipeline(schedule);
@@ -155,8 +155,8 @@ TEST_CASE("idle time, exchanges alone and kernels fill the step of every rank") 
     }
 }
 
-// Four stages that end at different times and clip by one norm of all: between the norm of a rank's own gradients and the
-// norm of all it waits for the others, which is no time in its optimizer.
+// Four stages that end at different times and clip by one global norm: between the norm of its own gradients and the global norm a rank
+// waits for the others, and that wait is no time in its optimizer.
 TEST_CASE("a picture's optimizer does not reach over the wait for other stages") {
     Experiment e = pipeline(Schedule::one_f_one_b);
     e.cluster.gpus_per_node = 4;
@@ -187,8 +187,8 @@ TEST_CASE("the memory beneath a picture peaks at what the forecast says and ends
     }
 }
 
-// The first of two stages keeps two micro-batches and is the fuller one. From the start, then at the begin and at the end of each
-// of its eight slots, then the end of the step.
+// The first of two stages keeps two micro-batches and is the fuller one. Points: the start of the step, the begin and end of each of its
+// eight slots, and the end of the step.
 TEST_CASE("the memory beneath a picture is the fullest stage's, slot by slot") {
     const Experiment e = pipeline(Schedule::one_f_one_b);
     const Gantt gantt = picture(e);
@@ -205,12 +205,12 @@ TEST_CASE("the memory beneath a picture is the fullest stage's, slot by slot") {
     CHECK(gantt.memory == expected);
     CHECK(gantt.memory_label == "memory of rank 0");
     CHECK(gantt.capacity == e.cluster.gpu.memory);
-    Experiment last = e;  // whose head's logits outweigh what the first keeps
+    Experiment last = e;  // its head's logits outweigh what the first stage keeps
     last.workload.vocab = 200'000;
     CHECK(picture(last).memory_label == "memory of rank 1");
 }
 
-// What the builder says of its slots: they are there once each, and cover every forward and backward kernel.
+// The builder's slots: each exists once, and together they cover every forward and backward kernel.
 TEST_CASE("the slots of a step are the tasks that were written for them") {
     const Experiment e = pipeline(Schedule::one_f_one_b);
     const TaskGraph graph = build_transformer_step(e, {});

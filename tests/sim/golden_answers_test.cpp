@@ -1,5 +1,5 @@
-// What is said of drawn experiments beside their forecast: why a step takes what it takes, its picture, its labels, the best
-// of a space around it and the training that it is part of. As text, in six digits.
+// Golden texts, in six digits, of everything but the forecast of drawn experiments: why a step takes as long as it does, its picture, its
+// labels, the best splits around it and the training that it is part of.
 #include "sim/campaign.h"
 #include "sim/explain/explain.h"
 #include "sim/gantt.h"
@@ -50,7 +50,7 @@ std::string picture(const Experiment& e) {
         text += fmt::format("  {} {} {} {:.6g}\n", k.name, to_string(k.phase), k.rank, k.time.si());
     }
     const StepLabels labels = step_labels(e, routing_of(e), p.graph);
-    long micro = 0, layer = 0;  // sums that tell places apart
+    long micro = 0, layer = 0;  // position-weighted sums, so that swapped labels show
     for (std::size_t i = 0; i < labels.layer.size(); ++i) micro += labels.micro_batch[i] * static_cast<long>(i % 101), layer += labels.layer[i] * static_cast<long>(i % 103);
     return text + fmt::format("  labels {} {} {}\n", labels.layer.size(), micro, layer);
 }

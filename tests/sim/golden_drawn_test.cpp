@@ -1,5 +1,5 @@
-// Forecasts of experiments drawn from all keys that a transformer's step depends on, in a checked-in table: whatever moves a
-// step, a phase, a part of the breakdown, the memory or the closed forms by a millionth shows.
+// Forecasts of experiments drawn from all keys that a transformer's step depends on, compared with a checked-in table. It shows any change
+// of a step, a phase, a part of the breakdown, the memory or the closed forms by a millionth.
 #include "sim/bounds/bounds.h"
 #include "sim/predict.h"
 #include "tests/golden_table.h"
@@ -20,7 +20,7 @@ GoldenFile::Values values_of(const Experiment& e) {
                               f.model_flops_per_gpu.si(), static_cast<double>(f.tasks), f.doubts.draws_faster, f.doubts.draws_slower};
     if (!StepBounds::cover(e)) return values;
     const StepBound bound = StepBounds(e)(e.parallelism);
-    if (f.draws == 1) CHECK(bound.peak.si() == Approx(m.peak.si()).epsilon(1e-12));  // else of the fullest draw
+    if (f.draws == 1) CHECK(bound.peak.si() == Approx(m.peak.si()).epsilon(1e-12));  // with several draws the memory is the fullest draw's
     values[11] = bound.lower.si();
     values[12] = bound.estimate.si();
     return values;

@@ -1,11 +1,11 @@
-// The golden gate: what every shipped experiment is predicted to take, in a checked-in table. A change of the model that
-// moves a prediction must say so: scripts/renew-golden.sh "REASON" writes the moved rows anew, each with its reason.
+// The golden gate: the predictions of every shipped experiment, in a checked-in table. A change of the model that moves a prediction must
+// say so: scripts/renew-golden.sh "REASON" rewrites the moved rows, each with its reason.
 #include "sim/predict.h"
 #include "tests/golden_table.h"
 
 using namespace stepcast;
 
-// By more than 0.5 %; a time that is a small part of the step by more than 0.5 % of a fiftieth of the step.
+// Tolerance: 0.5 %; for a time that is a small part of the step, 0.5 % of a fiftieth of the step.
 TEST_CASE("predictions of the presets are those of the golden table") {
     const GoldenFile golden{.name = "presets.csv",
                             .columns = {"step_s", "forward_s", "backward_s", "gradient_sync_s", "optimizer_s", "compute_s", "memory_s",

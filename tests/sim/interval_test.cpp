@@ -17,8 +17,7 @@ double log_of(Seconds time) { return std::log(time.si()); }
 
 }  // namespace
 
-// Squares add to either side: sqrt(0.03^2 + (1.2816 x 0.03122)^2) = sqrt(0.0009 + 0.0016) = 0.05 below, and above
-// sqrt(0.12^2 + 0.04^2 + 0.03^2) = 0.13.
+// Squares add: sqrt(0.03^2 + (1.2816 x 0.03122)^2) = sqrt(0.0009 + 0.0016) = 0.05 below, and above sqrt(0.12^2 + 0.04^2 + 0.03^2) = 0.13.
 TEST_CASE("the parts of an interval add up as squares, to either side by themselves") {
     Doubts d;
     d.constants = 0.04 / z;
@@ -32,8 +31,8 @@ TEST_CASE("the parts of an interval add up as squares, to either side by themsel
     CHECK(i.mean == Seconds(1.1));
 }
 
-// Two equal readings without doubt, one twice as long: p10 is the first, p90 the second. With a narrow doubt of 0.01 to p90
-// the upper tenth of the mixture is the upper fifth of the second: 0.8416 / 1.2816 x 0.01 above it.
+// Two equally likely readings without doubt, one twice as long: p10 is the first, p90 the second. With a narrow doubt of 0.01 to p90, the
+// upper tenth of the mixture is the upper fifth of the second reading: 0.8416 / 1.2816 x 0.01 above it.
 TEST_CASE("of two readings p10 and p90 are the quantiles of their mixture") {
     Doubts d;
     d.readings = {{"recompute", 2}};
@@ -44,8 +43,8 @@ TEST_CASE("of two readings p10 and p90 are the quantiles of their mixture") {
     CHECK(log_of(predictive_interval(Seconds(1), Seconds(1), d).p90) - std::log(2) == Approx(0.8416 / z * 0.01).epsilon(1e-3));
 }
 
-// The lower tenth of the mixture is the lower fifth of the shorter reading, and the upper tenth the upper fifth of the longer, each of its own
-// side's width. Of readings of 1/2, 1 and 4 without doubt p10 is the shortest; a tenth of five readings is none but the outermost.
+// The lower tenth of the mixture is the lower fifth of the shorter reading, the upper tenth is the upper fifth of the longer; each uses the
+// width of its own side. For readings of 1/2, 1 and 4 without doubt p10 is the shortest; with five readings a tenth lies in the outermost.
 TEST_CASE("readings shorter than the median and widths of both sides") {
     Doubts d;
     d.readings = {{"recompute", 2}};
@@ -63,7 +62,7 @@ TEST_CASE("readings shorter than the median and widths of both sides") {
     CHECK(three.p90.si() == Approx(4));
 }
 
-// 80, 90, .. 180 per cent of 100 ms: quantiles 90 and 170.
+// Draws of 80, 90, .. 180 % of 100 ms: quantiles 90 and 170.
 TEST_CASE("draws of a routing reach from their lower tenth to their upper") {
     std::vector<double> values;
     for (int v = 80; v <= 180; v += 10) values.push_back(v);
@@ -71,15 +70,15 @@ TEST_CASE("draws of a routing reach from their lower tenth to their upper") {
     reach_of_draws(values, 100, d);
     CHECK(d.draws_faster == Approx(std::log(100 / 90.0)));
     CHECK(d.draws_slower == Approx(std::log(170 / 100.0)));
-    reach_of_draws(values, 85, d);  // which no draw is far below
+    reach_of_draws(values, 85, d);  // no draw is far below it
     CHECK(d.draws_faster == 0);
     Doubts none;
     reach_of_draws(values, 0, none);
     CHECK(none == Doubts{});
 }
 
-// A framework's fit knows its own costs; what it determined is no longer assumed, whoever measured the rest. 0.4 x 0.2 by the framework's fit;
-// 0.6 of latencies, which are times: 0.5.
+// What a framework's fit determined is no longer assumed, whoever measured the rest: 0.4 x 0.2 from the framework's fit. The other share,
+// 0.6, is of latencies, which are times: error 0.5.
 TEST_CASE("what a framework's fit determined is not assumed") {
     Experiment e;
     e.framework.fitted.emplace();
@@ -90,12 +89,12 @@ TEST_CASE("what a framework's fit determined is not assumed") {
     CHECK(doubts_of(e, basis).constants == Approx(std::hypot(0.4 * 0.5, 0.6 * 0.5)));
     e.framework.fitted->parameters.push_back({"link.intra.latency", "1 us", "1 us", 0.1, true});
     e.framework.fitted->parameters[0].determined = true;
-    e.framework.fitted->correlation = {1, 0.5};  // not of two parameters: left out
+    e.framework.fitted->correlation = {1, 0.5};  // not the size for two parameters: ignored
     CHECK(doubts_of(e, basis).constants == Approx(std::hypot(0.08, 0.06)));
 }
 
-// Host work at 0.5, half of the step: 0.25. GEMMs and attention at 0.15: 0.3 x 0.15 and 0.2 x 0.15 of different kinds.
-// The GEMM rate that a fit determined to 4 %, 0.3 of the step, counts 0.012; with host calls at 10 % and correlated by -0.5:
+// Host work with an error of 0.5 is half of the step: 0.25. GEMMs and attention have 0.15 each and independent errors: 0.3 x 0.15 and
+// 0.2 x 0.15. A GEMM rate fitted to 4 %, 0.3 of the step, counts 0.012; with host calls at 10 % and a correlation of -0.5:
 // 0.012^2 + 0.05^2 - 2 x 0.5 x 0.012 x 0.05.
 TEST_CASE("constants widen a step by their errors times the shares of the step that they price") {
     Experiment e;
@@ -110,14 +109,14 @@ TEST_CASE("constants widen a step by their errors times the shares of the step t
     CHECK(doubts_of(e, basis).constants == Approx(std::hypot(0.012, 0.05)));
     e.cluster.fitted->correlation = {1, -0.5, 1};
     CHECK(doubts_of(e, basis).constants == Approx(std::sqrt(0.012 * 0.012 + 0.05 * 0.05 - 0.012 * 0.05)));
-    // Bytes of eager passes, fitted to 10 %, are what memory passes move: 0.1 of a share of 0.1 on top.
+    // The bytes of eager passes, fitted to 10 %, are moved by memory passes: an error of 0.1 of a share of 0.1 on top.
     basis.push_back({"memory passes", "kernel.memory_efficiency", true, 0.1});
     e.framework.fitted.emplace();
     e.framework.fitted->parameters = {{"eager_traffic", "2", "2", 0.1, true}};
     CHECK(doubts_of(e, basis).constants == Approx(std::sqrt(0.012 * 0.012 + 0.05 * 0.05 - 0.012 * 0.05 + 0.01 * 0.01)));
 }
 
-// Believed: 0.1 of the device's noise, and of frameworks nobody fitted 0.24 slower: 0.26. Two blocks at 0.02 weigh as much as
+// Prior belief: 0.1 from the device's noise, and unfitted frameworks are 0.24 slower: 0.26 together. Two blocks at 0.02 weigh as much as
 // the belief: sqrt((0.02^2 + 0.26^2) / 2).
 TEST_CASE("a framework's own blocks narrow what is believed of frameworks nobody fitted") {
     ScatterTable table;
@@ -126,7 +125,7 @@ TEST_CASE("a framework's own blocks narrow what is believed of frameworks nobody
     cluster.gpu.name = "A100";
     cluster.noise.step = 0.1 / z;
     Framework framework;
-    CHECK(scatter_of(table, framework, cluster).slower == Approx(0.1));  // none: every key is the experiment's
+    CHECK(scatter_of(table, framework, cluster).slower == Approx(0.1));  // no framework: the experiment states every key itself
     framework.name = "trainer";
     CHECK(scatter_of(table, framework, cluster).slower == Approx(0.26));
     CHECK(scatter_of(table, framework, cluster).faster == Approx(0.1));
@@ -144,7 +143,7 @@ TEST_CASE("the ends of Student's t") {
 
 namespace {
 
-// Believed: 0.26 slower, as above.
+// Prior belief: 0.26 slower, as above.
 struct FittedTrainer {
     ScatterTable table;
     Cluster cluster;
@@ -160,7 +159,7 @@ struct FittedTrainer {
     double slower() const { return scatter_of(table, framework, cluster).slower; }
 };
 
-// An error whose standard deviation is this, of a normal one: sqrt(pi / 2) of its mean.
+// A normal error of this standard deviation, which is sqrt(pi / 2) times the mean absolute error.
 HeldOutError step_error(const std::string& method, double deviation) {
     HeldOutError e{"step", method, 6};
     e.mape = deviation / 1.2533;
@@ -171,9 +170,9 @@ constexpr double t2 = 1.8856, t4 = 1.5332, t5 = 1.4759;  // Student's t at 0.9
 
 }  // namespace
 
-// Three models left out with a deviation of 0.03 count (1 - 1/9) 0.0009 = 0.0008 each, next to two of the belief, 0.26 / t2 each; the
-// end is that of 5 degrees of freedom. 2 numbers of ranks with 0.1 count (1 - 1/4) 0.01 = 0.0075, with 4 degrees, and are worse. An exact
-// fit keeps what is left of the belief.
+// Three left-out models with a deviation of 0.03 count (1 - 1/9) 0.0009 = 0.0008 each, beside two degrees of the belief, 0.26 / t2 each;
+// the quantile is that of 5 degrees of freedom. Two left-out rank counts with 0.1 count (1 - 1/4) 0.01 = 0.0075, with 4 degrees, and give
+// the wider end. An exact fit keeps the rest of the belief.
 TEST_CASE("blocks left out of a framework's fit narrow what is believed, few of them little") {
     FittedTrainer t;
     const double believed = 2 * (0.26 / t2) * (0.26 / t2), models = t5 * std::sqrt((3 * 0.0008 + believed) / 5),
@@ -185,13 +184,13 @@ TEST_CASE("blocks left out of a framework's fit narrow what is believed, few of 
     CHECK(t.slower() == Approx(ranks).epsilon(2e-3));
     t.framework.fitted->errors = {step_error(left_out_by("model", 3), 0)};
     CHECK(t.slower() == Approx(t5 * std::sqrt(believed / 5)).epsilon(2e-3));
-    // many blocks: the end of a normal error, whatever was believed
+    // many blocks: the quantile of a normal error, whatever the belief
     t.framework.fitted->errors = {step_error(left_out_by("model", 4000), 0.03)};
     CHECK(t.slower() == Approx(z * 0.03).epsilon(1e-2));
 }
 
-// Rows of one model say how far its rows lie apart, at least so far do others; ranks left out do not speak for models. What fits to one
-// model were off on others is believed where it is wider than what shipped frameworks are apart, and only there.
+// The spread of one model's rows is at least that of other models; left-out ranks say nothing about models. The errors that fits to one
+// model made on other models count where they are wider than the spread of shipped frameworks, and only there.
 TEST_CASE("a framework fitted to one model keeps what is believed") {
     FittedTrainer t;
     CHECK(t.slower() == Approx(0.26));
@@ -212,7 +211,7 @@ TEST_CASE("a framework fitted to one model keeps what is believed") {
     CHECK(scatter_of(t.table, t.framework, t.cluster).faster == Approx(0.2));
 }
 
-// Fitted on 8 to 16 ranks: 8, 12 and 16 are known, 4 and 24 as little as another model is to one.
+// Fitted on 8 to 16 ranks: 8, 12 and 16 are known; 4 and 24 are as little known as another model is to a fit of one model.
 TEST_CASE("ranks beyond those of the rows widen a fitted framework's interval") {
     FittedTrainer t;
     t.framework.fitted->errors = {step_error(left_out_by("model", 3), 0.03)};
@@ -226,7 +225,7 @@ TEST_CASE("ranks beyond those of the rows widen a fitted framework's interval") 
     for (const int ranks : {8, 12, 16}) CHECK(on(ranks) == known);
     for (const int ranks : {4, 24}) CHECK(on(ranks) == Approx(0.26));
     t.framework.fitted->errors.push_back(step_error(left_out_by("ranks", 2), 0.03));
-    CHECK(on(24) == on(8));  // of these the fit says itself how far they are off
+    CHECK(on(24) == on(8));  // the fit itself states its error on these ranks
 }
 
 TEST_CASE("a file that does not say how many blocks it left out") {
@@ -238,15 +237,15 @@ TEST_CASE("a file that does not say how many blocks it left out") {
     const double two = t.slower();
     t.framework.fitted->errors = {step_error("left out by model (2)", 0.03)};
     CHECK(t.slower() == two);
-    // What was measured of the pair says more than it, and less than a fit that counts its blocks.
+    // The pair's measured scatter outweighs a fit that does not count its blocks, and a fit that counts them outweighs it.
     t.table.groups = {{"trainer", "A100", 30, 2, {0.02, 0.02}}};
     CHECK(t.slower() == two);
     t.framework.fitted->errors = {step_error("left out by model", 0.03)};
     CHECK(t.slower() == Approx(std::sqrt((0.02 * 0.02 + 0.26 * 0.26) / 2)));
 }
 
-// 3 % behind with a reach of 2 %, in logarithms: told apart; of 5 %: not. Another machine's forecast is off by itself:
-// half of the logarithm of p90 over p10 each, 0.3 and 0.4.
+// 3 % behind with a reach of 2 % (logarithms) is distinguishable, with 5 % it is not. On another machine each forecast has its own error:
+// half of the logarithm of p90 over p10, here 0.3 and 0.4.
 TEST_CASE("two forecasts are told apart by the error of their difference") {
     const Behind by_draws{0.03, 0.03, 0.03, true};
     CHECK(widened(by_draws, 0.02).distinguishable);
@@ -276,7 +275,7 @@ TEST_CASE("a scatter file is read back as it was written, and a wrong key is ref
                       Catch::Contains("wrong.toml:2:1") && Catch::Contains("near"));
 }
 
-// Experts over two nodes: a recipe that sends a token once to each rank takes three quarters of the step of an all-to-all.
+// Experts over two nodes: with a recipe that sends a token once to each rank, the step takes three quarters of that with an all-to-all.
 TEST_CASE("nobody named a framework: the step is also read as the slow and the fast one that it may be") {
     Experiment experts = read_experiment("mixtral_8x7b_h100");
     for (const auto& [key, value] : {std::pair{"parallelism.tp", "1"}, {"parallelism.dp", "16"}, {"parallelism.ep", "16"},
@@ -299,7 +298,7 @@ TEST_CASE("nobody named a framework: the step is also read as the slow and the f
     }
 }
 
-// What its datasheet and the other machines say of a machine that was measured: its own step lies within p10 .. p90.
+// A measured machine, known only by its datasheet and the other machines: the step of its own fit lies within p10 .. p90.
 TEST_CASE("a machine that is known by its datasheet holds the step of the fitted one in its interval") {
     for (const char* name : {"dgx-a100", "dgx-h100", "b200-x8"}) {
         Experiment e = read_experiment("llama3_8b_h100_fsdp");

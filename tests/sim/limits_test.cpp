@@ -1,4 +1,4 @@
-// How large an experiment may be, and what one says that is larger; no key's legal extremes make a step that is no time.
+// The largest experiments, the refusals of larger ones, and forecasts at the legal extremes of every key.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -20,7 +20,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// Everything that a forecast prints is a number.
+// Checks that every printed value of a forecast is a finite number.
 void check_finite(const Forecast& f) {
     for (const double value : {f.step.p10.si(), f.step.p50.si(), f.step.p90.si(), f.step.mean.si(), f.tokens_per_second,
                                f.model_flops_utilization, f.memory.peak.si(), f.breakdown.compute.si(), f.breakdown.bubble.si(),
@@ -41,7 +41,7 @@ Experiment with_micro_batches(int count) {
 
 }  // namespace
 
-// 4 stages of one layer. Each micro-batch adds the same tasks to a step, so that two steps tell every other.
+// 4 stages of one layer each. Each micro-batch adds the same number of tasks, so two sizes determine all others.
 TEST_CASE("a step of too many tasks is refused before it is written, with how many it would take") {
     const auto tasks = [](int count) { return static_cast<double>(build_step(with_micro_batches(count), {}).size()); };
     const double one = tasks(101) - tasks(100), needed = tasks(100) + one * (4'000'000 - 100);
@@ -59,8 +59,8 @@ TEST_CASE("more ranks than can be modelled are refused with their number") {
     CHECK_THAT(complaint([&] { check_experiment(e); }), Contains("131072 x gpus_per_node 16 = 2097152 ranks; expected at most 1048576"));
 }
 
-// 10^6 GPUs, 10^15 tokens, 10^13 parameters: 12 x 1340 x 25000^2 = 1.005e13 in the layers' matrices. A step takes at least
-// the FLOPs of 6 x parameters x tokens at every rank's peak.
+// 10^6 GPUs, 10^15 tokens, 10^13 parameters: 12 x 1340 x 25000^2 = 1.005e13 in the layers' matrices. A step takes at least the time of 6 x
+// parameters x tokens FLOPs at the peak of all ranks.
 TEST_CASE("a million GPUs train 1e13 parameters on 1e15 tokens without an overflow") {
     Experiment e = small_gpt();
     Workload& w = e.workload;
@@ -90,7 +90,7 @@ TEST_CASE("a million GPUs train 1e13 parameters on 1e15 tokens without an overfl
     CHECK(std::isfinite(campaign.time[1].si()));
 }
 
-// Each number at its declared least, its most, and a hundred-thousandth of what it is: a forecast of numbers, or a refusal.
+// Sets each number to its declared minimum, its maximum and a hundred-thousandth of its value: a finite forecast or a refusal.
 TEST_CASE("no legal extreme of any key makes a step that is no time") {
     std::uint64_t seed = 1;
     Experiment start = random_experiment(seed);

@@ -16,7 +16,7 @@ Costs whole_seconds(std::vector<Seconds> durations) {
     return {std::move(durations), std::move(issue)};
 }
 
-// The draws of one process over the quiet costs of a graph.
+// Calls `look` with each of the draws of the cluster's noise over the quiet costs of a graph.
 template <class Look>
 void for_draws(int draws, const TaskGraph& graph, const Cluster& cluster, const Costs& quiet, Look look) {
     Timeline timeline;
@@ -31,7 +31,7 @@ void for_draws(int draws, const TaskGraph& graph, const Cluster& cluster, const 
 
 }  // namespace
 
-// Bursts of 1e6 s, one in 1e6 s: the 6 s of a step lie wholly inside one with 1 - exp(-1) = 63.2 %, kernels then take
+// Bursts of 1e6 s, one every 1e6 s: the 6 s of a step lie wholly inside one with probability 1 - exp(-1) = 63.2 %, and kernels then take
 // 1.5 times as long.
 TEST_CASE("a burst that covers the step slows every kernel, as often as its rate says") {
     Cluster cluster;
@@ -47,7 +47,7 @@ TEST_CASE("a burst that covers the step slows every kernel, as often as its rate
     CHECK(struck / 4000.0 == Approx(0.632).margin(0.03));
 }
 
-// Bursts of 1 s every 10 s slow a tenth of the time by a half: the kernels' mean grows by 5 %.
+// Bursts of 1 s every 10 s slow a tenth of the time by a half, so the kernels' mean grows by 5 %.
 TEST_CASE("short bursts slow the share of time that they fill") {
     Cluster cluster;
     cluster.noise.burst_slowdown = 0.5;
@@ -59,8 +59,8 @@ TEST_CASE("short bursts slow the share of time that they fill") {
     CHECK(sum / 20000 == Approx(6 * 1.05).epsilon(0.005));
 }
 
-// One burst of 1 s in 100 s on each of three nodes: the step sees the bursts of all of them, 3 % of the time, half as long again.
-// What the host does and what is sent is none of it.
+// One burst of 1 s in 100 s on each of three nodes: the step sees the bursts of all of them, 3 % of the time, and takes 1.5 times as long
+// then. Host work and sends are not slowed.
 TEST_CASE("the bursts of every node strike the step's kernels and nothing else") {
     TaskGraph graph = chain();
     graph.add("call", Phase::backward, HostWork{}, {host(0)}, {2}, 0);
@@ -81,9 +81,9 @@ TEST_CASE("the bursts of every node strike the step's kernels and nothing else")
               [&](const Costs& c) { CHECK(c.duration == std::vector<Seconds>{1_s, 2_s, 3_s, 5_s, 7_s}); });
 }
 
-// Each of two ranks is late by 2 s with 50 %: one is, with 75 %, and one of the two collectives (ids 4, 5) is longer. The step
-// takes 4 s, the collectives begin after 1 and 2 s: the second is the next one for one moment in four, the first also for
-// those after both.
+// Each of two ranks is late by 2 s with 50 %, so at least one is with 75 %, and then one of the two collectives (ids 4, 5) is longer. The
+// step takes 4 s and the collectives begin after 1 and 2 s. The second is the next one for one moment in four; the first is for the moments
+// before it and, wrapping round, for those after both.
 TEST_CASE("a late rank lengthens one collective, as often as any of the ranks is late") {
     Cluster cluster;
     cluster.gpus_per_node = 2;
@@ -102,8 +102,7 @@ TEST_CASE("a late rank lengthens one collective, as often as any of the ranks is
     CHECK(in_second / 4000.0 == Approx(0.75 / 4).margin(0.03));
 }
 
-// Both of two ranks are late by 2 s times exp(0.3 x), x normal. The others wait for the later: the larger of two x is
-// 1 / sqrt(pi) on average.
+// Both of two ranks are late by 2 s times exp(0.3 x), x normal. All wait for the later: the larger of two x is 1 / sqrt(pi) on average.
 TEST_CASE("the latest rank is waited for, by its own lateness") {
     Cluster cluster;
     cluster.gpus_per_node = 2;
@@ -131,8 +130,8 @@ TEST_CASE("an exchange beside the backward hides no late rank") {
     });
 }
 
-// Before the bucket end a on the same rank, 0.5 s of d on the other, and b last: there the wait shows. A sum that its own layer
-// awaits, or one after the backward, shows it itself.
+// Before the bucket, a ends on the same rank, 0.5 s of d on the other, and b last, so the wait shows in b. An all-reduce that its own layer
+// awaits, or one after the backward, shows the wait itself.
 TEST_CASE("a wait shows in the last kernel before an exchange beside the backward, else in the exchange") {
     Cluster cluster;
     cluster.gpus_per_node = 2;
@@ -153,7 +152,7 @@ TEST_CASE("a wait shows in the last kernel before an exchange beside the backwar
     }
 }
 
-// Each task by itself: the logarithms of two spread by 0.2 each and have nothing to do with each other.
+// Tasks draw independently: the logarithms of two tasks spread by 0.2 each and are uncorrelated.
 TEST_CASE("the noise of tasks is each one's own") {
     Cluster cluster;
     cluster.noise.op = 0.2;
@@ -216,7 +215,7 @@ TEST_CASE("which processes need what") {
     Noise noise;
     CHECK_FALSE(has_noise(noise));
     noise.step = 0.1;
-    CHECK_FALSE(has_noise(noise));  // of the interval, not of draws
+    CHECK_FALSE(has_noise(noise));  // affects the interval, not the draws
     noise.straggler_rate = 0.1;
     CHECK_FALSE(has_noise(noise));  // late by nothing
     noise.straggler_delay = 1_s;

@@ -26,8 +26,8 @@ TEST_CASE("threads: each number below the size is worked on once, whichever thre
     each_on_threads(4, 0, [](std::size_t) { throw std::logic_error("there is none"); });
 }
 
-// A thread that lets an exception out ends the whole program: it has to come back to the caller, also when the caller's own
-// share went well, and the others still finish theirs.
+// An exception that leaves a thread would end the whole program. The call must rethrow it, also when the caller's own share went well, and
+// the other threads must still finish theirs.
 TEST_CASE("threads: what one of them throws is thrown by the call, after the others have finished") {
     std::atomic<int> started = 0, finished = 0;
     const auto third_fails = [&] {

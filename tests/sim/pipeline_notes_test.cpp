@@ -28,8 +28,8 @@ Experiment blocking_stages() {
 
 double ms_of(const Experiment& e) { return steps_of_draws(e).front().si() * 1e3; }
 
-// Of 10 s: rank 0 computes 3 s; rank 1 computes 4 s and is 2 s in a message; rank 2 exchanges 5 s within its stage; rank 3 computes 1 s. A host that does other
-// things, or a send that a lane carries, is not busy.
+// Of 10 s: rank 0 computes 3 s; rank 1 computes 4 s and spends 2 s in a message; rank 2 exchanges 5 s within its stage; rank 3 computes
+// 1 s. Other host work, and a send on a lane of its own, do not count as busy.
 struct Busy {
     TaskGraph graph{4};
     Timeline timeline;
@@ -60,7 +60,7 @@ TEST_CASE("what limits a pipeline is the rank that is busiest, else the one that
     const std::vector<std::string> notes = pipeline_notes(blocking_stages(), pipelined.graph, pipelined.timeline);
     REQUIRE(notes.size() == 3);
     CHECK(notes[0] == "rank 1 limits the pipeline: 60 % of the step computing or in messages, rank 2 as the next 50 %");
-    Busy first(SendRecv{8_B, 1});  // 4 s more on rank 0: 7, of 6 on rank 1
+    Busy first(SendRecv{8_B, 1});  // 4 s more on rank 0: 7 s against 6 s on rank 1
     first.add(graphs::small_gemm(), {0, Lane::compute}, 6, 10);
     CHECK(pipeline_notes(blocking_stages(), first.graph, first.timeline)[0] ==
           "rank 0 limits the pipeline: 70 % of the step computing or in messages, rank 1 as the next 60 %");
@@ -72,7 +72,7 @@ TEST_CASE("what limits a pipeline is the rank that is busiest, else the one that
     CHECK(pipeline_notes(other, pipelined.graph, pipelined.timeline).empty());
 }
 
-// Each figure is the step of the experiment with that one thing changed.
+// Each figure of a note is the step of the experiment with that one thing changed.
 TEST_CASE("notes on blocking messages say what the step would be without them, and what it cannot tell") {
     const Experiment e = blocking_stages();
     const Busy any(SendRecv{8_B, 1});

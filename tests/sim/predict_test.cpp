@@ -17,7 +17,7 @@ using namespace stepcast::literals;
 
 namespace {
 
-// 2 ranks, 2 experts, 4 tokens a rank, top-1, rows of 8 fp16 values: everything small enough to count by hand.
+// 2 ranks, 2 experts, 4 tokens per rank, top-1, rows of 8 fp16 values: small enough to count by hand.
 Experiment small_experiment() {
     Experiment e;
     e.name = "small";
@@ -64,7 +64,7 @@ TEST_CASE("noise that is common to a step moves no step, and draws of it are one
     CHECK(predict(e) == f);  // the same seed, the same draws
 }
 
-// What is printed and what --trace writes are one simulation: interference, shared links, the draw in the middle.
+// The printed step and what --trace writes come from one simulation with interference, shared links and the median draw.
 TEST_CASE("the step of every preset is the one that its trace shows") {
     for (const std::string& preset : preset_names(PresetKind::experiment)) {
         CAPTURE(preset);
@@ -76,7 +76,7 @@ TEST_CASE("the step of every preset is the one that its trace shows") {
     }
 }
 
-// Four draws of a random gate: the printed step is the second shortest, and that draw's.
+// Four draws of a random gate: the printed step is the second shortest, and everything else printed is of that draw.
 TEST_CASE("the median of several draws is one of them") {
     Experiment e = small_experiment();
     e.routing.kind = RoutingSpec::Kind::random_gate;
@@ -104,8 +104,8 @@ TEST_CASE("the breakdown adds up to the step") {
     }
 }
 
-// One expert a rank: 2 * 8 * 16 weights + gate 8 * 2 = 272 values of 2 bytes = 544 B; the same in gradients. 4 slots
-// arrive at each rank: kept 4*8 + 4*8*2 + 4 * (2*8 + 2*16) = 288 values = 576 B; buffers (4 + 4) * 8 values = 128 B.
+// One expert per rank: 2 * 8 * 16 weights + gate 8 * 2 = 272 values of 2 bytes = 544 B; the same for gradients. 4 slots arrive at each
+// rank: kept 4*8 + 4*8*2 + 4 * (2*8 + 2*16) = 288 values = 576 B; buffers (4 + 4) * 8 values = 128 B.
 TEST_CASE("memory counts weights, gradients, activations and buffers of the fullest rank") {
     const Experiment e = small_experiment();
     const MemoryUse use = predict(e).memory;
@@ -126,7 +126,7 @@ TEST_CASE("what does not fit says so, exactly from one byte too little") {
     CHECK_FALSE(predict(e).memory.fits);
 }
 
-// 1,792 B of tensors, the allocator's tenth, of that an eighth in pieces and 100 B of context: 1.125 x 1.1 x 1,792 + 100 = 2,317.6.
+// 1,792 B of tensors, times 1.1 for the reserve, times 1.125 for fragmentation, and 100 B of context: 1.125 x 1.1 x 1,792 + 100 = 2,317.6.
 TEST_CASE("overheads and what an allocator reserves count for a layer of experts") {
     Experiment e = small_experiment();
     e.framework.reserved = 1.1;
@@ -138,9 +138,9 @@ TEST_CASE("overheads and what an allocator reserves count for a layer of experts
     CHECK_FALSE(predict(e).memory.fits);
 }
 
-// Rank 0 owns the expert that all 2,000 slots want; both ranks have the half of them. 2,000 slots more than the other's are
-// above the 558 of faster_moe's rule, and mix_moe has popular experts anyway. A slot of 1024 and 4096 values of 2 bytes keeps
-// 2 (1024 + 4096) of them, and 1024 come in.
+// Rank 0 owns the expert that all 2,000 slots want; half of the slots come from each rank. Rank 0 has 2,000 slots more than the other,
+// above the threshold of 558 of faster_moe's rule; mix_moe replicates popular experts anyway. A slot of 1024 and 4096 values of 2 bytes
+// keeps 2 (1024 + 4096) of them, and 1024 come in.
 TEST_CASE("memory of a layer counts the slots that its system computes on a rank") {
     Experiment e = small_experiment();
     e.workload.hidden = 1024;
@@ -157,14 +157,14 @@ TEST_CASE("memory of a layer counts the slots that its system computes on a rank
     CHECK(held(MoeSystem::fast_moe) == held(MoeSystem::alltoall));
 }
 
-// 4 tokens a rank on 2 ranks = 8 tokens; each 3 * (4 * 8 * 16 + 2 * 8 * 2) = 1632 FLOP, of 2 TFLOP/s.
+// 4 tokens per rank on 2 ranks = 8 tokens; each 3 * (4 * 8 * 16 + 2 * 8 * 2) = 1632 FLOP; the peak is 2 TFLOP/s.
 TEST_CASE("tokens per second and model FLOP utilization follow from the step") {
     const Forecast f = predict(small_experiment());
     CHECK(f.tokens_per_second == Approx(8 / f.step.p50.si()));
     CHECK(f.model_flops_utilization == Approx(8 * 1632.0 / f.step.p50.si() / 2e12));
 }
 
-// A dense MLP: without overlap the gradients are all-reduced after the backward, with overlap beside it.
+// A dense MLP: the gradients are all-reduced after the backward without overlap, beside it with overlap.
 TEST_CASE("overlapping the gradient exchange shortens an MLP's step and never its arithmetic") {
     Experiment e = small_experiment();
     e.workload.kind = Workload::Kind::mlp;
@@ -181,14 +181,14 @@ TEST_CASE("overlapping the gradient exchange shortens an MLP's step and never it
     CHECK(after.phases.gradient_sync > beside.phases.gradient_sync);
 }
 
-// Of four the lower of the two in the middle.
+// Of four values it is the lower of the two in the middle.
 TEST_CASE("the value in the middle is one that occurred") {
     CHECK(middle_of({7}) == 7);
     CHECK(middle_of({7, 2, 5}) == 5);
     CHECK(middle_of({7, 2, 5, 3}) == 3);
 }
 
-// A batch for all ranks where it is stated, else that of every replica.
+// The global batch where it is stated, else the micro-batch of every replica.
 TEST_CASE("a step's tokens are its sequences times their length") {
     Experiment e;
     e.workload.seq = 7;
@@ -199,8 +199,8 @@ TEST_CASE("a step's tokens are its sequences times their length") {
     CHECK(tokens_per_step(e) == 11 * 7);
 }
 
-// Two matrices of 3 x 5 a layer and token, a multiply and an add each, forward once and backward twice; with experts each of
-// the two chosen ones, and a gate of 3 x 7. An image-text model by what its towers do for one of the batch.
+// Two matrices of 3 x 5 per layer and token, a multiply and an add each, forward once and backward twice. With experts this counts for each
+// of the two chosen ones, plus a gate of 3 x 7. An image-text model counts the work of its towers per image.
 TEST_CASE("useful arithmetic is counted by what kind of model it is") {
     Experiment e;
     e.workload.kind = Workload::Kind::mlp;
@@ -217,7 +217,7 @@ TEST_CASE("useful arithmetic is counted by what kind of model it is") {
     CHECK(model_flops(e, 5.0 * coca.seq).si() == Approx(3 * 5 * count_tower_flops(coca).total().si()));
 }
 
-// Kernels by what they are called, forward or backward, rank by rank: all that its compute lane does.
+// A forecast sums kernels by name, forward or backward, and rank; together they fill the rank's compute lane.
 TEST_CASE("a forecast says what it is of, and on what it rests") {
     Experiment e = small_experiment();
     e.workload.layers = 2;
@@ -255,7 +255,7 @@ TEST_CASE("a forecast says what it is of, and on what it rests") {
     e.routing.draws = 2;
     const Forecast fitted = predict(e);
     CHECK(fitted.calibrated);
-    CHECK(fitted.cluster_steps == 0);  // of kernels
+    CHECK(fitted.cluster_steps == 0);  // fitted on kernels, not on steps
     CHECK(fitted.framework_steps == 37);
     CHECK(fitted.draws == 2);
     const std::string note = "cluster.host.load: not determined by the data, kept its prior 1.5";
@@ -266,8 +266,8 @@ TEST_CASE("a forecast says what it is of, and on what it rests") {
     CHECK(predict(e).noise);
 }
 
-// Of three readings one is another batch, one the same, and one needs three ranks where there are two. With draws the readings
-// are of the median draw's routing, without its noise: what changes nothing takes no longer.
+// Of three readings one changes the batch, one changes nothing, and one needs three ranks where there are two. With draws the readings are
+// simulated with the median draw's routing and without its noise, so that the one that changes nothing has a ratio of 1.
 TEST_CASE("a reading is told by its step over the experiment's, and one that is not legal is none") {
     Experiment e = small_experiment();
     e.readings = {{"twice the tokens", {{"workload.seq", "8"}}}, {"three ranks", {{"parallelism.dp", "3"}}}, {"the same", {{"workload.seq", "4"}}}};
@@ -282,8 +282,7 @@ TEST_CASE("a reading is told by its step over the experiment's, and one that is 
     CHECK(predict(e).doubts.readings == expected);
 }
 
-// Noise alone: every draw is the one graph with costs of its own, as the draws of its number are.
-// Four ranks draw a gate each time; balanced slots are the same every time.
+// Random gates are drawn anew each time, by each of four ranks; balanced slots are the same every time.
 TEST_CASE("draws of a layer of experts have routings of their own") {
     Experiment e = small_gpt();
     e.workload = {};
@@ -300,7 +299,7 @@ TEST_CASE("draws of a layer of experts have routings of their own") {
     CHECK(std::set(steps.begin(), steps.end()).size() == 3);
 }
 
-// Draws of the routing have a peak each; a training meets them all, and a sweep says the same.
+// Draws of the routing have a peak each. A training meets them all, so the largest counts; a sweep gives the same.
 TEST_CASE("memory is that of the fullest draw") {
     Experiment e = small_moe();
     e.routing.draws = 7;
@@ -316,6 +315,7 @@ TEST_CASE("memory is that of the fullest draw") {
     }
 }
 
+// With noise alone all draws share the one graph, each with its own costs, and equal the draw of the same number by itself.
 TEST_CASE("draws that share a graph are what each is by itself") {
     Experiment e = read_experiment("coca_zero1");
     e.cluster.noise = {};

@@ -23,7 +23,7 @@ Experiment two_stages() {
 
 }  // namespace
 
-// A slot's tasks carry its micro-batch, a layer's its number, the task after the last of either none.
+// A slot's tasks carry its micro-batch, a layer's tasks its number; tasks after the last of either carry none.
 TEST_CASE("a step's tasks are labelled with the micro-batch and the layer that they were written for") {
     const Experiment e = two_stages();
     const TaskGraph graph = build_step(e, {});
@@ -50,7 +50,7 @@ TEST_CASE("a step's tasks are labelled with the micro-batch and the layer that t
     CHECK(memory_points(other, {}, graph, {}).empty());
 }
 
-// Each rank: what is there before, then while and after each slot of its stage, from its first kernel to its last.
+// Points of each rank: the memory before the first slot, then during and after each slot of its stage, from its first kernel to its last.
 TEST_CASE("the memory of every rank follows the slots of its stage") {
     const Experiment e = two_stages();
     const TaskGraph graph = build_step(e, {});

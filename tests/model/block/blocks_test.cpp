@@ -1,4 +1,4 @@
-// Expectations follow from a block's list of operators, whatever the style of its kernels.
+// The expectations follow from a block's list of operators, whatever the style of its kernels.
 #include "model/block/blocks.h"
 
 #include <algorithm>
@@ -64,7 +64,7 @@ struct Kernels {
 
 }  // namespace
 
-// Heads, groups and widths here divide by 2 and 4. A router and the way down to latents are not split.
+// Heads, groups and widths are divisible by 2 and 4 here. A router and the projections down to latents are not split.
 TEST_CASE("what tensor parallelism leaves a rank, times the ranks, is the whole") {
     for (Experiment e : kinds())
         for (const int tp : {1, 2, 4}) {
@@ -86,8 +86,8 @@ TEST_CASE("what tensor parallelism leaves a rank, times the ranks, is the whole"
         }
 }
 
-// dx = dy W^T and dW = dy^T x are as large as y = x W; of a scan likewise each product of the forward has two. Attention in
-// one kernel makes its scores again, which no memory holds.
+// dx = dy W^T and dW = dy^T x are as large as y = x W; a scan also has two products for each of the forward. Attention in one kernel also
+// computes its scores again, as no memory holds them.
 TEST_CASE("the backward of every product is two of its size") {
     for (const Experiment& e : kinds())
         for (const Block& block : blocks_of(e)) {
@@ -101,8 +101,8 @@ TEST_CASE("the backward of every product is two of its size") {
         }
 }
 
-// 16 tokens of causal attention see 8.5 keys each in the product, while the arithmetic that models are judged by counts 16:
-// without attention both are 2 a weight and token.
+// In the product 16 tokens of causal attention see 8.5 keys each; the usual count of a model's arithmetic takes 16. Without attention both
+// are 2 operations per weight and token.
 TEST_CASE("the products of a block are two operations for each of its weights and tokens") {
     Experiment e = small_model();
     const Workload& w = e.workload;
@@ -112,8 +112,8 @@ TEST_CASE("the products of a block are two operations for each of its weights an
     CHECK(kernels.flops(kernels.forward) == 2 * tokens * weights);
 }
 
-// T tokens and V symbols: cast (2 + 4 bytes), maximum (4), subtract and exponential (8 each), sum (4) read 18 T V bytes and write
-// 12; back, subtract and scale (8) and cast (4 + 2) read 8 and write 6. They move as the optimizer's long passes do.
+// With T tokens and V symbols: cast (2 + 4 bytes), maximum (4), subtract and exponential (8 each) and sum (4) read 18 T V bytes and write
+// 12. The backward's subtract and scale (8) and cast (4 + 2) read 8 and write 6. Like the optimizer's, these passes are long.
 TEST_CASE("passes over the logits are long ones and counted whole") {
     Experiment e = small_model();
     e.workload.fused_loss = false;
@@ -130,7 +130,7 @@ TEST_CASE("passes over the logits are long ones and counted whole") {
     CHECK(pass(head.backward, "loss_backward") == MemoryPass{8.0 * n, 6.0 * n, MemoryPass::Access::optimizer});
 }
 
-// Gate and up made apart: the gradients of their common input are added once; queries, keys and values: twice.
+// With separate gate and up projections the gradients of their common input are added once; with queries, keys and values twice.
 TEST_CASE("a tensor that several products read gets the sum of their gradients") {
     Experiment e = small_model();
     e.workload.fused_projections = false;
@@ -162,8 +162,8 @@ Attention attention_of(const Kernels& kernels) {
     throw std::logic_error("no attention");
 }
 
-// A window of 4 of 16 keys in three of four layers: queries 0..3 see 1 + 2 + 3 + 4 keys, the other twelve 4 each: 58 of 256 pairs;
-// without a window 136. Scores that models are judged by: 0.75 x 4 + 0.25 x 16 = 7 keys a token instead of 16.
+// A window of 4 of 16 keys in three of four layers: queries 0..3 see 1 + 2 + 3 + 4 keys, the other twelve 4 each: 58 of 256 pairs; without
+// a window 136. The usual count of a model's arithmetic takes 0.75 x 4 + 0.25 x 16 = 7 keys per token instead of 16.
 TEST_CASE("a sliding window leaves a query its last keys, in the share of layers that slide") {
     Experiment e = small_model();
     const double all = layer_forward_flops(e.workload, 0).si();
@@ -174,13 +174,13 @@ TEST_CASE("a sliding window leaves a query its last keys, in the share of layers
     CHECK(op.window == 4);
     CHECK(seen_share(op) == Approx((0.75 * 58 + 0.25 * 136) / 256));
     CHECK(all - layer_forward_flops(e.workload, 0).si() == Approx(2.0 * (16 - 7) * 8 * (8 + 8)));
-    e.workload.window = 16;  // as long as the sequence: none
+    e.workload.window = 16;  // as long as the sequence: no window
     const Kernels whole(e, attention_block(e.workload, rank_shape(e)), KernelStyle::fused);
     CHECK(whole.flops(whole.forward) > kernels.flops(kernels.forward));
 }
 
-// 8,192 tokens, a window of 4,096: 4096 * 4097 / 2 + 4096 * 4096 pairs, 3,072.25 a query. A rank of a context has its share
-// of the pairs, so of each query's a mean: 3,072; where half of the layers slide 4,096 in the others.
+// 8,192 tokens with a window of 4,096 have 4096 * 4097 / 2 + 4096 * 4096 pairs, 3,072.25 per query. A context rank has its share of the
+// pairs, so a query sees a mean number of keys: 3,072, or 4,096 in the layers without a window if half of them slide.
 TEST_CASE("ranks of a context share the pairs that a window and a causal mask leave") {
     Experiment e = small_model();
     e.workload.seq = 8192;
@@ -199,8 +199,8 @@ TEST_CASE("ranks of a context share the pairs that a window and a causal mask le
     }
 }
 
-// DeepSeek-V3's module: two norms and a third before the logits, a projection 128 -> 64, a layer like the last, the logits again
-// with the same weights. On 4 stages it and a copy of the table are the last one's.
+// DeepSeek-V3's module: two norms and a third before the logits, a projection 128 -> 64, a layer like the last one, and the logits again
+// with the same weights. On 4 stages the last one holds it, with a copy of the table.
 TEST_CASE("multi-token prediction is one more layer and the logits again, on the last stage") {
     Experiment e = small_model();
     e.workload.tied = false;
@@ -212,9 +212,9 @@ TEST_CASE("multi-token prediction is one more layer and the logits again, on the
           Approx(16 * (layer_forward_flops(plain, 1).si() + 2.0 * 128 * 64 + 2.0 * 1000 * 64)));
 }
 
-// 48 tokens, 8 heads over 8 of keys and values: A = 48 x 64 elements, projected 3 A, scores S = 3 x 8 x 16 x 16; two bytes each, no
-// casts and no dropout. Copies of queries, keys and values; of the result back to rows. Backward: scores twice for each product
-// of the forward; the softmax reads its result and the gradient; the copies of the three come back (r w) and are joined (r w).
+// 48 tokens, 8 heads and 8 key heads: A = 48 x 64 elements, 3 A after the projection, scores S = 3 x 8 x 16 x 16; two bytes each, no casts,
+// no dropout. Queries, keys and values are copied to heads, the result back to rows. Backward: scores move twice for each product of the
+// forward; the softmax reads its result and the gradient; the copies of the three come back (r w) and are joined (r w).
 TEST_CASE("attention operation by operation: every pass and its bytes") {
     Experiment e = small_model();
     Workload& w = e.workload;
@@ -240,8 +240,8 @@ TEST_CASE("attention operation by operation: every pass and its bytes") {
           Passes{{a, a, 1}, {2 * s, s, 1}, {s, s, 1}, {s, s, 1}, {6 * a, 6 * a, 4}, {4 * a, a, 2}, {2 * a, a, 1}});
 }
 
-// Queries 0, keys 1, values 2, result 3; gate 0, up 1, down 2: every second from keys and up on. The passes run again, sums of
-// gradients, casts and attention do not. Over ranks the result's sum is kept.
+// Products count from 0: queries, keys, values, result; gate, up, down. Every second one, from keys and up on, runs again. So do passes;
+// sums of gradients, casts and attention do not. Over several ranks the sum of the result is kept.
 TEST_CASE("an alternate recompute runs every second product and the passes") {
     Experiment e = small_model();
     e.workload.fused_projections = false;
@@ -263,8 +263,9 @@ TEST_CASE("an alternate recompute runs every second product and the passes") {
     CHECK(names(expert_block(e.workload, s), 1) == Names{"pass", "pass"});  // norm and residual; the router is the first product
 }
 
-// 48 tokens of 64 in bf16: 6144 bytes are read and written. Forward: what is gathered for the way up and what is scattered behind
-// the way down; backward: the gradient and the input gathered, the input's gradient scattered. In pieces beside products: none.
+// 48 tokens of 64 in bf16 are 6144 bytes, read and written. Forward: what is gathered before the up projection and scattered after the down
+// projection. Backward: the gradient and the input are gathered, the input's gradient is scattered. With exchanges in pieces beside
+// products there are none.
 TEST_CASE("exchanges of [batch, sequence, hidden] put the whole in order") {
     Experiment e = small_model();
     e.parallelism.tp = 2;
@@ -282,8 +283,8 @@ TEST_CASE("exchanges of [batch, sequence, hidden] put the whole in order") {
     CHECK(copies() == std::pair(0, 0));
 }
 
-// Up 64 x 256, its input cast with the norm: 1.5 x 2 bytes of 16384 weights read, one written. Down 128 x 64: 8192 weights, and the
-// 48 x 128 of its input read twice more in 2 bytes. Backward: gradients of 48 x 64 and of 48 x 256.
+// Up projection 64 x 256, whose input the norm casts: its 16384 weights of 2 bytes are read 1.5 times and one byte written. Down projection
+// 128 x 64: 8192 weights, and the 48 x 128 of its input are read twice more in 2 bytes. Backward: gradients of 48 x 64 and 48 x 256.
 TEST_CASE("a scale a row reads what is cast twice more, and the weights") {
     Experiment e = small_model();
     e.workload.dtype = Dtype::fp8;
@@ -302,8 +303,8 @@ TEST_CASE("a scale a row reads what is cast twice more, and the weights") {
     CHECK(wide.count(wide.forward, "row_scales") == 0);
 }
 
-// Gate and up are 48 x 128 in 2 bytes: 12288 each, read by one kernel; else the activation reads one and its result is read with
-// the other.
+// Gate and up are 48 x 128 in 2 bytes, 12288 each. One kernel reads both; else the activation reads one, and a second kernel reads its
+// result with the other.
 TEST_CASE("a gate of its own product has one kernel or two") {
     Experiment e = small_model();
     e.workload.fused_projections = false;

@@ -1,4 +1,4 @@
-// Every kernel of a layer of experts with its numbers, and where its rows go. T tokens, A = T x hidden, two bytes an element.
+// Every kernel of an expert layer with its numbers, and where its rows go. T tokens, A = T x hidden, two bytes per element.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -22,7 +22,8 @@ Experiment weights_added_later() {
 
 }  // namespace
 
-// Two of eight experts for each of 48 tokens: 96 slots, 12 an expert, 12288 bytes; scores of fp32 1536. Inner 32 of two. One shared expert.
+// Two of eight experts for each of 48 tokens: 96 slots, 12 per expert, 12288 bytes; scores in fp32 take 1536. The inner width is 32, twice
+// with the gate. One shared expert.
 TEST_CASE("an expert layer on one rank") {
     Experiment e = weights_added_later();
     e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
@@ -38,10 +39,10 @@ TEST_CASE("an expert layer on one rank") {
                                "activation_backward r18432 w12288", "experts_up " + rows + "x64x64 x2", "experts_up_weight " + rows + "x64x64 weights x2",
                                "permute_backward r12288 w12288 x3", "router_choice_backward r3072 w1536 x4", "router 48x64x8", "router 8x64x48",
                                "ffn_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
-    e.cluster.host.expert_layer = Seconds(5e-3);  // known: the shared expert is two modules more
+    e.cluster.host.expert_layer = Seconds(5e-3);  // known, so the shared expert is two modules more
     CHECK(listed_block(e, block()).forward[3] == "shared_modules 2 calls");
     CHECK(std::ranges::count(listed_block(e, block()).backward, "shared_modules 2 calls") == 1);
-    e.cluster.host.expert_layer = Seconds(0);  // CUDA graphs hold them
+    e.cluster.host.expert_layer = Seconds(0);  // they run as CUDA graphs
     e.workload.moe.capacity_factor = 1.3;  // 15.6: 16 rows, padded
     CHECK(listed_block(e, block()).forward[4] == "experts_up [16,16,16,16,16,16,16,16]x64x64 x2");
     e.workload.moe.capacity_factor = 0;
@@ -49,9 +50,9 @@ TEST_CASE("an expert layer on one rank") {
     CHECK(listed_block(e, block()).forward[4] == "experts_up [10,10,10,10,10,10,10,10,10,10]x64x64 x2");
 }
 
-// 42 tokens, two of eight experts on two ranks, four each: a token wants one of a rank's with 1 - 1/2 x 3/7 = 11/14. A rank sends 84 slots of 128
-// bytes, half of them to the other: 5376 bytes, so 4224 where a token goes once, and 2 x 4224 over both. Rows of a rank: 84, 21 an expert,
-// 10752 bytes, of 8448 that came.
+// 42 tokens, two of eight experts, four on each of two ranks. A token has an expert on a given rank with 1 - 1/2 x 3/7 = 11/14. A rank
+// sends half of its 84 slots of 128 bytes to the other: 5376 bytes; 4224 if each token goes only once, and 2 x 4224 over both ranks. A rank
+// gets 84 rows, 21 per expert, 10752 bytes, of the 8448 that arrived.
 TEST_CASE("an expert layer on two ranks: slots sent one by one, and tokens sent once") {
     Experiment e = weights_added_later();
     e.workload.seq = 14;
@@ -84,9 +85,9 @@ TEST_CASE("an expert layer on two ranks: slots sent one by one, and tokens sent 
     CHECK(ahead()[3] == "permute r10752 w10752 x4");
 }
 
-// 48 tokens of 128 bytes that choose two of eight experts on two ranks: 96 slots, 12288 bytes, 24 an expert from both. Half that capacity: 48
-// slots are left to send and 12 to compute; twice: 192, padded, and 48. What is summed up again is 48 tokens, 6144 bytes. A drawn routing, all
-// slots to the first expert, is no matter: it is padded and dropped likewise.
+// 48 tokens of 128 bytes choose two of eight experts on two ranks: 96 slots, 12288 bytes, 24 per expert from both ranks. With half that
+// capacity 48 slots are sent and 12 computed per expert; with twice it 192, padded, and 48. The sum has 48 tokens, 6144 bytes. A drawn
+// routing with all slots on the first expert changes nothing: it is padded and dropped as well.
 TEST_CASE("slots above the capacity are dropped before they are sent, those below padded") {
     Experiment e = weights_added_later();
     e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
@@ -109,8 +110,8 @@ TEST_CASE("slots above the capacity are dropped before they are sent, those belo
         }
 }
 
-// Source 0 sends 1, 2 | 3, 4 slots to the experts of two ranks, source 1 5, 6 | 7, 8, of 128 bytes: 7 from 0 to 1, 11 from 1 to 0. Rank 0 computes
-// 1 + 5 and 2 + 6 rows, rank 1 3 + 7 and 4 + 8; where the sequence is split, of two tensor-parallel ranks.
+// Source 0 sends 1, 2 | 3, 4 slots of 128 bytes to the experts of two ranks, source 1 sends 5, 6 | 7, 8: 7 slots go from 0 to 1, 11 from 1
+// to 0. Rank 0 computes 1 + 5 and 2 + 6 rows, rank 1 3 + 7 and 4 + 8; with a split sequence those of two tensor-parallel ranks.
 TEST_CASE("slots of a drawn routing go where their experts are, and back") {
     Experiment e = weights_added_later();
     e.workload.moe = {.experts = 4, .top_k = 2, .ffn = 32};
@@ -148,8 +149,9 @@ TEST_CASE("slots of a drawn routing go where their experts are, and back") {
     CHECK(rows_of(graph_of()).front() == std::vector<long>{6, 8});
 }
 
-// 16 experts in four groups, of which a token's are among two, on four places: with 2/4 the place's group is chosen, of whose and another's 8 experts 4 are
-// there: 1 - 1/2 x 3/7 = 11/14; so 4 / 2 x 11/28. A place that holds two groups is met as without a limit: 1 - 1/2 x 7/15 = 23/30.
+// 16 experts in four groups on four places; a token's experts are in two of the groups. The place's group is chosen with 2/4; of the 8
+// experts in the two groups 4 are there: 1 - 1/2 x 3/7 = 11/14. So the factor is 4 / 2 x 11/28. A place with two groups is reached as
+// without a limit: 1 - 1/2 x 7/15 = 23/30.
 TEST_CASE("tokens go once to each place of the groups that they are limited to") {
     const Moe moe{.experts = 16, .top_k = 2, .groups = 4, .top_groups = 2};
     CHECK(once_over_slots(moe, 4) == Approx(11.0 / 14));

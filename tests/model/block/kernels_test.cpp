@@ -1,4 +1,4 @@
-// Every kernel of a block with its numbers, from the formulas above the code. T tokens, A = T x hidden, two bytes an element.
+// Every kernel of a block with its numbers, from the formulas above the code. T tokens, A = T x hidden, two bytes per element.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -39,8 +39,8 @@ Experiment step_by_step() {
 
 }  // namespace
 
-// Two ranks of a context: T = 3 x 8, A = 3072 bytes, masks half of that. Queries, keys and values are 64 + 2 x 32 wide: 6144 bytes; scores
-// 3 x 8 x 8 x 16 x 2 = 6144, of which a causal mask leaves half to read. All keys and values: 3 x 16 x 4 x (8 + 8) x 2 = 6144 bytes.
+// Two context ranks: T = 3 x 8, A = 3072 bytes, masks half of that. Queries, keys and values are 64 + 2 x 32 wide: 6144 bytes. Scores are
+// 3 x 8 x 8 x 16 x 2 = 6144 bytes, of which a causal mask leaves half to read. All keys and values: 3 x 16 x 4 x (8 + 8) x 2 = 6144 bytes.
 TEST_CASE("plain attention, fused: with biases, dropout, rotary positions and a context over two ranks") {
     Experiment e = plain();
     e.workload.dropout = 0.1;
@@ -58,8 +58,8 @@ TEST_CASE("plain attention, fused: with biases, dropout, rotary positions and a 
                                "attention_norm_backward r6144 w3072 x2", "residual_backward r6144 w3072"});
 }
 
-// T = 48: A = 6144, scores 3 x 8 x 16 x 16 x 2 = 12288. Heads of 12: products of the heads leave the tensor cores, and queries, keys and
-// values are 8 x 12 + 2 x 4 x 12 = 192 wide, values of the heads 96.
+// T = 48: A = 6144, scores 3 x 8 x 16 x 16 x 2 = 12288. With heads of 12 the heads' products leave the tensor cores; queries, keys and
+// values are 8 x 12 + 2 x 4 x 12 = 192 wide, the values of the heads 96.
 TEST_CASE("plain attention, fused: heads laid out anew, all keys seen, and recompute of the scores") {
     Experiment e = plain();
     e.workload.positions = Positions::learned;
@@ -75,7 +75,7 @@ TEST_CASE("plain attention, fused: heads laid out anew, all keys seen, and recom
                                "attention_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
 }
 
-// Each rank's 8 queries of 16 see half of the keys. Keys and values come beside it.
+// Each rank's 8 of 16 queries see half of the keys. Keys and values are gathered beside the products.
 TEST_CASE("one kernel for attention sees half of the keys on each of two ranks of a context") {
     Experiment e = model();
     e.parallelism.cp = 2;
@@ -90,8 +90,8 @@ TEST_CASE("one kernel for attention sees half of the keys on each of two ranks o
     CHECK(attention_of(e).forward[3] == "attention 3 sequences 8 heads 16x16 widths 8 8 causal");
 }
 
-// Latents of 24 and 16, heads of 8 + 4 and values of 6. Layout: queries 8 x 12 x 48 x 2 = 9216, keys' own part and the shared rotary key
-// (8 x 8 + 4) x 96 = 6528, values 48 x 96 = 4608 read; queries, keys of the same width and values written.
+// Latents of 24 and 16, heads of 8 + 4, values of 6. The layout reads queries, 8 x 12 x 48 x 2 = 9216 bytes, the keys' own part and the
+// shared rotary key, (8 x 8 + 4) x 96 = 6528, and values, 48 x 96 = 4608; it writes queries, keys of the same width, and values.
 TEST_CASE("latent attention: projections, norms of latents and the layout of heads") {
     Experiment e = model();
     e.workload.attention = AttentionKind::mla;
@@ -109,7 +109,7 @@ TEST_CASE("latent attention: projections, norms of latents and the layout of hea
     CHECK(attention_of(e).forward[3] == "mla_query_up 48x96x64");
 }
 
-// T = 3 x 86 = 258 are three chunks of 128. Gate and input 128 each, B and C 8 x 16 each, 16 steps: 528; the convolution runs over 384.
+// T = 3 x 86 = 258 tokens are three chunks of 128. Gate and input 128 each, B and C 8 x 16 each, 16 steps: 528; the convolution covers 384.
 TEST_CASE("a Mamba-2 block: chunks, groups and heads") {
     Experiment e = model();
     e.workload.seq = 86;
@@ -123,7 +123,7 @@ TEST_CASE("a Mamba-2 block: chunks, groups and heads") {
                                "scan_inside 128x8x128 *48", "scan_states 8x16x128 *48", "scan_between 128x8x16 *48", "scan_backward r924672 w396288 x4",
                                "convolution_backward r396288 w198144 x2", "mamba_in 258x64x528", "mamba_in 528x64x258", "mamba_norm_backward r66048 w33024 x2",
                                "residual_backward r66048 w33024"});
-    // A quarter of the heads' attention, and never none.
+    // A quarter of the heads attend, but at least one.
     e.workload.mamba.attention = 0.25;
     const Block mixed = mixing_block(e.workload, rank_shape(e));
     const auto attends = [](const Block& block) {
@@ -140,7 +140,7 @@ TEST_CASE("a Mamba-2 block: chunks, groups and heads") {
     CHECK(mixing_blocks(e.workload, rank_shape(e)).size() == 1);
 }
 
-// Inner 128: 48 x 128 x 2 = 12288 bytes. Two micro-batches: gradients of 2 bytes are added to 4 of fp32, 128 x 64 or 256 x 64 of them.
+// Inner width 128: 48 x 128 x 2 = 12288 bytes. With two micro-batches gradients of 2 bytes, 128 x 64 or 256 x 64, are added to fp32.
 TEST_CASE("a gated feed-forward block with biases, whose gradients are added up") {
     Experiment e = model();
     e.workload.linear_bias = true;
@@ -161,8 +161,8 @@ TEST_CASE("a gated feed-forward block with biases, whose gradients are added up"
     CHECK(feed_forward_of(e).backward[3] == "activation_backward r36864 w24576");
 }
 
-// In fp8 the input of a product is cast (2 bytes read, and written twice, as rows and as columns, 1 byte each) unless the norm before it did;
-// so is each gradient that comes.
+// In fp8 the input of a product is cast (2 bytes read; 1 byte written twice, by rows and by columns), unless the norm before it did that.
+// So is each incoming gradient.
 TEST_CASE("products in fp8 cast what they read, but behind a norm") {
     Experiment e = model();
     e.workload.dtype = Dtype::fp8;
@@ -172,8 +172,8 @@ TEST_CASE("products in fp8 cast what they read, but behind a norm") {
                                "ffn_up 48x64x256", "ffn_up 256x64x48", "ffn_norm_backward r12288 w6144 x2", "residual_backward r12288 w6144"});
 }
 
-// Two tensor-parallel ranks: inner 64 each, of two 128. A collective moves 48 x 64 x 2 bytes. With sequence parallelism norms and residuals
-// see 24 tokens.
+// Two tensor-parallel ranks have an inner width of 64 each, 128 with the gate. A collective moves 48 x 64 x 2 bytes. With sequence
+// parallelism norms and residuals see 24 tokens.
 TEST_CASE("a split feed-forward block and its collectives, with and without sequence parallelism") {
     Experiment e = model();
     e.parallelism.tp = 2;
@@ -187,13 +187,14 @@ TEST_CASE("a split feed-forward block and its collectives, with and without sequ
                               "tp_reduce_scatter reduce_scatter 6144", "residual r6144 w3072"});
     CHECK(of.backward == Lines{"tp_all_gather all_gather 6144", "ffn_down 48x64x64", "ffn_down 64x64x48", "activation_backward r18432 w12288", "tp_all_gather all_gather 6144",
                                "ffn_up 48x64x128", "tp_reduce_scatter reduce_scatter 6144", "ffn_up 128x64x48", "ffn_norm_backward r6144 w3072 x2", "residual_backward r6144 w3072"});
-    e.parallelism.overlap_tp = true;  // what comes out is sent beside the product
+    e.parallelism.overlap_tp = true;  // the result is sent beside the product
     of = feed_forward_of(e);
     CHECK(of.forward[4] == "tp_reduce_scatter reduce_scatter 6144");
     CHECK(of.forward[5] == "ffn_down 48x64x64");
 }
 
-// Rank 4 beside frozen weights: x A is 48 x 4, that B 48 x 128; the sum reads both results. No weight gradient of the layer itself.
+// Adapters of rank 4 beside frozen weights: x A is 48 x 4, (x A) B is 48 x 128, and the sum reads both results. The layer's own weights
+// have no gradient.
 TEST_CASE("adapters stand beside frozen products") {
     Experiment e = model();
     e.workload.adapter_rank = 4;
@@ -208,8 +209,8 @@ TEST_CASE("adapters stand beside frozen products") {
                 "adapter_sum_backward r12288 w6144"});
 }
 
-// 48000 logits: fused, forward reads them twice and an exponential, 6 bytes, and writes it (4); the backward reads that and writes them. Three
-// slices: gradients of the whole for each are written and set (4 x 96000), and two sums read two and write one.
+// 48000 logits: the fused forward reads them twice and an exponential, 6 bytes, and writes it (4); the backward reads that and writes the
+// gradients. With three slices each slice's gradient of the whole is zeroed and written (4 x 96000), and two sums read two and write one.
 TEST_CASE("the ends of a model") {
     Experiment e = model();
     Workload& w = e.workload;
@@ -231,7 +232,8 @@ TEST_CASE("the ends of a model") {
     const ListedBlock ends = listed_block(e, embedding_block());
     CHECK(ends.forward == Lines{"embedding r6144 w6144", "positions r12288 w6144", "dropout r6144 w9216"});
     CHECK(ends.backward == Lines{"dropout_backward r9216 w6144", "embedding_gradient r396288 w390144 long x4"});  // 64000 x 6 bytes and 2 or 1 A
-    // Logits of four slices of the table, 128000 bytes in two each: four times set to zero, the slices' rows copied; five gradients summed.
+    // Logits from four slices of the table of 128000 bytes: four times a whole is zeroed and a slice's rows copied; five gradients are
+    // summed.
     w.table_slices = 4;
     const Lines sliced = listed_block(e, embedding_block()).backward;
     CHECK(Lines(sliced.begin() + 2, sliced.end()) == Lines{"table_slices r128000 w640000 long x8", "table_slices r1024000 w512000 long x4"});
@@ -249,8 +251,8 @@ TEST_CASE("the ends of a model") {
     CHECK(listed_block(e, embedding_block()).backward.size() == 2);
 }
 
-// Automatic casting: norms, residuals and softmax in 4 bytes, products in 2; a weight is cast once. a = 3072 elements of a tensor, s = 6144 of
-// scores. Causal: scores are masked before they become wide.
+// Automatic casting: norms, residuals and softmax in 4 bytes, products in 2; a weight is cast once. A tensor has a = 3072 elements, the
+// scores s = 6144. Causal scores are masked before they are cast to 4 bytes.
 TEST_CASE("attention operation by operation under automatic casting, causal and not") {
     Experiment e = step_by_step();
     e.workload.autocast = true;
@@ -272,7 +274,8 @@ TEST_CASE("attention operation by operation under automatic casting, causal and 
           Lines{"cast r12288 w24576", "score_dropout_backward r30720 w24576", "softmax_backward r49152 w24576", "cast r24576 w12288", "scale_backward r12288 w12288"});
 }
 
-// i = 6144 inner elements. Half of x (2, 2); x cast; cube and factor (8, 8); sum (6, 4); factor, tanh, one more (12, 12); product (6, 4); cast back.
+// i = 6144 inner elements, with (bytes read, written) for each: half of x (2, 2); x cast; cube and factor (8, 8); sum (6, 4); factor, tanh,
+// plus one (12, 12); product (6, 4); cast back.
 TEST_CASE("an activation step by step, with dropout inside the block") {
     Experiment e = step_by_step();
     e.workload.autocast = true;
@@ -292,14 +295,14 @@ TEST_CASE("an activation step by step, with dropout inside the block") {
     CHECK(of.forward == Lines{"ffn_norm r6144 w6144", "ffn_up 48x128x64", "activation r12288 w12288", "ffn_down 48x64x128", "dropout r6144 w9216", "residual r12288 w6144"});
     CHECK(of.backward == Lines{"dropout_backward r9216 w6144", "ffn_down 48x128x64", "ffn_down 64x128x48", "activation_backward r24576 w12288", "ffn_up 48x64x128", "ffn_up 128x64x48",
                                "ffn_norm_backward r24576 w6144 x2", "residual_backward r12288 w6144"});
-    // Two scores a token in two bytes.
+    // Two scores per token in two bytes.
     e.workload.head = Head::span;
     of = listed_block(e, head_block(e.workload, rank_shape(e)), KernelStyle::unfused);
     CHECK(of.forward == Lines{"span 48x2x64 unaligned", "loss r192 w192 x12"});
     CHECK(of.backward == Lines{"loss_backward r384 w192 x12", "span 48x64x2 unaligned", "span 2x64x48 unaligned", "bias_gradient r192 w0"});
 }
 
-// 8 remembered tokens before 16: L = 24 keys, 72 tokens projected, 4608 key elements, s = 3 x 8 x 16 x 24 = 9216 scores.
+// 8 remembered tokens before 16: L = 24 keys, 72 projected tokens, 4608 key elements, s = 3 x 8 x 16 x 24 = 9216 scores.
 TEST_CASE("attention with memory and relative positions, operation by operation") {
     Experiment e = step_by_step();
     e.workload.positions = Positions::relative;

@@ -11,8 +11,8 @@
 
 namespace stepcast {
 
-// "norm r8 w8", bytes that a pass reads and writes, "long" of an optimizer's; "up 4x8x16 *24", m x n x k and the batch of a product; "x3" where
-// it is several kernels; collectives with their bytes; "waits" where the host does for the device.
+// Examples: "norm r8 w8", the bytes that a pass reads and writes, with "long" for an optimizer's; "up 4x8x16 *24", m x n x k and the batch
+// of a product; "x3" for several kernels; collectives with their bytes; "waits" where the host waits for the device.
 inline std::string line_of(const Op& op) {
     if (const auto* p = std::get_if<MemoryPass>(&op))
         return fmt::format("r{} w{}{}", p->read.si(), p->written.si(), p->access == MemoryPass::Access::optimizer ? " long" : "");

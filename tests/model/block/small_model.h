@@ -5,7 +5,7 @@
 
 namespace stepcast {
 
-// hidden 64, 8 heads of 8 over 4 of keys, inner 128, 3 sequences of 16 tokens.
+// hidden 64, 8 heads of 8 and 4 key heads, inner width 128, 3 sequences of 16 tokens.
 inline Experiment small_model() {
     Experiment e;
     Workload& w = e.workload;

@@ -92,7 +92,7 @@ TEST_CASE("a limit of power leaves something beyond what is drawn idle, and kern
     CHECK(told([](Cluster& c) { c.kernel.attention_kernels = {{.name = "a"}}, c.kernel.expert_kernels = {{.name = "a"}}; }).empty());
 }
 
-// 32 ranks: as many rates, each within 0.01 and 100. Links from 1 kB/s on. 1024 x 1024 ranks are the most, one node more is not.
+// 32 ranks need 32 rates between 0.01 and 100. Links start at 1 kB/s. 1024 x 1024 ranks are allowed, one node more is not.
 TEST_CASE("rates and sizes at their bounds") {
     CHECK(told([](Cluster& c) { c.gpu.rank_rates.assign(32, 0.011); }).empty());
     CHECK(told([](Cluster& c) { c.gpu.rank_rates.assign(31, 1); }) == "cluster.gpu.rank_rates: 31 rates, but cluster has 32 ranks; expected one each, or none");

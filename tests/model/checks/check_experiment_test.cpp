@@ -61,7 +61,7 @@ TEST_CASE("the global batch is a multiple of what the replicas take at once") {
           "parallelism.global_batch: 6 is no multiple of dp x micro_batch = 4");
 }
 
-// 61035 x 8192 x 2 = 999,997,440 slots; one micro-batch more is 1,000,013,824.
+// 61035 x 8192 x 2 = 999,997,440 slots; one sequence more makes 1,000,013,824.
 TEST_CASE("the slots of a rank stay countable") {
     CHECK(told([](Experiment& e) { e.parallelism.micro_batch = 61035; }).empty());
     CHECK(told([](Experiment& e) { e.parallelism.micro_batch = 61036; }) ==
@@ -190,7 +190,7 @@ TEST_CASE("the layers of a pipeline are divided over its pieces without remainde
           "in rounds of parallelism.pp = 4; expected a multiple");
 }
 
-// 1024 x 1024 = 2^20 ranks are the most that are counted.
+// 1024 x 1024 = 2^20 is the largest number of ranks.
 TEST_CASE("so many ranks are the most") {
     CHECK(told([](Experiment& e) { e.cluster.nodes = e.cluster.gpus_per_node = 1024; }).substr(0, 21) == "parallelism: pipeline");
     CHECK(told([](Experiment& e) { e.cluster.nodes = 1025, e.cluster.gpus_per_node = 1024; }) == "cluster.nodes: 1025 x gpus_per_node 1024 = 1049600 ranks; expected at most 1048576");

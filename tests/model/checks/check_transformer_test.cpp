@@ -9,7 +9,7 @@ using namespace stepcast;
 
 namespace {
 
-// 16 layers of width 1024 over 2 nodes of 8 ranks: tp 2, cp 2, pp 2, dp 2; 8 sequences a step in 4 micro-batches.
+// 16 layers of width 1024 over 2 nodes of 8 ranks: tp 2, cp 2, pp 2, dp 2; 8 sequences per step in 4 micro-batches.
 Experiment valid() {
     Experiment e;
     e.workload.kind = Workload::Kind::transformer;
@@ -40,7 +40,7 @@ std::string told(const Change& change) {
     change(e.workload, e.parallelism);
     return complaint([&] { check_experiment(e); });
 }
-// tp takes the ranks of cp and dp as well.
+// tp also takes the ranks of cp and dp.
 void widen(Parallelism& p, int tp) {
     p.tp = tp;
     p.cp = 1;
@@ -75,7 +75,7 @@ TEST_CASE("a transformer states its heads and its vocabulary") {
     CHECK(told([](auto& w, auto&) { w.attention = AttentionKind::mla, w.mla = {0, 512, 128, 64, 128}; }).empty());
 }
 
-// 4 key and value heads: 8 ranks keep each twice, 8 of 6 do not come out even.
+// With 4 key and value heads on 8 ranks each head is kept twice; 6 heads do not fit 8 ranks.
 TEST_CASE("tensor-parallel ranks divide heads and inner widths") {
     CHECK(told([](auto&, auto& p) { widen(p, 8); }).empty());
     CHECK(told([](auto& w, auto& p) { widen(p, 8), w.heads = 12, w.head_dim = 64; }) ==
@@ -134,7 +134,7 @@ TEST_CASE("every stage chunk has layers, or says how many") {
           }) == "parallelism.stage_layers: 2 entries, but there are 4 stage chunks");
 }
 
-// zb-v and dualpipe hold two chunks a stage whatever vp says; dualpipe's are two copies of one model.
+// zb-v and dualpipe hold two chunks per stage whatever vp says; dualpipe's are two copies of one model.
 TEST_CASE("the schedule runs the stages, chunks and micro-batches that it is given") {
     CHECK(told([](auto&, auto& p) { p.vp = 2; }).empty());
     CHECK(told([](auto&, auto& p) { p.vp = 2, p.global_batch = 6; }) ==
@@ -219,7 +219,7 @@ TEST_CASE("memory, relative positions and automatic casting are known operation 
           "workload.row_scales: true, but products in bf16 have no scales; expected workload.dtype fp8");
 }
 
-// One head, a word, a latent of one, a key of one rotary number: the least that there can be.
+// The smallest allowed sizes: one head, one word, a latent of one, a key of one rotary number.
 TEST_CASE("the least of each size is enough") {
     CHECK(told([](auto& w, auto& p) { w.heads = w.kv_heads = 1, widen(p, 1); }).empty());
     CHECK(told([](auto& w, auto& p) { w.vocab = 1, widen(p, 1); }).empty());
@@ -228,7 +228,7 @@ TEST_CASE("the least of each size is enough") {
     CHECK(told([](auto& w, auto& p) { w.layers = 2, p.recompute = Recompute::full, p.recompute_layers = 1; }).empty());
     CHECK(told([](auto& w, auto& p) { w.moe.experts = 1, w.moe.top_k = 1, p.ep = 1; }).empty());
     CHECK(told([](auto& w, auto& p) { w.moe.experts = 8, w.moe.ffn = 1366, w.moe.dense_layers = 15, w.ffn = 4095, p.expert_tensor_parallel = true; }) ==
-          "parallelism.tp: 2 does not divide workload.ffn = 4095");  // the dense layers are split, too
+          "parallelism.tp: 2 does not divide workload.ffn = 4095");  // the dense layers are split as well
     CHECK(told([](auto& w, auto& p) { w.moe.experts = 8, w.moe.ffn = 1366, w.moe.interval = 2, w.ffn = 4095, p.expert_tensor_parallel = true; }) ==
           "parallelism.tp: 2 does not divide workload.ffn = 4095");
     CHECK(told([](auto& w, auto& p) { w.moe.experts = 8, w.moe.ffn = 1366, w.ffn = 4095, p.expert_tensor_parallel = true; }).empty());

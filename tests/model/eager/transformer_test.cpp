@@ -1,4 +1,4 @@
-// Counted from the operators that PyTorch 2.11 dispatches for scripts of these shapes (docs/pytorch.md).
+// Counts of the operators that PyTorch 2.11 dispatches for scripts of these shapes (docs/pytorch.md).
 
 #include <catch2/catch.hpp>
 
@@ -14,7 +14,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// The figures of the comments below: batch 8, 1024 tokens, hidden 768, 12 heads, ffn 3072, vocabulary 50304.
+// The comments below count with batch 8, 1024 tokens, hidden 768, 12 heads, ffn 3072, vocabulary 50304.
 Experiment gpt2(int layers, AttentionKind attention, Dtype dtype = Dtype::bf16, int batch = 8) {
     Experiment e;
     Workload& w = e.workload;
@@ -48,7 +48,7 @@ int of_a_layer(AttentionKind attention, Phase phase, Dtype dtype = Dtype::bf16, 
            kernels(step_of(gpt2(2, attention, dtype, batch)), phase);
 }
 
-// GB that kernels of one name move.
+// GB that the kernels of one name read and write.
 double moved(const TaskGraph& graph, std::string_view name) {
     double sum = 0;
     for (TaskId t = 0; t < graph.size(); ++t)
@@ -81,9 +81,9 @@ TEST_CASE("a layer of an eager script is as many kernels as PyTorch dispatches")
     CHECK(of_a_layer(AttentionKind::plain, Phase::backward) == 28);
 }
 
-// Embedding, positions counted, gathered, added; norm, logits, cast, softmax, loss: 9; fp32 needs no cast.
-// Backward: ones, zeros, picked, softmax, cast, dW, dx, norm 2; positions summed, zeros and rows added (1024 <= 3072); the
-// embedding's zeros, sort of 12 and 2: 9 + 3 + 15.
+// Forward: embedding; positions counted, gathered, added; norm, logits, cast, softmax, loss: 9; fp32 needs no cast. Backward: ones, zeros,
+// picked, softmax, cast, dW, dx, norm 2: 9; positions summed, zeros and rows added (1024 <= 3072): 3; the embedding's zeros, sort of 12 and
+// 2: 15.
 TEST_CASE("the ends of an eager script cast the logits only where they are not fp32") {
     const TaskGraph bf16 = step_of(gpt2(1, AttentionKind::flash));
     const TaskGraph fp32 = step_of(gpt2(1, AttentionKind::flash, Dtype::fp32));
@@ -91,13 +91,13 @@ TEST_CASE("the ends of an eager script cast the logits only where they are not f
     CHECK(kernels(fp32, Phase::forward) == 10 + 8);
     CHECK(kernels(bf16, Phase::backward) == 22 + 27);
     CHECK(kernels(fp32, Phase::backward) == 22 + 26);
-    // 8192 x 50304 logits: 2 + 4 bytes an element each way.
+    // 8192 x 50304 logits with 2 + 4 bytes per element, in both directions.
     CHECK(moved(bf16, "cast_logits") == Approx(2.4724).epsilon(1e-4));
     CHECK(moved(bf16, "cast_logits_backward") == Approx(2.4724).epsilon(1e-4));
     CHECK(moved(fp32, "cast_logits") == 0);
 }
 
-// 163,109,376 parameters untied, 7 tensors of their type: 14 bytes in bf16, 28 in fp32. 65536 x 320 elements a kernel: 8.
+// 163,109,376 untied parameters, 7 tensors of this type: 14 bytes in bf16, 28 in fp32. With 65536 x 320 elements per kernel 8 kernels.
 TEST_CASE("fused AdamW moves seven tensors of the parameters' type") {
     const TaskGraph bf16 = step_of(gpt2(12, AttentionKind::flash));
     CHECK(moved(bf16, "adam") == Approx(163109376.0 * 14 / 1e9));
@@ -109,14 +109,14 @@ TEST_CASE("fused AdamW moves seven tensors of the parameters' type") {
     };
     CHECK(launches(bf16, "adam") == 8);
     CHECK(bf16.rank_count() == 1);
-    // 12 tensors a layer and 5 of the ends, of which a kernel counts 110: 101 and 113
+    // 12 tensors per layer and 5 of the ends: 101 and 113; a kernel counts up to 110.
     CHECK(launches(step_of(gpt2(8, AttentionKind::flash)), "step_count") == 1);
     CHECK(launches(step_of(gpt2(9, AttentionKind::flash)), "step_count") == 2);
 }
 
-// Products of 12 layers of 12 x 768^2 weights and the logits of 50304 x 768, 8192 tokens: 2 operations a weight forward,
-// twice that backward: 6 x 8192 x (84,934,656 + 38,633,472). Plain attention: 2 x 2 x 96 x 1024^2 x 64 forward, twice that
-// backward, in each of 12 layers.
+// Products of 12 layers with 12 x 768^2 weights and the logits with 50304 x 768, for 8192 tokens: 2 operations per weight forward and twice
+// that backward, 6 x 8192 x (84,934,656 + 38,633,472). Plain attention: 2 x 2 x 96 x 1024^2 x 64 forward and twice that backward, in each
+// of 12 layers.
 TEST_CASE("an eager script multiplies what the model asks for, each weight three times") {
     double linear = 0, attention = 0;
     const TaskGraph graph = step_of(gpt2(12, AttentionKind::plain));
@@ -137,7 +137,7 @@ TEST_CASE("layouts are those of a linear layer's three products") {
     CHECK(count[Gemm::Layout::tn] == 5);
 }
 
-// The mode of products leaves fused attention alone, which multiplies fp32 as such; products through memory follow it.
+// The tf32 mode does not apply to fused attention, which multiplies fp32 as such; products through memory follow it.
 TEST_CASE("tf32 is for products, not for fused attention") {
     const auto dtype_of_attention = [](AttentionKind kind) {
         const TaskGraph graph = step_of(gpt2(1, kind, Dtype::tf32));
@@ -151,7 +151,7 @@ TEST_CASE("tf32 is for products, not for fused attention") {
     CHECK(dtype_of_attention(AttentionKind::plain) == Dtype::tf32);
 }
 
-// One kernel a pass and layer, of 8 x 12 heads of 1024 x 1024 pairs.
+// One kernel per pass and layer, with 8 x 12 heads of 1024 x 1024 pairs.
 TEST_CASE("fused attention goes forward in the forward and backward in the backward") {
     const TaskGraph graph = step_of(gpt2(2, AttentionKind::flash));
     std::map<Phase, std::vector<bool>> backward;
@@ -164,8 +164,8 @@ TEST_CASE("fused attention goes forward in the forward and backward in the backw
     CHECK(backward == std::map<Phase, std::vector<bool>>{{Phase::forward, {false, false}}, {Phase::backward, {true, true}}});
 }
 
-// Three of four experts have tokens. Forward: gate, cast, softmax, top-k 2, histogram 2 + 2, sort 8, division and gather,
-// then 3 kernels an expert, then concatenation, zeros, copy, filling, cast, product, sum. Three reads by the host.
+// Three of four experts have tokens. Forward: gate, cast, softmax, top-k 2, histogram 2 + 2, sort 8, division and gather; 3 kernels per
+// expert; concatenation, zeros, copy, filling, cast, product, sum. The host reads three values.
 TEST_CASE("an expert without tokens is not called") {
     Experiment e;
     e.workload.moe.experts = 4;
@@ -179,7 +179,7 @@ TEST_CASE("an expert without tokens is not called") {
     for (TaskId t = 0; t < graph.size(); ++t) reads += graph.on_host(t) ? 1 : 0;
     CHECK(reads == 3);
     CHECK(graph.rank_count() == 1);
-    // First product of the last expert's backward: its down projection's input gradient.
+    // The first product of the backward is the input gradient of the last expert's down projection.
     for (TaskId t = 0; t < graph.size(); ++t)
         if (graph.phase(t) == Phase::backward && graph.name(t) == "expert_down") {
             CHECK(std::get<Gemm>(graph.op(t)).m == 84);
@@ -187,8 +187,9 @@ TEST_CASE("an expert without tokens is not called") {
         }
 }
 
-// 10 tokens of 2 slots: 20 of width 8, 320 bytes; inner 24; four experts, of which three have 12, 5 and 3 slots. A kernel of a few elements moves 512
-// bytes and 8 an element. Behind @ the host's work in additions: a launch is 0.5, and what comes before it stands in model/eager/script.h.
+// 10 tokens with 2 slots: 20 rows of width 8, 320 bytes; inner width 24; of four experts three have 12, 5 and 3 slots. A kernel of a few
+// elements moves 512 bytes and 8 per element. Behind @ stands the host's work in additions: a launch is 0.5; model/eager/script.h lists
+// what comes before it.
 TEST_CASE("an expert layer of an eager script: every kernel and what issues it") {
     Experiment e;
     e.workload.moe.experts = 4;
@@ -223,15 +224,16 @@ TEST_CASE("an expert layer of an eager script: every kernel and what issues it")
                 "expert_down 8x24x12 @0.5", "bias_gradient r192 w0 @0.5", "gelu_backward r1152 w576 @1.1", "expert_up 24x8x12 @5", "bias_gradient r576 w0 @0.5",
                 "top_k_backward r0 w160 @1.7", "top_k_backward r672 w672 @0.5", "scores_backward r320 w160 @1.1", "scores_backward r160 w80 @1.1", "gate 4x8x10 @5",
                 "bias_gradient r80 w0 @0.5", "end_of_step r512 w512 @1"});
-    e.workload.dtype = Dtype::fp32;  // four casts fewer
+    e.workload.dtype = Dtype::fp32;  // without the four casts
     CHECK(lines(Phase::forward).size() == 37);
     CHECK(lines(Phase::backward).size() == 36);
     e.workload.layers = 2;
     CHECK(lines(Phase::forward).size() == 74);
 }
 
-// Two sequences of 5 tokens, width 8 (80 elements), 2 heads of 4, inner 24 (240), 30 words (300 logits), 100 scores; two bytes each. Parameters: a layer 4 x 64 +
-// 2 x 8 x 24 weights, 24 + 8 + 24 + 8 biases, 4 x 8 of norms: 736; ends 2 x 240 + 40 + 16: 1272 in all, of 17 tensors. Behind @ what issues it.
+// Two sequences of 5 tokens, width 8 (80 elements), 2 heads of 4, inner width 24 (240), 30 words (300 logits), 100 scores; two bytes each.
+// A layer has 4 x 64 + 2 x 8 x 24 weights, 24 + 8 + 24 + 8 biases and 4 x 8 of norms: 736 parameters; the ends have 2 x 240 + 40 + 16: 1272
+// in all, in 17 tensors. Behind @ stands the host's work.
 TEST_CASE("a layer of an eager script with plain attention: every kernel and what issues it") {
     Experiment e = gpt2(1, AttentionKind::plain, Dtype::bf16, 2);
     e.workload.hidden = 8;

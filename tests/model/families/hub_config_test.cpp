@@ -27,7 +27,7 @@ const std::string llama3_8b = R"({"model_type": "llama", "architectures": ["x"],
 
 }  // namespace
 
-// The counts of counts_test.cpp; Qwen2-0.5B: 494,032,768 (tied, biases of queries, keys, values).
+// The counts of transformer/counts_test.cpp; Qwen2-0.5B has 494,032,768 (tied, biases of queries, keys, values).
 TEST_CASE("config files of model hubs give the published parameter counts") {
     CHECK(counted(llama3_8b) == 8'030'261'248);
     CHECK(counted(R"({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024,
@@ -49,14 +49,14 @@ TEST_CASE("config files of model hubs give the published parameter counts") {
           334'090'240);
 }
 
-// Published sizes; totals as transformers 5 builds these models (norms of queries and keys, biases of convolutions and routers make
-// the last digits, which are not compared).
+// Published sizes, with totals as transformers 5 builds these models. The last digits, which norms of queries and keys and biases of
+// convolutions and routers decide, are not compared.
 TEST_CASE("hybrids, experts and text parts of further families have the weights that their library builds") {
     const std::string mixed = R"("mamba_d_state": 128, "mamba_n_groups": 1, "num_key_value_heads": 8, "num_attention_heads": 32, "tie_word_embeddings": false, )";
     // 29 Mamba-2 blocks and 3 of attention, 32 feed-forwards.
     CHECK(counted(R"({"model_type": "bamba", "attn_layer_indices": [9, 18, 27], "hidden_size": 4096, "intermediate_size": 14336,
                       "mamba_d_head": 64, "mamba_n_heads": 128, "num_hidden_layers": 32, )" + mixed + R"("vocab_size": 128256})") == Approx(9'780'235'392).epsilon(1e-3));
-    // Both side by side in each of 44 layers.
+    // Attention and Mamba side by side in each of 44 layers.
     CHECK(counted(R"({"model_type": "falcon_h1", "head_dim": 128, "hidden_size": 3072, "intermediate_size": 12288, "mamba_d_head": 128,
                       "mamba_d_state": 256, "mamba_n_groups": 1, "mamba_n_heads": 24, "num_attention_heads": 12, "num_hidden_layers": 44,
                       "num_key_value_heads": 2, "tie_word_embeddings": false, "vocab_size": 130048})") == Approx(7'585'513'568).epsilon(1e-4));
@@ -83,16 +83,17 @@ TEST_CASE("hybrids, experts and text parts of further families have the weights 
                       "moe_k": 6, "moe_layer_end_index": 28, "moe_layer_interval": 1, "moe_layer_start_index": 1, "moe_num_experts": 64,
                       "moe_num_shared_experts": 2, "num_attention_heads": 20, "num_hidden_layers": 28, "num_key_value_heads": 4,
                       "tie_word_embeddings": true, "use_bias": false, "vocab_size": 103424})") == Approx(21'825'437'888).epsilon(1e-4));
-    // Gemma 3 4B leaves out what its library takes by default: heads and vocabulary.
+    // Gemma 3 4B's file leaves out its library's defaults: heads and vocabulary.
     const auto gemma = read(R"({"model_type": "gemma3", "text_config": {"hidden_size": 2560, "intermediate_size": 10240,
                       "model_type": "gemma3_text", "num_hidden_layers": 34, "sliding_window": 1024}})");
     CHECK(count_parameters(gemma).total() == Approx(3'880'263'168).epsilon(1e-4));
-    CHECK(gemma.window_share == Approx(29.0 / 34));  // 5 of 34 layers see all
+    CHECK(gemma.window_share == Approx(29.0 / 34));  // 5 of 34 layers have no window
 }
 
-// Published: 7,173,923,840, 6,050,882,784, 2,779,683,840, 4.19 B. StarCoder2-7B by hand, a layer: queries and results 2 x 4608^2, keys
-// and values 2 x 4608 x 512, two matrices 2 x 4608 x 18432, biases 4608 x 3 + 2 x 512 + 18432, two norms of 2 x 4608: 217,106,944 x 32,
-// tied 49152 x 4608 and a norm of 9216. GPT-J and Phi-2 have one norm a layer and a bias of the logits, here two norms and none.
+// Published: 7,173,923,840, 6,050,882,784, 2,779,683,840, 4.19 B. A layer of StarCoder2-7B by hand: queries and results 2 x 4608^2, keys
+// and values 2 x 4608 x 512, two matrices 2 x 4608 x 18432, biases 4608 x 3 + 2 x 512 + 18432, two norms of 2 x 4608: 217,106,944; 32 of
+// them, tied 49152 x 4608, and a norm of 9216. GPT-J and Phi-2 have one norm per layer and a bias of the logits; here they have two norms
+// and none.
 TEST_CASE("decoders without a gate have two matrices a feed-forward") {
     const auto starcoder = read(R"({"model_type": "starcoder2", "hidden_size": 4608, "intermediate_size": 18432, "num_hidden_layers": 32,
                                     "num_attention_heads": 36, "num_key_value_heads": 4, "vocab_size": 49152, "mlp_type": "default",
@@ -195,7 +196,7 @@ TEST_CASE("an unknown model of Llama's shape is read with a note, another is ref
     CHECK(named.notes.empty());
 }
 
-// GELU and squared ReLU are no gated feed-forwards, cross attention is no layer of Llama's. What is not stated of an unknown type is
+// GELU and squared ReLU mean no gated feed-forward; cross attention is not in Llama's layers. What a file of an unknown type leaves out is
 // its library's default: tied.
 TEST_CASE("an unknown model whose file contradicts Llama's shape is refused, one that states biases or ties keeps them") {
     for (const char* other : {"\"hidden_act\": \"relu2\", ", "\"hidden_act\": \"gelu_new\", ", "\"cross_attention_layers\": [3], ", "\"moe_k\": 6, ", "\"use_moe\": true, ", "\"mlp_type\": \"default\", ", "\"hidden_activation\": \"gelu\", ",
@@ -210,7 +211,7 @@ TEST_CASE("an unknown model whose file contradicts Llama's shape is refused, one
     CHECK_FALSE(whole("{\"model_type\": \"newcomer\", \"tie_word_embeddings\": false, " + sizes + "}").workload.tied);
 }
 
-// Experts under the names of OLMoE, Granite and GLM 4.5; GLM's first layer is dense, its router has a bias.
+// Experts with the names of OLMoE, Granite and GLM 4.5; GLM's first layer is dense and its router has a bias.
 TEST_CASE("experts of further families") {
     const std::string routed = ", \"n_routed_experts\": 16, \"num_experts_per_tok\": 4, \"moe_intermediate_size\": 32, \"n_shared_experts\": 1, \"first_k_dense_replace\": 1, ";
     const auto glm = whole("{\"model_type\": \"glm4_moe\"" + routed + sizes + "}").workload.moe;
@@ -249,7 +250,7 @@ TEST_CASE("fields that change the work are modelled or refused by name") {
     CHECK(refusal_of("{\"model_type\": \"qwen3_moe\", \"moe_layer_freq\": [0, 1, 0, 1]" + moe + sizes + "}").find("moe_layer_freq: only leading zeros") != std::string::npos);
 }
 
-// 6 Mamba blocks, 2 of attention, 6 feed-forward: a third of an attention block a layer.
+// 6 Mamba blocks, 2 attention blocks, 6 feed-forward blocks: a third of an attention block per layer.
 TEST_CASE("families with parts, experts and other blocks") {
     const auto gemma = whole("{\"model_type\": \"gemma2\", \"sliding_window\": 4096, \"head_dim\": 256, " + sizes + "}");
     CHECK(gemma.workload.tied);
@@ -269,7 +270,7 @@ TEST_CASE("families with parts, experts and other blocks") {
     CHECK(hybrid.workload.mamba.heads == 8);
 }
 
-// fp16 weights train in fp16, fp32 weights in fp32, with a word.
+// fp16 weights are trained in fp16, fp32 weights in fp32 with a note.
 TEST_CASE("a config file's type of weights is the forecast's") {
     const auto read_as = [](const std::string& type) { return whole("{\"model_type\": \"llama\", " + type + sizes + "}"); };
     CHECK(read_as("").workload.dtype == Dtype::bf16);
@@ -293,12 +294,12 @@ TEST_CASE("a config file is not read too deep") {
     CHECK(refusal_of("{\"model_type\": \"t5NaN\"}").find("\"t5NaN\" has no rule") != std::string::npos);
 }
 
-// The longest type that the first architecture names counts: Qwen3MoeForCausalLM is no Qwen3.
+// The longest type in the first architecture's name counts: Qwen3MoeForCausalLM is not a Qwen3.
 TEST_CASE("a type of its own is read by its architecture") {
     const std::string moe = ", \"num_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32, ";
     CHECK(whole("{\"model_type\": \"own\", \"architectures\": [\"Qwen3MoeForCausalLM\"]" + moe + sizes + "}").workload.moe.experts == 8);
     CHECK(whole("{\"architectures\": [\"Qwen3ForCausalLM\", \"Qwen3MoeForCausalLM\"], " + sizes + "}").workload.moe.experts == 0);
-    CHECK(whole("{\"architectures\": [\"GPTNeoXForCausalLM\"], \"use_parallel_residual\": false, " + sizes + "}").notes.empty());  // else a note of Llama's shape
+    CHECK(whole("{\"architectures\": [\"GPTNeoXForCausalLM\"], \"use_parallel_residual\": false, " + sizes + "}").notes.empty());  // else a note about Llama's shape
     CHECK(refusal_of("{\"architectures\": [4], \"model_type\": \"t5\"}").find("\"t5\" has no rule") != std::string::npos);
     CHECK(refusal_of("{\"architectures\": [], \"model_type\": \"t5\"}").find("\"t5\" has no rule") != std::string::npos);
     const auto parts = whole("{\"model_type\": \"own\", \"text_config\": {\"model_type\": \"llama\", " + sizes + "}}");

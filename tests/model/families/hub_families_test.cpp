@@ -1,4 +1,4 @@
-// Each rule of model/families/hub_families.cpp: what of a file goes where. Sizes are distinct.
+// Each rule of model/families/hub_families.cpp: which field sets what. All sizes differ.
 #include <catch2/catch.hpp>
 
 #include <filesystem>
@@ -71,7 +71,7 @@ TEST_CASE("latents, further predictions and what they need") {
     CHECK_THAT(refusal("deepseek_v2", routed), Contains("kv_lora_rank: missing"));
 }
 
-// MiniMax-M2: three modules of one layer, switched by use_mtp; a number in words is nobody's.
+// MiniMax-M2 has three modules of one layer, switched by use_mtp; a number written as text is ignored.
 TEST_CASE("every name of multi-token prediction gets its note") {
     const std::string experts = R"("num_local_experts": 32, "num_experts_per_tok": 5, )";
     const HubConfig minimax = of_type("minimax_m2", experts + R"("use_mtp": true, "num_mtp_modules": 3)");
@@ -136,7 +136,7 @@ TEST_CASE("biases, ties, dropout and positions are as the file says, else as the
     CHECK(heads.head_dim == 24);
 }
 
-// 12 layers: all but every fifth (2 of 12 see all), all but those past the first 9 (3 of 12 slide).
+// 12 layers: every fifth has no window (2 of 12), or those from the ninth on have one (3 of 12).
 TEST_CASE("windows, in the share of layers that slide") {
     CHECK(workload_of("mistral", R"("sliding_window": 128, "use_sliding_window": false)").window == 0);
     CHECK(workload_of("mistral", R"("sliding_window": 128, "sliding_window_pattern": 5)").window_share == Approx(10.0 / 12));
@@ -146,7 +146,7 @@ TEST_CASE("windows, in the share of layers that slide") {
     CHECK(qwen.window == 128);
     CHECK(qwen.window_share == 0.25);
     CHECK(workload_of("qwen2", R"("sliding_window": 128, "use_sliding_window": true, "max_window_layers": 24)").window == 0);
-    CHECK(workload_of("gemma3_text", R"("sliding_window": 128)").window_share == Approx(10.0 / 12));  // all but every sixth
+    CHECK(workload_of("gemma3_text", R"("sliding_window": 128)").window_share == Approx(10.0 / 12));  // every sixth has none
     CHECK(workload_of("gemma2", R"("sliding_window": 128)").window_share == 0.5);
     CHECK(workload_of("llama", R"("layer_types": [], "sliding_window": 128)").window_share == 1);
     const std::string experts = R"("num_local_experts": 16, "num_experts_per_tok": 1, "attention_chunk_size": 96)";
@@ -158,7 +158,7 @@ TEST_CASE("windows, in the share of layers that slide") {
     CHECK(workload_of("llama4", experts + R"(, "layer_types": ["chunked_attention", "full_attention"])").window_share == 0.5);
 }
 
-// No layer of these files slides: a window that is set over them is of all 12 layers, so their share is 1.
+// No layer of these files has a window, so a window that the user sets applies to all 12 layers: their share is 1.
 TEST_CASE("where no layer slides a window of the user's is of all layers") {
     for (const char* none : {R"("use_sliding_window": false, "sliding_window": null, "max_window_layers": 12)",
                              R"("use_sliding_window": false, "sliding_window": 128, "max_window_layers": 9)",
@@ -170,7 +170,7 @@ TEST_CASE("where no layer slides a window of the user's is of all layers") {
     }
 }
 
-// 12 layers of a file that lists 3 of attention have 9 Mamba blocks: of 8 heads 8 x 9 / 12 = 6 a layer.
+// A file of 12 layers that lists 3 attention layers has 9 Mamba blocks: with 8 heads these are 8 x 9 / 12 = 6 per layer.
 TEST_CASE("Mamba-2 blocks under both families of names") {
     const HubConfig bamba = of_type("bamba", R"("attn_layer_indices": [1, 5, 9], "mamba_n_heads": 8, "mamba_d_head": 24, "mamba_d_state": 40, "mamba_n_groups": 2, "shared_intermediate_size": 96)");
     CHECK(bamba.workload.mamba == Mamba{6, 24, 40, 2, 0.25});
@@ -201,7 +201,7 @@ TEST_CASE("Mamba-2 blocks under both families of names") {
     CHECK_THAT(refusal("nemotron_h", R"("hybrid_override_pattern": "ME", "n_routed_experts": 16, "num_experts_per_tok": 3, )" + names), Contains("moe_intermediate_size: missing"));
 }
 
-// Each would change the forecast without a word: Nemotron 3 Super has 121 billion weights, without its latent width 459.
+// Each would change the forecast silently: Nemotron 3 Super has 121 billion weights, without its latent width 459.
 TEST_CASE("fields that change the work and that no rule reads are refused by name") {
     const std::string latents = R"("kv_lora_rank": 16, "qk_nope_head_dim": 24, "qk_rope_head_dim": 8, "v_head_dim": 12, )" + routed;
     const std::string hybrid = R"("hybrid_override_pattern": "MEM*E", "mamba_num_heads": 8, )" + routed;
@@ -214,7 +214,7 @@ TEST_CASE("fields that change the work and that no rule reads are refused by nam
     CHECK(workload_of("gemma3_text", R"("use_bidirectional_attention": false)").layers == 12);
 }
 
-// Qwen3-VL's file: sizes in the text part, the tie and the type above it for all parts.
+// Qwen3-VL's file has the sizes in the text part, and tie and type for all parts above it.
 TEST_CASE("what stands above the text part holds where that is silent") {
     const TestFolder folder;
     const auto parts = [&](const std::string& above, const std::string& within) {
@@ -230,7 +230,8 @@ TEST_CASE("what stands above the text part holds where that is silent") {
     CHECK(parts(R"("torch_dtype": "float32", )", R"("dtype": "float16", )").dtype == Dtype::fp16);
 }
 
-// Layers are stated under the second of their names, or the first; heads are the type's own; four times 64 is an inner width that no key gives.
+// The file states layers under the second of the rule's names or the first. The type itself sets heads. Four times 64 is an inner width
+// that no key gives.
 TEST_CASE("a home of one's own may say how a type is read; what is no key and no rule is refused") {
     const auto read = [](const std::string& more, const std::string& fields = "") {
         const TestFolder folder;
@@ -246,7 +247,7 @@ TEST_CASE("a home of one's own may say how a type is read; what is no key and no
     CHECK(own.heads == 8);
     CHECK(own.ffn == 256);
     CHECK_FALSE(own.gated);
-    CHECK(own.norm == Norm::rmsnorm);  // of llama's architecture, as no family names the type
+    CHECK(own.norm == Norm::rmsnorm);  // llama's norm, as no family has this type
     CHECK(read("", R"("depth": 3)").layers == 3);
     CHECK_THAT(complaint([&] { read("rules = [\"guess\"]\n"); }), Contains("hub.toml: type.rules: \"guess\" is no rule"));
     CHECK_THAT(complaint([&] { read("[may.own.wrong]\nlayerz = [\"a\"]\n"); }), Contains("no key of a workload in a group"));

@@ -4,8 +4,8 @@
 
 using namespace stepcast;
 
-// The first and the last character of each length (RFC 3629): U+0080, 07FF, 0800, FFFF, 10000 and 10FFFF stay; what is written too long, halves of
-// pairs, what is beyond the last and what ends early is a question mark a byte. C1 controls end with U+009F.
+// The first and the last character of each length (RFC 3629), U+0080, 07FF, 0800, FFFF, 10000 and 10FFFF, stay. Overlong forms, halves of
+// pairs, what is beyond the last and what ends early become one question mark per byte. C1 controls end with U+009F.
 TEST_CASE("text of whole characters stays, and nothing else does") {
     for (const char* whole : {"\xc2\xa0", "\xdf\xbf", "\xe0\xa0\x80", "\xe1\x80\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf1\x80\x80\x80", "\xf4\x8f\xbf\xbf",
                               "~", " ", "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\xa5", "\xe2\x81\xaa"})

@@ -15,8 +15,8 @@ TEST_CASE("a text's stamp is FNV-1a") {
     CHECK(stamp_of("foobar") == "85944171f73967e8");
 }
 
-// Two passes on a rank, one after the other, and what differs from them in one thing: a name, a phase, the kind of an operation, a
-// rank, a lane, what comes before, how many ranks there are.
+// Two passes on a rank, one after the other, and graphs that differ in a single thing: a name, a phase, the kind of an op, a rank, a lane,
+// a predecessor, the number of ranks.
 TEST_CASE("graphs that differ in one thing have other stamps") {
     struct Second {
         std::string_view name = "second";

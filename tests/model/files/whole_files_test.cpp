@@ -37,7 +37,7 @@ TEST_CASE("a file has no name before it is whole, and takes the place of the one
     CHECK(entries(folder.path()) == 1);
 }
 
-// Where the name is taken, a file is given another one first, by the number of the process: which one that was killed may have left.
+// A file is first written under another name with the number of the process; a killed process may have left such a file.
 TEST_CASE("what a killed process left does not keep a file from taking its place") {
     const TestFolder folder;
     const std::string path = folder.write("a.txt", "before");
@@ -56,7 +56,7 @@ TEST_CASE("of several files none appears when one cannot be written") {
     CHECK_FALSE(fs::exists(folder.path() + "/a"));
 }
 
-// A limit on the size of files stands for a full disk: both end a write in the middle.
+// A limit on the size of files acts like a full disk: both end a write in the middle.
 TEST_CASE("a file that no longer fits leaves what was there") {
     const TestFolder folder;
     const std::string path = folder.write("a.txt", "before");
@@ -121,7 +121,8 @@ TEST_CASE("plain text keeps letters and drops what controls") {
     CHECK(plain_text("two\nlines\r", "\n") == "two\nlines?");
 }
 
-// U+0061, U+00E9, U+20AC and U+1F600: one to four bytes of UTF-8; the last is the pair D83D DE00 of UTF-16. Half a character at the end is left.
+// U+0061, U+00E9, U+20AC and U+1F600 take one to four bytes of UTF-8; the last is the pair D83D DE00 in UTF-16. Half a character at an end
+// is dropped.
 TEST_CASE("text in UTF-16, of either order, with marks and both kinds of ends of lines becomes UTF-8") {
     const std::string shown = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80";
     const std::string little("\xff\xfe" "a\0\xe9\0\xac\x20\x3d\xd8\x00\xde", 12), big("\xfe\xff" "\0a\0\xe9\x20\xac\xd8\x3d\xde\x00", 12);

@@ -50,10 +50,10 @@ TEST_CASE("an op is a kernel of products, a collective, or neither") {
     CHECK(is_collective(Barrier{}));
 }
 
-// gemm: 2 m n k batch = 2 * 2 * 3 * 5 * 4 = 240. Groups: rows 2 + 0 + 4: 2 * 6 * 3 * 5 = 180, the same as a weight
-// gradient. Fused: 3 blocks of 64 rows: 2 * 192 * 8 * 4 = 12288. Attention: scores and values, 2 * 2 * 6 * 8 * 4 = 768
-// a head, 2 sequences * 3 heads: 4608; causal half of it; backward twice. A flash backward makes the scores again: five
-// products for two. Values of width 2, queries of 4: 2 * 6 * 8 * (4 + 2) * 6 = 3456; backward 2 * 6 * 8 * (3 * 4 + 2 * 2) * 6.
+// gemm: 2 m n k batch = 2 * 2 * 3 * 5 * 4 = 240. Groups with rows 2 + 0 + 4: 2 * 6 * 3 * 5 = 180, the same for a weight gradient. Fused, 3
+// blocks of 64 rows: 2 * 192 * 8 * 4 = 12288. Attention: scores and values, 2 * 2 * 6 * 8 * 4 = 768 per head; 2 sequences * 3 heads: 4608;
+// causal half of it; backward twice. A flash backward computes the scores again: five products for two. With values of width 2 and queries
+// of 4: 2 * 6 * 8 * (4 + 2) * 6 = 3456; backward 2 * 6 * 8 * (3 * 4 + 2 * 2) * 6.
 TEST_CASE("arithmetic of products") {
     CHECK(flops_of(Gemm{2, 3, 5, 4}) == Flops(240));
     CHECK(flops_of(GroupedGemm{{2, 0, 4}, 3, 5}) == Flops(180));
@@ -73,7 +73,7 @@ TEST_CASE("arithmetic of products") {
     CHECK(flops_of(MemoryPass{8_B, 8_B}) == Flops(0));
 }
 
-// Off the diagonal of [[1, 2], [4, 8]]: 2 + 4. Of 3 x 3 ones: 6.
+// Off the diagonal of [[1, 2], [4, 8]] are 2 + 4; off that of 3 x 3 ones 6.
 TEST_CASE("payload of collectives") {
     CHECK(bytes_moved(AllToAll{{1_B, 2_B, 4_B, 8_B}}) == 6_B);
     CHECK(bytes_moved(AllToAll{std::vector<Bytes>(9, 1_B)}) == 6_B);
@@ -84,7 +84,8 @@ TEST_CASE("payload of collectives") {
     CHECK(bytes_moved(MemoryPass{8_B, 8_B}) == 0_B);
 }
 
-// Of 4 queries and 6 keys, a causal query i sees 3 + i: 3 + 4 + 5 + 6 = 18 of 24. A window of 4: 3 + 4 + 4 + 4 = 15. In a quarter of the layers: (15 + 3 x 18) / 4.
+// With 4 queries and 6 keys the causal query i sees 3 + i keys: 3 + 4 + 5 + 6 = 18 of 24. With a window of 4: 3 + 4 + 4 + 4 = 15; with it
+// in a quarter of the layers: (15 + 3 x 18) / 4.
 TEST_CASE("what a mask and a window leave to see") {
     Attention a{1, 1, 4, 6, 1, true, false};
     CHECK(seen_share(a) == Approx(18.0 / 24));
@@ -94,9 +95,9 @@ TEST_CASE("what a mask and a window leave to see") {
     a.window_share = 0.25;
     CHECK(seen_share(a) == Approx((15 + 3 * 18) / 4.0 / 24));
     a.window_share = 1;
-    a.window = 1;  // itself alone
+    a.window = 1;  // only the query itself
     CHECK(seen_share(a) == Approx(4.0 / 24));
-    a.window = 7;  // more keys than there are
+    a.window = 7;  // larger than the number of keys
     CHECK(seen_share(a) == Approx(18.0 / 24));
     a.causal = false;
     CHECK(seen_share(a) == Approx(1));
@@ -104,7 +105,7 @@ TEST_CASE("what a mask and a window leave to see") {
     CHECK(seen_share(a) == Approx(8.0 / 24));
     a.window = 0;
     CHECK(seen_share(a) == 1);
-    // 6 queries of 4 keys: those before the first key see none of it; half a key is the least that is counted.
+    // With more queries than keys those before the first key see none; at least half a key counts.
     CHECK(seen_share(Attention{1, 1, 8, 4, 1, true, false}) == Approx(0.5 / 4));
     CHECK(seen_share(Attention{1, 1, 4, 4, 1, true, false}) == Approx(10.0 / 16));
 }

@@ -15,7 +15,7 @@ Span span(TaskId task, Place place, double start, double finish) {
     return {task, place, Seconds(start), Seconds(finish)};
 }
 
-// a on rank 0, a sum over both ranks after it, b on rank 1 after the sum.
+// Task a on rank 0, then a sum over both ranks, then b on rank 1.
 TaskGraph across() {
     TaskGraph graph(2);
     const TaskId a = graph.add("a", Phase::forward, small_gemm(), {compute(0)}, {});
@@ -59,7 +59,7 @@ TEST_CASE("a span that names another task of its place is named") {
                       "check_trace: span 0 is of task 1 on rank 0, expected task 0 (a) on rank 0");
 }
 
-// Rank 0 leaves the sum at 2 and goes on there, while rank 1 leaves it at 3.
+// Rank 0 leaves the sum at 2 and continues, while rank 1 leaves it at 3.
 TEST_CASE("a rank that took part in a collective goes on when it has left it itself") {
     TaskGraph graph = across();
     graph.add("c", Phase::forward, small_gemm(), {compute(0)}, {1});
@@ -71,7 +71,7 @@ TEST_CASE("a rank that took part in a collective goes on when it has left it its
                       "check_trace: task 3 (c) starts before its predecessor 1 (sum) has finished");
 }
 
-// a ends at 1 on rank 0; rank 1, which has no part in it, may not begin the sum before.
+// Task a ends at 1 on rank 0. Rank 1 does not take part in it and may not begin the sum before.
 TEST_CASE("a rank that did not take part waits for every rank that did") {
     Trace trace = whole();
     trace.spans[2].start = Seconds(0.5);
@@ -79,7 +79,7 @@ TEST_CASE("a rank that did not take part waits for every rank that did") {
                       "check_trace: task 1 (sum) starts before its predecessor 0 (a) has finished");
 }
 
-// A message from 0 to 1 ends at 2 on rank 1, at 2.5 on the sender; the sum of ranks 1 and 2 begins when rank 1 has arrived.
+// A message from rank 0 to 1 ends at 2 on rank 1 and at 2.5 on the sender; the sum of ranks 1 and 2 begins when rank 1 has arrived.
 TEST_CASE("a rank that did not take part waits for those that meet it, not for who is elsewhere") {
     TaskGraph graph(3);
     const Place up(0, Lane::send_up), down(1, Lane::receive_up);
@@ -91,11 +91,11 @@ TEST_CASE("a rank that did not take part waits for those that meet it, not for w
     trace.spans.back().start = Seconds(1.5);
     CHECK_THROWS_WITH(check_trace(graph, trace),
                       "check_trace: task 1 (sum) starts before its predecessor 0 (message) has finished");
-    trace.spans.back().finish = Seconds(1.5);  // it only sends, and is off before rank 1 comes
+    trace.spans.back().finish = Seconds(1.5);  // it only sends, and ends before rank 1 arrives
     CHECK_NOTHROW(check_trace(graph, trace));
 }
 
-// Rank 1 leaves the sum at 3; b may start there at 3, not before, up to the slack.
+// Rank 1 leaves the sum at 3, so b may start there at 3 at the earliest, apart from the slack.
 TEST_CASE("a task before its predecessor is named, beyond the slack") {
     Trace trace = whole();
     trace.spans[3].start = Seconds(2.5);

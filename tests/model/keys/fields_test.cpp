@@ -1,4 +1,4 @@
-// Structs whose fields are keys: read, written and guessed by what the struct says of itself.
+// Structs whose fields are keys: reading, writing and suggestions from the struct's own description.
 #include <catch2/catch.hpp>
 
 #include "model/keys/fields.h"
@@ -40,7 +40,7 @@ TEST_CASE("a file of tables fills the fields that its struct names") {
     CHECK((b.wheels[1].rim == "wood" && b.wheels[1].pressure == 2.5));
     CHECK(field_lines(b) == "built_in = \"7200 s\"\nsold.to = [\"A\", \"B\"]\n");
     CHECK(field_lines(Wheel{"st\neel", 3}, {"pressure"}) == "rim = \"st?eel\"\n");
-    CHECK(rows_in_file(b.wheels) == "[\n  {rim = \"steel\"},\n  {rim = \"wood\"},\n]");  // pressures are at their default
+    CHECK(rows_in_file(b.wheels) == "[\n  {rim = \"steel\"},\n  {rim = \"wood\"},\n]");  // pressures have their default and are left out
     CHECK(rows_in_file(std::vector<Wheel>()) == "[]");
 }
 

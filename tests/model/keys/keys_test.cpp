@@ -14,7 +14,7 @@ using namespace stepcast;
 
 namespace {
 
-// Of these a step has one at least.
+// A step has at least one of each of these.
 const std::set<std::string_view> at_least_one{
     "workload.layers", "workload.hidden", "workload.ffn", "workload.seq", "workload.mamba.head_dim", "workload.mamba.state", "workload.mamba.groups",
     "workload.loss_pieces", "workload.table_slices", "workload.optimizer_groups", "workload.optimizer_calls", "workload.patch", "workload.pool_queries", "workload.moe.top_k",
@@ -22,7 +22,7 @@ const std::set<std::string_view> at_least_one{
     "parallelism.ep", "parallelism.cp", "parallelism.micro_batch", "parallelism.overlap_chunks", "parallelism.messages_per_tensor", "parallelism.bucket",
     "routing.draws", "run.steps", "cluster.nodes", "cluster.gpus_per_node", "cluster.gpu.sms", "cluster.gpu.memory", "cluster.gpu.memory_bandwidth",
     "cluster.network.nodes_per_leaf", "cluster.link.intra.dispatch.sms", "framework.optimizer_calls", "framework.reserved"};
-// These are parts of a whole, or chances.
+// These are shares or probabilities.
 const std::set<std::string_view> parts{
     "workload.window_share", "workload.dropout", "workload.head_share", "workload.mamba.attention", "framework.dropout", "framework.head_share",
     "cluster.network.partial_ring", "cluster.link.intra.ring_efficiency", "cluster.link.inter.ring_efficiency",
@@ -49,9 +49,10 @@ bool is_power(double value, double (*logarithm)(double)) { return std::abs(logar
 
 }  // namespace
 
-// A number begins at 0, at 1 where there must be one, or where something is divided by it at a power of ten that is far below all that is
-// real (half of the traffic for eager kernels). It ends at 1 where it is a part, else at a round number far above all that is real; ZeRO
-// has three stages, dispatch reaches at most three times the bandwidth stated, an all-to-all twice what rings reach over sockets, a spread e^5.
+// The lower limit of a number is 0, or 1 if there must be one, or, if something is divided by it, a power of ten far below all real values
+// (half of the traffic for eager kernels). The upper limit is 1 for a share, else a round number far above all real values. Exceptions:
+// ZeRO has three stages, dispatch reaches at most three times the stated bandwidth, an all-to-all twice what rings reach over sockets, a
+// spread e^5.
 TEST_CASE("limits of keys follow from what the keys mean, and are kept") {
     const std::set<std::string_view> numbers{"integer", "number", "time", "bytes", "bytes per second", "flop per second"};
     std::size_t counted = 0;
@@ -83,7 +84,7 @@ TEST_CASE("limits of keys follow from what the keys mean, and are kept") {
     CHECK(counted > 250);
 }
 
-// Files of cluster and framework leave their table out.
+// Files of clusters and frameworks leave out their table's name.
 TEST_CASE("an unknown key is told what stands beside it, and a preset is no field") {
     CHECK(unknown_key("network.zzzzzzzzz", "cluster.") == "unknown key; expected one of nics, rails, nodes_per_leaf, oversubscription, partial_ring in network");
     CHECK(unknown_key("host.cal", "cluster.") == "unknown key, did you mean \"host.call\"?");
@@ -101,7 +102,7 @@ TEST_CASE("an unknown key is told what stands beside it, and a preset is no fiel
     CHECK(whole_key("workload.seq") == "workload.seq");
 }
 
-// Unset: as it is by default, and that is nothing: empty, 0, or no time.
+// A key is unset if it has its default and this is empty, 0, or no time.
 TEST_CASE("a key is unset where it is nothing by default and untouched") {
     Experiment e;
     const auto unset = [&](const char* key) { return is_unset(*find_key(key), e); };
@@ -118,7 +119,7 @@ TEST_CASE("a key is unset where it is nothing by default and untouched") {
     }
 }
 
-// A list on the command line has brackets; without them the message writes them.
+// A list on the command line needs brackets; without them the message shows it with brackets.
 TEST_CASE("a list without brackets is told how it is written") {
     Experiment e;
     const auto said = [&](const char* key, const std::string& text) { return complaint([&] { set_key(e, {key, text}); }); };

@@ -7,7 +7,7 @@
 using namespace stepcast;
 
 namespace {
-// Every key gets a value of its own that differs from its default.
+// Every key gets a different value that is not its default.
 Cluster full() {
     Experiment e;
     int i = 1;
@@ -34,7 +34,7 @@ Cluster full() {
                                       : "[[" + n + ", 2, 3, \"bf16\", \"1.5 us\"], [9, 9, 9, \"fp8\", \"2 ns\"]]";
         set_key(e, {doc.key, value});
     }
-    std::swap(e.cluster.power.limit, e.cluster.power.idle);  // a limit is above what is drawn idle
+    std::swap(e.cluster.power.limit, e.cluster.power.idle);  // a power limit is above the idle power
     e.cluster.gpu.rank_rates.assign(static_cast<std::size_t>(rank_count(e.cluster)), 1.0 / 3);
     e.cluster.fitted =
         Fitted{.date = "2025-01-02",
@@ -66,7 +66,7 @@ TEST_CASE("the shipped form of a cluster file is stable") {
     CHECK(write_cluster(read_cluster(folder.write("c.toml", once))) == once);
 }
 
-// four.toml: launch 3 us on the nameplate, fitted 4 us.
+// four.toml has a launch of 3 us on the nameplate and 4 us fitted.
 TEST_CASE("the nameplate keeps the priors and the fit is applied on reading") {
     const TestHome home;
     const auto cluster = read_cluster("four");
@@ -85,8 +85,9 @@ TEST_CASE("a cluster without a name has that of its file") {
           "mine");
 }
 
-// Attention rows of ten fields had what is now `traffic` and `cache` in one and no `token`, `odd`, `slides`; those of fourteen no `token_block` and
-// `fp8_traffic`; all a width of exponentials where `fp8_launch` is. Rows of expert layers had the time of a token as third and no `tabled` and `reloads`.
+// Old attention rows of ten fields had one field for `traffic` and `cache`, and no `token`, `odd`, `slides`; those of fourteen had no
+// `token_block` and `fp8_traffic`; all had a width of exponentials in the place of `fp8_launch`. Old rows of expert layers had the time of
+// a token as third field, and no `tabled` and `reloads`.
 TEST_CASE("kernels of older files are read with what came later at its neutral value") {
     Experiment e;
     const auto set = [&](const char* list, const char* rows) { set_key(e, {std::string("cluster.kernel.") + list, rows}); };
@@ -102,7 +103,7 @@ TEST_CASE("kernels of older files are read with what came later at its neutral v
     CHECK((c.launch == Seconds(1e-6) && c.efficiency == 0.8 && c.passes == 1.5 && !c.tabled && !c.reloads));
 }
 
-// Fields by name, those left out at their defaults. A list replaces the one before it, whichever form it has.
+// Fields have names; fields that are left out have their defaults. A list replaces the earlier one, in either form.
 TEST_CASE("kernels are rows of named fields") {
     const TestFolder folder;
     const char* base = "gpu.memory = \"1 GiB\"\ngpu.memory_bandwidth = \"1 GB/s\"\n";
@@ -128,7 +129,7 @@ TEST_CASE("kernels are rows of named fields") {
     CHECK_THROWS_WITH(read_cluster(folder.write("scalar.toml", base + std::string("[kernel.launch.0]\nus = 1\n"))), Catch::Contains("scalar.toml:3:1"));
 }
 
-// An H800 is an H100 with 8 of 18 NVLinks.
+// An H800 is like an H100 with 8 of its 18 NVLinks.
 TEST_CASE("a cluster that starts from another differs in what it states") {
     const TestFolder folder;
     const Cluster h100 = read_cluster("dgx-h100");
@@ -136,7 +137,7 @@ TEST_CASE("a cluster that starts from another differs in what it states") {
     expected.name = "cut";
     expected.intra.bandwidth = BytesPerSecond(200e9);
     CHECK(read_cluster(folder.write("cut.toml", "preset = \"dgx-h100\"\nlink.intra.bandwidth = \"200 GB/s\"\n")) == expected);
-    // a third from the second, by a relative path; another device: its constants are copied, and nothing was fitted to it
+    // A third file starts from the second by a relative path. As another device it copies the constants, and nothing counts as fitted.
     const Cluster h800 = read_cluster(folder.write("h800.toml", "preset = \"./cut.toml\"\nname = \"ours\"\ngpu.name = \"H800\"\n"));
     CHECK(h800.name == "ours");
     CHECK(h800.intra == expected.intra);

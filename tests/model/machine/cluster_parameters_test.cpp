@@ -27,7 +27,7 @@ TEST_CASE("the parameters of a cluster are its numbers other than zero, with wha
     using Kind = ClusterParameter::Kind;
     REQUIRE(find(all, "link.intra.bandwidth"));
     CHECK(*find(all, "link.intra.bandwidth") == ClusterParameter{"link.intra.bandwidth", "100 GB/s", Kind::stated});
-    REQUIRE(find(all, "power.limit_w"));  // of a datasheet, as a bandwidth; the energy of an operation is not
+    REQUIRE(find(all, "power.limit_w"));  // from a datasheet, like a bandwidth; the energy of an operation is not
     CHECK(find(all, "power.limit_w")->kind == Kind::stated);
     CHECK(find(all, "power.flop_pj")->kind == Kind::share);
     CHECK(*find(all, "kernel.launch") == ClusterParameter{"kernel.launch", "2.4 us", Kind::time});
@@ -65,7 +65,7 @@ TEST_CASE("rows of attention kernels of older cluster files are read") {
                                        .token = Seconds(0), .odd = 1, .fp8_efficiency = 0.4, .tile = 64, .slides = true});
 }
 
-// Of a fit with one parameter of products and two tables of kernels by name: one from rows, one taken over.
+// A fit with one parameter of products and two tables of kernels by name: one from rows, one copied.
 TEST_CASE("kernels that were fitted by name are measured, those taken over from another machine are not") {
     Cluster c;
     c.fitted.emplace();

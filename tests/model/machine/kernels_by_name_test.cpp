@@ -35,8 +35,8 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
-// Of tensor cores that read registers nothing follows from a kernel that feeds others from shared memory, whatever its name; of
-// expert layers it does.
+// Attention kernels for tensor cores that read shared memory tell nothing about cores that read registers, even with the same name. For
+// expert layers they do.
 TEST_CASE("attention's kernels come from machines whose tensor cores are fed alike") {
     const Cluster a = machine(250, false, {"plain"}), b = machine(500, false, {"slow", "plain"}), h = machine(800, true, {"fused", "plain"});
     Cluster card = machine(240, false, {});
@@ -48,9 +48,9 @@ TEST_CASE("attention's kernels come from machines whose tensor cores are fed ali
     CHECK(names(server.kernel.attention_kernels) == Names{"fused", "plain"});
 }
 
-// The SM with fp8 makes 8 TFLOP/s in 4,096 operations a cycle, at 1.95 GHz; the other 2.5 in 1,024, at 2.44. There fp8 products reach half of the
-// share of those in 16 bits: as long again as they, of which 2.5/8 are left, 0.6 / (1 + 0.3125). Launches take 0.8 of the time. Casts cross
-// the memory 3 * (1 + 1) times as they do there, 2 for each of the 2 + 1 times in 16 bits.
+// The SM with fp8 does 8 TFLOP/s with 4,096 operations per cycle, at 1.95 GHz; the other 2.5 with 1,024, at 2.44. On the first, fp8
+// products reach half of the share of 16-bit ones: they lose as much time again, of which 2.5/8 remain, so 0.6 / (1 + 0.3125). Launches
+// take 0.8 of the time. Casts move 3 * (1 + 1) times the bytes as there, 2 for each of the 2 + 1 times in 16 bits.
 TEST_CASE("what 8 bits change in a kernel of a machine without them is what they change in the one of its name") {
     Cluster old = machine(280, false, {"plain"}), h = machine(800, true, {"plain", "fused"});
     h.gpu.peaks[Dtype::fp8] = FlopsPerSecond(1.6e15);
@@ -66,7 +66,7 @@ TEST_CASE("what 8 bits change in a kernel of a machine without them is what they
     kernel.efficiency = 0.6;
     kernel.traffic = 2;
     kernel.cache = 1;
-    CHECK(with_eight_bits(kernel, {old, h}, card) == kernel);  // has none itself
+    CHECK(with_eight_bits(kernel, {old, h}, card) == kernel);  // the card has none itself
     card.peaks[Dtype::fp8] = FlopsPerSecond(5e14);
     const AttentionKernel found = with_eight_bits(kernel, {old, h}, card);
     CHECK(found.fp8_efficiency == Approx(0.6 / 1.3125));
@@ -77,7 +77,7 @@ TEST_CASE("what 8 bits change in a kernel of a machine without them is what they
     kernel.name = "another";
     CHECK(with_eight_bits(kernel, {old, h}, card) == kernel);
 
-    kernel.name = "plain";  // and so a machine takes it whose nearest has no fp8
+    kernel.name = "plain";  // so does a machine whose nearest one has no fp8
     old.kernel.attention_kernels = {kernel};
     Cluster own;
     own.gpu = card;

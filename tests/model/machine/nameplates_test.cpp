@@ -26,13 +26,13 @@ TEST_CASE("every shipped nameplate states a machine and its source, and is fitte
         CHECK(c.gpu.memory_bandwidth > BytesPerSecond(0));
         CHECK((c.intra.bandwidth > BytesPerSecond(0) && c.inter.bandwidth > BytesPerSecond(0)));
         CHECK(c.power.limit > c.power.idle);
-        // How far steps from priors are off; more where no machine is alike: sqrt(0.2^2 + 0.272^2 - 0.093^2).
+        // How far steps predicted from priors are off; more if no machine is alike: sqrt(0.2^2 + 0.272^2 - 0.093^2).
         CHECK(c.noise.step == Approx(has_like_machine(c) ? 0.2 : 0.325).epsilon(0.01));
         CHECK(preset_path(PresetKind::cluster, c.gpu.name) == preset_path(PresetKind::nameplate, name));
     }
 }
 
-// What is written leaves the constants to the priors, so that it reads as the nameplate itself does.
+// The written file leaves the constants to the priors, so that it reads like the nameplate itself.
 TEST_CASE("a nameplate is written without constants") {
     const TestFolder folder;
     const Cluster plate = read_cluster("h20-x8");

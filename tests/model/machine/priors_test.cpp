@@ -18,7 +18,7 @@ const std::string plate =
 
 }  // namespace
 
-// fp8 without fp4 and NVSwitch: like H100 and H200, whose mean is the median of the two; of host.call all say 5 us.
+// With fp8, without fp4, on NVSwitch: like H100 and H200, so the median of the two is their mean; all state 5 us for host.call.
 TEST_CASE("a nameplate alone takes the medians of the fitted machines nearest to it") {
     const TestFolder folder;
     const auto own = read_cluster(folder.write("own.toml", plate + "all_to_all_efficiency = 0.5\n"));
@@ -32,7 +32,7 @@ TEST_CASE("a nameplate alone takes the medians of the fitted machines nearest to
     CHECK_FALSE(own.fitted);
 }
 
-// Kernels are known by name; a constant of one goes with its others.
+// Kernels come by name, each with all its constants from one machine.
 TEST_CASE("a nameplate takes kernels by name, each from one machine whole") {
     const auto own = read_cluster("gb300-nvl72");
     const auto like = read_cluster("b300-x8");  // the one with three times as much fp4 as fp8
@@ -40,7 +40,7 @@ TEST_CASE("a nameplate takes kernels by name, each from one machine whole") {
     CHECK(own.kernel.attention_kernels.front() == moved(like.kernel.attention_kernels.front(), like.gpu, own.gpu));
 }
 
-// The same chip behind a higher limit: full clock would draw no more beyond it than on alike machines, and an operation takes no
+// The same chip with a higher power limit: relative to it full clock would draw no more than on similar machines, and an operation takes no
 // more energy than there.
 TEST_CASE("with a limit of power an operation takes the energy of alike machines, or what draws as much beyond the limit") {
     const auto draw = [](const Cluster& c) {
@@ -58,11 +58,12 @@ TEST_CASE("a shipped machine can be forecast from the others") {
     const Cluster left_out = cluster_from_others("b200-x8"), own = read_cluster("b200-x8");
     CHECK(left_out.gpu == own.gpu);
     CHECK(left_out.power.limit == own.power.limit);
-    CHECK(left_out.kernel.gemm_efficiency > read_cluster("gb200-nvl72").kernel.gemm_efficiency);  // its SMs are slower
+    CHECK(left_out.kernel.gemm_efficiency > read_cluster("gb200-nvl72").kernel.gemm_efficiency);  // the shipped one's SMs are slower
     CHECK_FALSE(left_out.fitted);
 }
 
-// One constant tells nothing of the others, which stay those of like machines; a file that has some of products, memory and links is complete.
+// One constant says nothing about the others, which stay those of similar machines. A file with constants of products, memory and links
+// counts as complete.
 TEST_CASE("what a file states counts, and constants of each kind are all its own") {
     const TestFolder folder;
     CHECK(read_cluster(folder.write("a.toml", plate + "[host]\ncall = \"9 us\"\n")).host.call == Seconds(9e-6));
@@ -79,8 +80,9 @@ TEST_CASE("what a file states counts, and constants of each kind are all its own
     CHECK(host.kernel.gemm_efficiency == KernelCosts{}.gemm_efficiency);
 }
 
-// H100 and H200 are the nearest: their medians are means. Behind a low limit an operation takes so much that full clock draws as many times what is
-// left as theirs; behind a high one as much as theirs. One 16-bit peak stands for both. Without a limit the clock falls as under theirs.
+// H100 and H200 are the nearest, so medians are means. With a low power limit an operation takes so much energy that full clock draws as
+// large a multiple of the available power as theirs; with a high limit it takes as much as theirs. A single 16-bit peak counts for both
+// formats. Without a limit the clock falls as with theirs.
 TEST_CASE("what a limit of power leaves, worked out from the machines alike") {
     const TestFolder folder;
     const auto with = [&](const std::string& power, const std::string& text = plate) { return read_cluster(folder.write("own.toml", text + power)); };
@@ -98,9 +100,9 @@ TEST_CASE("what a limit of power leaves, worked out from the machines alike") {
     CHECK(with("").kernel.training_gemm == Approx(low.kernel.training_gemm / std::sqrt(std::max(1.0, draws))));
 }
 
-// RTX PRO 6000's SMs multiply as fast as A100's (2.5 and 2.9 TFLOP/s), six times slower than other Blackwell's: what all of them run
-// is as on A100, in 8 bits as Hopper's differs from 16. What Hopper and other Blackwell run alone, under whatever name, it does not have. L40S has a
-// like machine.
+// RTX PRO 6000's SMs multiply as fast as A100's (2.5 and 2.9 TFLOP/s) and six times slower than other Blackwell's. Kernels that all of them
+// run are as on A100, in 8 bits with the difference that Hopper's have from 16 bits. It has no kernels that only Hopper and other Blackwell
+// run, under any name. L40S has a similar machine.
 TEST_CASE("where no machine is alike, attention is that of SMs as fast") {
     const Cluster rtx = cluster_from_others("rtx-pro-6000-x8"), a100 = read_cluster("dgx-a100");
     const auto named = [](const Cluster& c) {
@@ -113,7 +115,7 @@ TEST_CASE("where no machine is alike, attention is that of SMs as fast") {
     CHECK(named(l40s) == moved(named(like), like.gpu, l40s.gpu));
 }
 
-// 96 MB of L40S's L2 hold three quarters of what 128 MB of RTX PRO 6000's do; where a file states none nothing is known of it.
+// L40S's L2 of 96 MB holds three quarters of what RTX PRO 6000's 128 MB hold; for a file without an L2 nothing is known.
 TEST_CASE("casts find in the L2 what goes with its size") {
     const Bytes of_rtx = read_cluster("rtx-pro-6000-x8").kernel.cast.cache;
     CHECK(read_cluster("l40s-x8").kernel.cast.cache / of_rtx == Approx(0.75));
@@ -128,7 +130,7 @@ TEST_CASE("casts find in the L2 what goes with its size") {
     CHECK(card("l2 = \"64 MB\"\n") / of_rtx == Approx(0.5));
 }
 
-// RTX PRO 6000 from the five others that have such products: the third of their shares in order, although its SMs are slower than all of theirs.
+// RTX PRO 6000 gets the median of the five other machines with such products, although its SMs are slower than theirs.
 TEST_CASE("128-wide fp8 reaches the median share of the peak") {
     std::vector<double> shares;
     for (const char* name : {"dgx-h100", "dgx-h200", "b200-x8", "b300-x8", "gb200-nvl72"}) shares.push_back(read_cluster(name).kernel.fp8_blocks.efficiency);
@@ -146,9 +148,9 @@ TEST_CASE("kernels are those of the same SMs before those of the same board") {
           Approx((h100.kernel.narrow[Dtype::fp8].tile_reuse + h200.kernel.narrow[Dtype::fp8].tile_reuse) / 2));
 }
 
-// Without RTX PRO 6000 itself the one machine on PCIe is another maker's, with another library: what NCCL costs and which share of a link it
-// reaches is that of B200 and GB200, whose SMs run at 1.856 and 2.062 GHz, its own at 2.431: the same cycles take 0.763 and 0.848 of the time.
-// Switches that add it has none.
+// Without RTX PRO 6000 itself the only machine on PCIe is another maker's, with another library. So NCCL's costs and shares of links come
+// from B200 and GB200, whose SMs run at 1.856 and 2.062 GHz. Its own run at 2.431: the same cycles take 0.763 and 0.848 of the time. It has
+// no switches that add.
 TEST_CASE("collectives are the maker's library's") {
     const Cluster rtx = cluster_from_others("rtx-pro-6000-x8"), b200 = read_cluster("b200-x8"), gb200 = read_cluster("gb200-nvl72");
     const auto middle = [&](const auto& of) { return (of(b200.intra) + of(gb200.intra)) / 2; };

@@ -6,7 +6,7 @@ using namespace stepcast;
 
 namespace {
 
-// An SM of 1,024 operations a cycle at 2 GHz, by default of a maker with generations: its tensor cores take tf32.
+// An SM of 1,024 operations per cycle at 2 GHz, by default of a maker with known generations: its tensor cores take tf32.
 Cluster machine(Fabric fabric, double gigabytes, double tf32 = 1e12) {
     Cluster c;
     c.fabric = fabric;
@@ -17,7 +17,7 @@ Cluster machine(Fabric fabric, double gigabytes, double tf32 = 1e12) {
     return c;
 }
 
-// What lay_medians leaves of one machine, laid on another's datasheet.
+// The links that lay_medians() makes from one machine for another's datasheet.
 Link moved_links(const Cluster& from, Cluster to) {
     const BytesPerSecond bandwidth = to.intra.bandwidth;
     to.intra = from.intra;
@@ -33,9 +33,8 @@ double copy_on(const Cluster& from, const Cluster& to) { return moved_links(from
 
 }  // namespace
 
-// NCCL has four channels on 64 GB/s (counted as 48, above 25) and on 48 (36), two on 32 (24) and on 16 GB/s. A
-// channel's SM copies as many bytes a second on all, so that of a share of 0.8 at 64 GB/s there are 0.8 32/64 4/2 at 32
-// GB/s, 0.8 16/64 4/2 at 16 and 0.8 48/64 at 48.
+// NCCL has four channels at 64 GB/s (counted as 48, above 25) and at 48 (36), two at 32 (24) and at 16 GB/s. A channel's SM copies the same
+// bytes per second at each, so a share of 0.8 at 64 GB/s becomes 0.8 32/64 4/2 at 32 GB/s, 0.8 16/64 4/2 at 16 and 0.8 48/64 at 48.
 TEST_CASE("copies over PCIe go with the link and with the number of channels that it gets") {
     Cluster from = machine(Fabric::pcie, 64);
     from.intra.reduce_copy = from.intra.gather_copy = from.intra.exchange_copy = 0.8;
@@ -45,7 +44,7 @@ TEST_CASE("copies over PCIe go with the link and with the number of channels tha
     const Link four = moved_links(from, machine(Fabric::pcie, 16));
     CHECK(four.reduce_copy == four.gather_copy);
     CHECK(four.exchange_copy == four.gather_copy);
-    // Another maker's library, whose channels are not known: bytes a second, 0.8 32/64.
+    // Another maker's library has unknown channels, so bytes per second stay: 0.8 32/64.
     CHECK(copy_on(from, machine(Fabric::pcie, 32, 0)) == Approx(0.4));
 }
 
@@ -64,8 +63,8 @@ TEST_CASE("an all-to-all reaches the library's share of the links, sockets or no
     const Link like = moved_links(from, machine(Fabric::pcie, 32));
     CHECK(like.socket_bandwidth.si() == Approx(8e9));
     CHECK(like.all_to_all_efficiency == Approx(2.4));
-    // From NVSwitch, where 0.7 are of the link: sockets let 11.5 / 32 of it through for rings that reach 0.8 of a link,
-    // 0.449 of 32 GB/s, and 0.7 / 0.449 = 1.558.
+    // From NVSwitch, where 0.7 is a share of the link: sockets pass 11.5 / 32 of it to rings that reach 0.8 of a link, 0.449 of 32 GB/s; so
+    // 0.7 / 0.449 = 1.558.
     Cluster nvswitch = machine(Fabric::nvswitch, 900);
     nvswitch.intra.ring_efficiency = 0.8;
     nvswitch.intra.all_to_all_efficiency = 0.7;
@@ -75,7 +74,7 @@ TEST_CASE("an all-to-all reaches the library's share of the links, sockets or no
     CHECK(moved_links(nvswitch, machine(Fabric::nvswitch, 450)).all_to_all_efficiency == 0.7);
 }
 
-// 2,048 operations a cycle at 1.4 GHz instead of 1,024 at 2: launches take 1 / 0.7 of the time, rounds what they took.
+// 2,048 operations per cycle at 1.4 GHz instead of 1,024 at 2: launches take 1 / 0.7 of the time, rounds the same time.
 TEST_CASE("launches of collectives take cycles, rounds a time") {
     Cluster from = machine(Fabric::nvswitch, 450), to = from;
     to.gpu.peaks[Dtype::fp16] = to.gpu.peaks[Dtype::bf16] = FlopsPerSecond(286.72e12);

@@ -21,8 +21,8 @@ Gpu gpu(double tflops, double gigabytes, int sms) {
 
 }  // namespace
 
-// Exponentials of 64 of 128 widths are a third of the time; twice as fast they are 32, and the rest keeps its rate:
-// 0.6 (1 + 64/128) / (1 + 32/128) = 0.72, and fp8 the same.
+// Exponentials worth 64 widths beside 128 are a third of the time. Twice as fast they are worth 32, and the rest keeps its rate: 0.6
+// (1 + 64/128) / (1 + 32/128) = 0.72; the same for fp8.
 TEST_CASE("Blackwell Ultra takes exponentials twice as fast") {
     Gpu from = gpu(2000, 8000, 100), to = from;
     from.peaks[Dtype::fp8] = to.peaks[Dtype::fp8] = FlopsPerSecond(4e15);
@@ -41,8 +41,9 @@ TEST_CASE("Blackwell Ultra takes exponentials twice as fast") {
     CHECK(rate_distance(gpu(200, 1, 100), gpu(400, 1, 100)) == Approx(std::log(2)));
 }
 
-// 10 TFLOP/s and 57 GB/s an SM against 2.5 and 9.5: the same time is a quarter of the keys, widths and k, of the bytes of an expert layer a sixth.
-// A pass of attention waits for the memory and for the SM, which copies 38 GB/s: 1 + 57 / 38 = 2.5 of the memory's time there, 1.25 here.
+// 10 TFLOP/s and 57 GB/s per SM against 2.5 and 9.5: the same time is a quarter of the keys, widths and k, and a sixth of the bytes of an
+// expert layer. A pass of attention waits for the memory and for the SM, which copies 38 GB/s: 1 + 57 / 38 = 2.5 of the memory's time
+// there, 1.25 here.
 TEST_CASE("what takes an SM a time counts fewer elements where its tensor cores are slower") {
     const Gpu from = gpu(1000, 5700, 100), to = gpu(500, 1900, 200);
     AttentionKernel attention;
@@ -56,7 +57,7 @@ TEST_CASE("what takes an SM a time counts fewer elements where its tensor cores 
     CHECK(there.width == Approx(20));
     CHECK(there.traffic == Approx(1));
     CHECK(there.cache == Approx(2));
-    CHECK(there.token.si() == Approx(3e-9));  // twice as many SMs
+    CHECK(there.token.si() == Approx(3e-9));  // with twice as many SMs
     CHECK(there.efficiency == attention.efficiency);
     ExpertKernel experts;
     experts.k0 = 800;
@@ -65,15 +66,16 @@ TEST_CASE("what takes an SM a time counts fewer elements where its tensor cores 
     CHECK(moved(experts, from, to).passes == Approx(1.0 / 3));
 }
 
-// 2.8 TFLOP/s of an SM are 2,048 operations of 1.37 GHz, 2.4 are 1,024 of 2.34: as many exponentials a cycle are half as many widths. 32 of them
-// are a fifth of a head of 128, 16 a ninth: 0.6 (1 + 32/128) / (1 + 16/128) = 2/3. A share never rises above nearly the whole peak.
+// An SM with 2.8 TFLOP/s does 2,048 operations per cycle at 1.37 GHz, one with 2.4 does 1,024 at 2.34. The same exponentials per cycle are
+// worth half the widths: 32 are a fifth of the time of a head of 128, 16 a ninth: 0.6 (1 + 32/128) / (1 + 16/128) = 2/3. A share never
+// exceeds nearly the whole peak.
 TEST_CASE("exponentials take cycles of an SM, whatever its tensor cores make in one") {
     Gpu server = gpu(280, 2000, 100), card = gpu(240, 2000, 100);
     AttentionKernel attention;
     attention.efficiency = 0.6;
     attention.fp8_efficiency = 0.9;
     attention.width = 32;
-    CHECK(moved(attention, server, card).width == Approx(32 * 240.0 / 280));  // of another maker nothing is known of them
+    CHECK(moved(attention, server, card).width == Approx(32 * 240.0 / 280));  // for another maker nothing is known about them
     CHECK(moved(attention, server, card).efficiency == 0.6);
     server.peaks[Dtype::tf32] = card.peaks[Dtype::tf32] = FlopsPerSecond(1e14);
     const AttentionKernel there = moved(attention, server, card);
@@ -81,12 +83,12 @@ TEST_CASE("exponentials take cycles of an SM, whatever its tensor cores make in 
     CHECK(there.efficiency == Approx(2.0 / 3));
     CHECK(there.fp8_efficiency == Approx(0.95));
     CHECK(moved(there, card, server).efficiency == Approx(0.6));
-    attention.efficiency = 0.97;  // fitted above it already
+    attention.efficiency = 0.97;  // already fitted above that
     CHECK(moved(attention, server, card).efficiency == Approx(0.97));
 }
 
-// SMs that copy 40 GB/s: of 50 GB/s of memory for each they use 0.8 and gain nothing from the cache; of 10 GB/s all that a memory
-// gives, and four times that (over 0.95) from the cache.
+// SMs copy 40 GB/s. With 50 GB/s of memory for each they use 0.8 of it and gain nothing from the cache; with 10 GB/s they use all of it,
+// and four times that (over 0.95) from the cache.
 TEST_CASE("casts are as fast as the memory or the SMs") {
     Cluster measured;
     measured.gpu = gpu(1000, 5000, 100);
@@ -95,7 +97,7 @@ TEST_CASE("casts are as fast as the memory or the SMs") {
     const CastCosts same = moved_casts({measured}, {}, measured.gpu);
     CHECK(same.efficiency == Approx(0.8).epsilon(1e-3));
     CHECK(same.cache_gain == Approx(1.01));
-    // of several the middle one: SMs that copy 40, 20 and 30 GB/s; of the last two what lies between
+    // The median of several: SMs that copy 40, 20 and 30 GB/s; for the last two the mean.
     std::vector<Cluster> three(3, measured);
     three[1].kernel.cast.efficiency = 0.4;
     three[2].kernel.cast.efficiency = 0.6;
@@ -105,13 +107,13 @@ TEST_CASE("casts are as fast as the memory or the SMs") {
     const CastCosts slow = moved_casts({measured}, {}, gpu(500, 2000, 200));
     CHECK(slow.efficiency == Approx(0.95));
     CHECK(slow.cache_gain == Approx(4 / 0.95).epsilon(1e-3));
-    CHECK(slow.tensor_efficiency == 0);  // nothing known of such casts
+    CHECK(slow.tensor_efficiency == 0);  // nothing is known about such casts
     measured.kernel.cast.tensor_efficiency = 0.5;
-    measured.kernel.cast.tensor_gain = 2;  // 50 GB/s of an SM
+    measured.kernel.cast.tensor_gain = 2;  // 50 GB/s per SM
     const CastCosts found = moved_casts({measured}, {}, gpu(500, 2000, 200));
     CHECK(found.tensor_efficiency == Approx(0.8));
     CHECK(found.tensor_gain == Approx(5 / 0.8));
-    // where the nearest machine's SMs copy far faster than its memory, the memory's share is that machine's
+    // If the nearest machine's SMs copy far faster than its memory, the share of the memory is that machine's.
     CastCosts bound;
     bound.efficiency = 0.86;
     bound.cache_gain = 4;
@@ -120,7 +122,8 @@ TEST_CASE("casts are as fast as the memory or the SMs") {
     CHECK(moved_casts({measured}, bound, gpu(500, 2000, 200)).tensor_efficiency == Approx(1.1));
 }
 
-// An operation takes 1 + rate / 50 of its time at the peak: 1.1 at 5 TFLOP/s of an SM, 1.2 at 10, 1.3 at 15, and in fp8, which one of them has, 1.6 at 30.
+// An operation takes 1 + rate / 50 of its time at the peak: 1.1 at 5 TFLOP/s per SM, 1.2 at 10, 1.3 at 15; 1.6 at 30 in fp8, which one of
+// them has.
 TEST_CASE("the faster an SM's tensor cores in a type, the smaller a share of their rate products reach") {
     std::vector<Cluster> machines(3);
     for (int i = 0; i < 3; ++i) {
@@ -137,7 +140,7 @@ TEST_CASE("the faster an SM's tensor cores in a type, the smaller a share of the
     CHECK(efficiency_ratio(machines, {machines[0]}, slower, Dtype::fp8) == 1);  // has no fp8
 }
 
-// Twice the share of the memory leaves a tenth less of it: a share of 0.9 at 10 GB/s an SM, 0.81 at 20, 0.729 at 40.
+// Twice as much bandwidth per SM lowers the share by a tenth: 0.9 at 10 GB/s per SM, 0.81 at 20, 0.729 at 40.
 TEST_CASE("the more of the memory an SM has, the smaller a share of it products reach") {
     std::vector<Cluster> machines(3);
     for (std::size_t i = 0; i < 3; ++i) {
@@ -149,7 +152,8 @@ TEST_CASE("the more of the memory an SM has, the smaller a share of it products 
     CHECK(traffic_ratio(machines, machines, gpu(500, 500, 1)) == 1);
 }
 
-// 2.048 TFLOP/s of an SM are 1,024 operations of 2 GHz, 2.048 * 1.4 are 2,048 of 1.4 GHz; launches take 1.4 / 2 of the time on the first.
+// An SM with 2.048 TFLOP/s does 1,024 operations per cycle at 2 GHz, one with 2.048 * 1.4 does 2,048 at 1.4 GHz; launches take 1.4 / 2 of
+// the time on the first.
 TEST_CASE("launches take cycles of an SM's clock") {
     const Gpu card = gpu(204.8, 1000, 100), server = gpu(286.72, 1000, 100);
     CHECK(launch_ratio(server, card) == Approx(0.7));
@@ -169,7 +173,7 @@ TEST_CASE("launches take cycles of an SM's clock") {
     CHECK(same_sms(read_cluster("dgx-h100").gpu, read_cluster("h100-pcie-x8").gpu));
 }
 
-// 1,024 operations of 2 GHz beside 2,048 of 1.4 GHz: operands come in as many cycles, so a tile loses half.
+// 1,024 operations per cycle at 2 GHz instead of 2,048 at 1.4 GHz: operands take the same cycles, so a tile loses half as much.
 TEST_CASE("a tile that registers feed loses in the measure of operations a cycle") {
     const Gpu card = gpu(204.8, 1000, 100), server = gpu(286.72, 1000, 100);
     Cluster registers, shared;
@@ -178,12 +182,12 @@ TEST_CASE("a tile that registers feed loses in the measure of operations a cycle
     CHECK(reuse_ratio({registers}, card) == Approx(0.5));
     CHECK(reuse_ratio({registers}, gpu(300, 1000, 100)) == 1);  // SMs of a kind at another clock
     CHECK(reuse_ratio({shared}, card) == 1);
-    CHECK(reuse_ratio({registers}, gpu(204.8, 1000, 1)) == 1);  // states no SMs
+    CHECK(reuse_ratio({registers}, gpu(204.8, 1000, 1)) == 1);  // its file states no SMs
     CHECK(reuse_ratio({}, card) == 1);
 }
 
-// RTX PRO 6000's 16-bit tiles from A100's, half the operations a cycle; its fp4 tiles in the measure of those over the 16-bit ones of B200 and GB200, which
-// alone have fp4 beside it and B300.
+// RTX PRO 6000's 16-bit tiles come from A100's, at half the operations per cycle. Its fp4 tiles relate to its 16-bit ones as those of B200
+// and GB200, which beside it and B300 are the only ones with fp4.
 TEST_CASE("tiles of fewer bits lose in the measure of a machine's tiles of sixteen") {
     const Cluster card = cluster_from_others("rtx-pro-6000-x8"), a100 = read_cluster("dgx-a100"), b200 = read_cluster("b200-x8");
     CHECK(card.kernel.gemm_tile_reuse == Approx(a100.kernel.gemm_tile_reuse / 2));
@@ -202,17 +206,17 @@ TEST_CASE("spreads of machines without measurements are data") {
     CHECK(transfer_spread("gemm", false) >= transfer_spread("gemm", true));
 }
 
-// H200 is like H100; of consumers' Blackwell there is one. What is a generation away is foretold from it, but not as well.
+// H200 is like H100; of consumer Blackwell there is only one. A machine one generation away helps to predict, but not as well.
 TEST_CASE("a machine is like another of its fabric and generation") {
     CHECK(has_like_machine(read_cluster("dgx-h100")));
     CHECK(has_like_machine(read_cluster("gb300-nvl72")));
     CHECK_FALSE(has_like_machine(read_cluster("b300-x8")));  // one generation from B200
-    CHECK_FALSE(has_like_machine(read_cluster("l40s-x8")));  // as near to RTX PRO 6000
+    CHECK_FALSE(has_like_machine(read_cluster("l40s-x8")));  // equally near to RTX PRO 6000
     CHECK_FALSE(has_like_machine(read_cluster("rtx-pro-6000-x8")));
-    CHECK_FALSE(has_like_machine(read_cluster("dgx-a100")));  // Hopper's tensor cores are fed in another way
+    CHECK_FALSE(has_like_machine(read_cluster("dgx-a100")));  // Hopper's tensor cores read operands in another way
 }
 
-// Without multiprocessors in its file a machine has one: a thousand times the rate of an SM would leave no efficiency at all.
+// A file without multiprocessors means one: at a thousand times the rate per SM no efficiency would remain.
 TEST_CASE("a machine that states no multiprocessors takes constants as they are") {
     const Gpu from = gpu(1000, 5000, 100), unstated = gpu(2000, 8000, 1);
     AttentionKernel attention;

@@ -1,5 +1,5 @@
-// Every kernel of a tower's block, from the table of passes above the code. 5 samples of 6 positions, width 8, inner 16, 2 heads of 4, two
-// bytes: rows 480 bytes, inner 960, scores 5 x 2 x 6 x 6 x 2 = 720.
+// Every kernel of a tower's block, from the table of passes above the code. 5 samples of 6 positions, width 8, inner width 16, 2 heads of
+// 4, two bytes: rows 480 bytes, inner 960, scores 5 x 2 x 6 x 6 x 2 = 720.
 #include <functional>
 
 #include <catch2/catch.hpp>
@@ -40,7 +40,7 @@ TowerBlock tower() {
 
 }  // namespace
 
-// Gradients of three projections are laid out by three copies, those of a packed one joined by one kernel.
+// Three copies lay out the gradients of three projections; one kernel joins those of a packed projection.
 TEST_CASE("a block with rotary positions, gate and norms inside") {
     TowerBlock b = tower();
     b.gated = b.rotary = b.sub_norms = b.causal = b.fused_norms = true;
@@ -61,7 +61,7 @@ TEST_CASE("a block with rotary positions, gate and norms inside") {
                 "t_residual_backward r960 w480"});
 }
 
-// Norms of the framework: under automatic casting to fp32 and back, r 1 + 2 + 2, w 2 + 2 + 1; backward r 1 + 8 + 2, w 2 + 2 + 1.
+// The framework's norms: with automatic casting they go to fp32 and back, r 1 + 2 + 2, w 2 + 2 + 1; backward r 1 + 8 + 2, w 2 + 2 + 1.
 TEST_CASE("a plain block, with and without automatic casting") {
     TowerBlock b = tower();
     b.fused_norms = false;
@@ -81,7 +81,7 @@ TEST_CASE("a plain block, with and without automatic casting") {
     CHECK(whole.backward[15] == "t_softmax_backward r1440 w720");
 }
 
-// A pooler: 16 keys of width 12, 80 x 12 x 2 = 1920 bytes, scores 5 x 2 x 6 x 16 x 2 = 1920. Keys and values are made from one tensor.
+// A pooler with 16 keys of width 12, 80 x 12 x 2 = 1920 bytes, and scores 5 x 2 x 6 x 16 x 2 = 1920. Keys and values come from one tensor.
 TEST_CASE("a pooler attends to others and ends there") {
     TowerBlock b = tower();
     b.cross = true;
@@ -102,8 +102,8 @@ TEST_CASE("a pooler attends to others and ends there") {
     CHECK(std::count(cross.begin(), cross.end(), "t_residual_backward r960 w480") == 2);
 }
 
-// Patches of 4 pixels: 3 x 16 = 48 wide, 5 x 5 of them x 48 x 2 bytes = 2400; 6 positions of width 8. Text 7 positions of width 8 (560 bytes), 100
-// words; decoder 3 positions. Four ranks: similarity 5 x 20, features 4 x 5 x 8 x 2 = 320 bytes, scores 5 x 20 x 2 = 200.
+// Patches of 4 pixels are 3 x 16 = 48 wide; 5 x 5 of them x 48 x 2 bytes = 2400; 6 positions of width 8. Text: 7 positions of width 8
+// (560 bytes), 100 words; decoder: 3 positions. Four ranks: similarity 5 x 20, features 4 x 5 x 8 x 2 = 320 bytes, scores 5 x 20 x 2 = 200.
 TEST_CASE("what stands around the towers, and the two losses") {
     Experiment e;
     Workload& w = e.workload;

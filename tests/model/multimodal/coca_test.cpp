@@ -60,7 +60,7 @@ TEST_CASE("CoCa-B-16 has the parameters that the log states, tower by tower") {
     CHECK(tensors == 744);
 }
 
-// Buckets of 20 MB, one after the other: each gradient is reduced once, to the rank that owns it.
+// Buckets of 20 MB, one after the other; each gradient is reduced once, to the rank that owns it.
 TEST_CASE("buckets of a captioner reduce every gradient once") {
     const Experiment e = coca({{"parallelism.bucket", "20 MB"}});
     const TaskGraph graph = build_step(e, routing_of(e));
@@ -70,8 +70,8 @@ TEST_CASE("buckets of a captioner reduce every gradient once") {
     CHECK(bytes == Approx(253026049 * size_of(e.parallelism.gradient_dtype).si()));
 }
 
-// Two groups for each of 12 layers of three towers, two for either end of vision and text, two for the decoder's end,
-// one for the scale: 72 + 4 + 4 + 2 + 1.
+// Two groups for each of 12 layers in three towers, two for each end of vision and text, two at the decoder's, one for the scale:
+// 72 + 4 + 4 + 2 + 1.
 TEST_CASE("each layer makes a group that decays and one that does not") {
     CHECK(parameter_groups(coca().workload).size() == 83);
     const auto joined = parameter_groups(coca({{"workload.optimizer_groups", "1"}}).workload);
@@ -82,8 +82,8 @@ TEST_CASE("each layer makes a group that decays and one that does not") {
                       Catch::StartsWith("--set workload.optimizer_groups=84: 84, but the layers make 83 groups"));
 }
 
-// 10 elements on 4 ranks: padded to 16, a piece is 4. Tensors of 3, 5 and 2: [0,3) on rank 0; [3,8) 1 on rank 0, 4 on
-// rank 1; [8,10) on rank 2; rank 3 has padding alone.
+// 10 elements on 4 ranks are padded to 16, so a piece has 4. Of tensors with 3, 5 and 2, [0,3) is on rank 0; of [3,8) 1 is on rank 0 and 4
+// on rank 1; [8,10) is on rank 2; rank 3 has only padding.
 TEST_CASE("a group is cut into equal pieces, padded to twice the ranks") {
     const ParameterGroup group{{3, ""}, {5, ""}, {2, ""}};
     CHECK(piece_elements(group, 4) == 4);
@@ -104,10 +104,9 @@ TEST_CASE("pieces are those that the log prints") {
     CHECK(on_first == 269);
 }
 
-// Per sample, in GFLOP, 2 a weight and position: vision 12 x (197 x 2 x 7077888 + 4 x 197^2 x 768) = 34.89; text and
-// decoder 12 x (77 x 2 x 3145728 + 4 x 77^2 x 512) = 5.959 each; cross 12 x (77 x 2 x 2621440 + 256 x 2 x 524288 + 4
-// x 77 x 256 x 512) = 8.550; head 77 x 2 x 512 x 49408 = 3.896; poolers 0.6816 + 0.2700 (queries 256 and 1); patches
-// 196 x 2 x 768 x 768 = 0.231.
+// Per sample, in GFLOP, 2 per weight and position: vision 12 x (197 x 2 x 7077888 + 4 x 197^2 x 768) = 34.89; text and decoder
+// 12 x (77 x 2 x 3145728 + 4 x 77^2 x 512) = 5.959 each; cross 12 x (77 x 2 x 2621440 + 256 x 2 x 524288 + 4 x 77 x 256 x 512) = 8.550;
+// head 77 x 2 x 512 x 49408 = 3.896; poolers 0.6816 + 0.2700 (queries 256 and 1); patches 196 x 2 x 768 x 768 = 0.231.
 TEST_CASE("forward arithmetic of a sample is 60.4 GFLOP, of which recompute runs the blocks again: 91.6 %") {
     const TowerFlops f = count_tower_flops(coca().workload);
     CHECK(f.vision.si() == Approx(34.89e9).epsilon(5e-4));
@@ -138,8 +137,8 @@ TEST_CASE("the step does the model's arithmetic, and with recompute the blocks' 
     CHECK((flops_in(graph, Phase::backward) - flops_in(kept, Phase::backward)).si() == Approx(512 * f.blocks().si()));
 }
 
-// 82 groups reach all four ranks, the scale's single element one: 82 x 4 + 1 runs. Host reads: 269 tensors each
-// checked and normed, for each group a value sent and one read, and so for the overflow: 2 x 269 + 2 x 83 + 2.
+// 82 groups are on all four ranks, the scale's single element on one: 82 x 4 + 1 runs. Host reads: 269 tensors are each checked and normed;
+// each group sends a value and reads one, and so does the overflow: 2 x 269 + 2 x 83 + 2.
 TEST_CASE("the exchange is 744 copies, one division and 329 reductions; the optimizer reads 706 values") {
     const TaskGraph graph = build_step(coca(), {});
     auto counts = task_counts(graph);
@@ -161,8 +160,8 @@ TEST_CASE("the exchange is 744 copies, one division and 329 reductions; the opti
     CHECK(gathered == Bytes(2.0 * 253026056));  // the scale is padded to 8
 }
 
-// 253,026,049 elements of 2 bytes in buckets of 60 MB: the embedding and the logits (25.3 M each, 50.6 MB) nearly
-// fill one each. With overlap the gradients leave in the order of the backward, so every copy is in the backward.
+// 253,026,049 elements of 2 bytes in buckets of 60 MB: embedding and logits (25.3 M each, 50.6 MB) nearly fill one each. With overlap the
+// gradients leave in the order of the backward, so every copy is in the backward.
 TEST_CASE("smaller buckets go one after another; with overlap they leave during the backward") {
     auto waiting = task_counts(build_step(coca({{"parallelism.bucket", "60 MB"}}), {}));
     CHECK(waiting[{"bucket_divide", Phase::gradient_sync}] >= 9);
@@ -196,8 +195,9 @@ TEST_CASE("a bucket is closed when the next gradient would not fit") {
     CHECK(filled == Bytes(0));
 }
 
-// n elements of a group's piece: 16-bit gradients flattened and made fp32 (8 n read, 10 n written), LAMB over fp32 (24 n, 16 n; Adam 16 n, 12 n),
-// 16-bit weights (4 n, 2 n). Their launches are in the host's work. The first group's piece is 38208 elements.
+// For n elements of a group's piece: 16-bit gradients are flattened and cast to fp32 (8 n read, 10 n written); LAMB in fp32 moves 24 n and
+// 16 n, Adam 16 n and 12 n; 16-bit weights 4 n and 2 n. Their launches are part of the host's work. The first group's piece has 38208
+// elements.
 TEST_CASE("an update moves so many bytes for each element, and is issued by the host's own work") {
     for (const bool lamb : {true, false}) {
         const TaskGraph graph = build_step(coca({{"workload.optimizer", lamb ? "lamb" : "adam"}}), {});

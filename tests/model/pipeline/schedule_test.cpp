@@ -18,13 +18,13 @@ struct Times {
 };
 
 struct Walk {
-    bool complete = true;                  // no deadlock, nothing twice, nothing left out
+    bool complete = true;                  // no deadlock, nothing twice, nothing missing
     double span = 0;                       // of the whole step
-    std::vector<double> idle, inner_idle;  // per stage: of the whole step; between its first and last slot
+    std::vector<double> idle, inner_idle;  // per stage: in the whole step; between its first and last slot
 };
 
-// Runs the orders with free communication: a slot starts when its stage is free and its inputs are there. `paired`: a
-// forward beside a backward of the other direction is one unit, as dualpipe runs them.
+// Runs the orders with communication that takes no time: a slot starts when its stage is free and its inputs are there. `paired`: a forward
+// beside a backward of the other direction is one unit, as in dualpipe.
 class Walker {
 public:
     Walker(Schedule schedule, int stages, int chunks, int micro_batches, Times times, bool paired)
@@ -81,7 +81,7 @@ private:
         while (stage_of(schedule_, stages_, g) != static_cast<int>(stage) || g / stages_ != slot.chunk) ++g;
         return g;
     }
-    // The chunks that a slot's micro-batch goes through; each copy of dualpipe is a path of its own.
+    // The chunks that a slot's micro-batch goes through; each copy of dualpipe has its own path.
     [[nodiscard]] std::pair<int, int> path(const Slot& slot) const {
         const int length = model_chunks(schedule_, stages_, chunks_);
         const int first = schedule_ == Schedule::dualpipe ? slot.chunk * stages_ : 0;
@@ -194,14 +194,14 @@ TEST_CASE("1F1B of three stages and three micro-batches, slot by slot") {
                                                                                 {f(0), b(0), f(1), b(1), f(2), b(2)}});
 }
 
-// Two stages of two chunks: rounds of two micro-batches. Stage 0 runs 2 * 1 + 1 * 2 = 4 forwards ahead, stage 1 two.
+// Two stages of two chunks run rounds of two micro-batches. Stage 0 runs 2 * 1 + 1 * 2 = 4 forwards ahead, stage 1 two.
 TEST_CASE("interleaved 1F1B of two stages with two chunks and two micro-batches, slot by slot") {
     CHECK(schedule_orders(Schedule::one_f_one_b, 2, 2, 2) ==
           std::vector<Order>{{f(0, 0), f(1, 0), f(0, 1), f(1, 1), b(0, 1), b(1, 1), b(0, 0), b(1, 0)},
                              {f(0, 0), f(1, 0), f(0, 1), b(0, 1), f(1, 1), b(1, 1), b(0, 0), b(1, 0)}});
 }
 
-// Stage 1 puts each weight gradient off by one micro-batch.
+// Stage 1 delays each weight gradient by one micro-batch.
 TEST_CASE("ZB-H1 of two stages and three micro-batches, slot by slot") {
     CHECK(schedule_orders(Schedule::zb_h1, 2, 1, 3) ==
           std::vector<Order>{{f(0), f(1), bi(0), bw(0), f(2), bi(1), bw(1), bi(2), bw(2)},
@@ -220,8 +220,8 @@ TEST_CASE("the bubble of GPipe and of 1F1B is (p - 1) / m of the work") {
         }
 }
 
-// Filling and draining cost slots of one chunk, each 1/v of the stage: in units of a chunk's F + B = 3 still (p - 1) * 3
-// while the work is v times as many of them.
+// Filling and draining cost slots of one chunk, each 1/v of the stage: in units of a chunk's F + B = 3 still (p - 1) * 3, while there are v
+// times as many slots of work.
 TEST_CASE("interleaving divides the bubble by the chunks of a stage") {
     for (const int p : {2, 4, 8})
         for (const int v : {2, 3, 4}) {
@@ -242,8 +242,8 @@ TEST_CASE("the bubble of ZB-H1 is (p - 1)(F + B - W), a third of 1F1B's for equa
     CHECK(3 * bubble(walk(Schedule::zb_h1, 8, 1, 32)) == Approx(bubble(walk(Schedule::one_f_one_b, 8, 1, 32))));
 }
 
-// Stage s begins when the first micro-batch has come down, s slots late, and then never waits; the step is longer than
-// the work 6 m by the p - 1 slots of the last stage's start alone.
+// Stage s begins s slots late, with the first micro-batch, and then never waits. The step exceeds the work 6 m only by the p - 1 slots
+// before the last stage starts.
 TEST_CASE("no stage of ZB-V waits between its first and last slot from 2p - 1 micro-batches on") {
     for (const int p : {1, 2, 4, 8})
         for (const int m : {2 * p - 1, 2 * p, 5 * p}) {
@@ -254,10 +254,9 @@ TEST_CASE("no stage of ZB-V waits between its first and last slot from 2p - 1 mi
         }
 }
 
-// arXiv 2412.19437, table 2, with F&B = F + B when nothing of the two overlaps and B = input + weight.
-// 1F1B alone is F0 B0 F1 B1 F2 B2; the forwards behind a backward come before it, as a pair: F0 [F1 B0] [F2 B1] B2, two in flight instead of
-// one. Two stages of two chunks, two micro-batches: the last begins with F0 F1 of its first chunk and F0 of its second; the first runs all
-// four forwards before it has a backward, and so has no pair; nor has a single micro-batch.
+// 1F1B on one stage is F0 B0 F1 B1 F2 B2. A forward that follows a backward moves before it and forms a pair: F0 [F1 B0] [F2 B1] B2, with
+// two in flight instead of one. With two stages of two chunks and two micro-batches the last stage begins with F0 F1 of its first chunk and
+// F0 of its second; the first stage runs all four forwards before its first backward, so it has no pair. Nor has a single micro-batch.
 TEST_CASE("passes that go by turns are pairs of a forward and the backward that stood before it") {
     Parallelism p;
     p.global_batch = 3;
@@ -276,6 +275,7 @@ TEST_CASE("passes that go by turns are pairs of a forward and the backward that 
     CHECK(schedule_orders(p)[1] == Order{f(0), f(1), f(0, 1), b(0, 1), f(1, 1), b(1, 1), b(0), b(1)});
 }
 
+// arXiv 2412.19437, table 2, with F&B = F + B, as the two do not overlap, and B = input + weight.
 TEST_CASE("the bubble of DualPipe is (p/2 - 1)(F&B + B - 3W)") {
     for (const int p : {2, 4, 8})
         for (const Times times : {Times{1, 1, 1}, Times{5, 6, 4}, Times{2, 2, 1}}) {
@@ -286,9 +286,9 @@ TEST_CASE("the bubble of DualPipe is (p/2 - 1)(F&B + B - 3W)") {
         }
 }
 
-// The steps of DeepSeek's own program (github.com/deepseek-ai/DualPipe, dualpipe.py) for four ranks and eight micro-batches:
-// rank 0: nF0 2, nF0F1 1, nB1W1F1 1, nF0B1F1B0 1, nB1F1B0 1, nB1B0 1 (from its second backward on weights wait), nWB0 1, nW 1;
-// rank 1: nF0F1 2, nF0B1F1B0 2, nB1B0 2 (from the second pair on), nW 2. The other half mirrors them.
+// The steps of DeepSeek's program (github.com/deepseek-ai/DualPipe, dualpipe.py) for four ranks and eight micro-batches. Rank 0: nF0 2,
+// nF0F1 1, nB1W1F1 1, nF0B1F1B0 1, nB1F1B0 1, nB1B0 1 (from its second backward on weights wait), nWB0 1, nW 1. Rank 1: nF0F1 2, nF0B1F1B0
+// 2, nB1B0 2 (from the second pair on), nW 2. The other half mirrors them.
 TEST_CASE("DualPipe of four ranks and eight micro-batches, slot by slot") {
     const Order rank_0{f(0, 0), f(1, 0), f(2, 0), f(4, 1), bi(4, 1), bw(4, 1), f(5, 1), f(3, 0), b(5, 1), f(6, 1),
                        b(0, 0), b(6, 1), f(7, 1), b(1, 0), b(7, 1),  bi(2, 0), bw(2, 0), bi(3, 0), bw(3, 0)};
@@ -305,9 +305,9 @@ TEST_CASE("DualPipe of four ranks and eight micro-batches, slot by slot") {
           std::vector<Order>{rank_0, rank_1, mirrored(rank_1), mirrored(rank_0)});
 }
 
-// GPipe m. 1F1B min(m, p - s). Interleaved 2 (p - s - 1) + (v - 1) p + 1 chunks of 1/v stage (arXiv 2205.05198, section
-// 4.2.3: 1 + (p - 1) / (p v) of 1F1B's on the first stage; 11 / 8 for p 4, v 2). ZB-H1 p on every stage: 1F1B's peak. ZB-V
-// 2p half-size chunks: the same. DualPipe p + 1 (arXiv 2412.19437, table 2).
+// GPipe: m. 1F1B: min(m, p - s). Interleaved: 2 (p - s - 1) + (v - 1) p + 1 chunks of 1/v stage (arXiv 2205.05198, section 4.2.3:
+// 1 + (p - 1) / (p v) of 1F1B's on the first stage; 11 / 8 for p 4, v 2). ZB-H1: p on every stage, 1F1B's peak. ZB-V: 2p half-size chunks,
+// the same. DualPipe: p + 1 (arXiv 2412.19437, table 2).
 TEST_CASE("activations in flight are those of the papers") {
     using Counts = std::vector<int>;
     CHECK(in_flight_per_stage(Schedule::gpipe, 4, 1, 12) == Counts{12, 12, 12, 12});
@@ -334,7 +334,7 @@ TEST_CASE("chunks lie on the stages as each schedule says") {
     CHECK(model_chunks(Schedule::dualpipe, 4, 2) == 4);
 }
 
-// Nine micro-batches over two ranks: 0 .. 4 enter at the first (chunk 0 there), 5 .. 8 at the last.
+// Nine micro-batches over two ranks: 0 .. 4 enter at the first rank (its chunk 0), 5 .. 8 at the last.
 TEST_CASE("half of the micro-batches of DualPipe take the other copy, an odd one the first") {
     for (const Order& order : schedule_orders(Schedule::dualpipe, 2, 2, 9))
         for (const Slot& slot : order) CHECK(slot.chunk == (slot.micro_batch < 5 ? 0 : 1));

@@ -11,7 +11,7 @@ using namespace stepcast::literals;
 
 namespace {
 
-// One task of a step on two ranks, of which rank 1 takes twice as long.
+// One task of a step on two ranks; rank 1 takes twice as long.
 TaskGraph sum_of_two() {
     TaskGraph graph(2);
     graph.add("sum", Phase::forward, AllReduce{8_B}, {collective(0), collective(1)}, {});
@@ -27,7 +27,7 @@ void add_step(Measurement& m, double length, bool accepted) {
 
 }  // namespace
 
-// Accepted: 2, 4, 10 -> 4. The rejected 100 does not count.
+// The accepted steps 2, 4 and 10 give 4. The rejected 100 does not count.
 TEST_CASE("medians are over accepted steps") {
     Measurement m;
     for (const double length : {4.0, 2.0, 10.0}) add_step(m, length, true);
@@ -44,7 +44,7 @@ TEST_CASE("a task took as long as on the rank where it took longest") {
     CHECK(median_durations(sum_of_two(), m) == std::vector{3_s});
 }
 
-// 2, 4: their mean.
+// The mean of 2 and 4.
 TEST_CASE("an even number of steps has the mean of the middle two") {
     Measurement m;
     for (const double length : {4.0, 2.0}) add_step(m, length, true);

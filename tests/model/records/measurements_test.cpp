@@ -7,7 +7,7 @@
 
 using namespace stepcast;
 
-// Sorted 1 2 3 4: the middle lies halfway between 2 and 3; a tenth of the way along 3 gaps is 1.3.
+// For 1 2 3 4 the median lies halfway between 2 and 3; a tenth of the way along 3 gaps is 1.3.
 TEST_CASE("quantiles interpolate between samples") {
     CHECK(median({4, 1, 3, 2}) == 2.5);
     CHECK(median({5, 1, 9}) == 5);

@@ -16,7 +16,7 @@ const std::string header = "source,case_id,model,layers,hidden,gpus,gpu,tp,mbs,g
 
 }  // namespace
 
-// The same two rows under another file name, in another order, with columns moved, cases renamed, numbers written otherwise.
+// The same two rows in a file of another name, in another order, with columns moved, cases renamed and numbers written differently.
 TEST_CASE("a measured row is known by its content") {
     const TestFolder folder;
     const auto rows = rows_of_file(folder.write("a.csv", header + "s,one,gpt,24,2048,8,A100,2,4,512,1.5,first\n"
@@ -39,7 +39,7 @@ TEST_CASE("a table that names its runs without phases is one of cells") {
     CHECK(rows_of_file(folder.write("a.csv", "run_id,layers,hidden,gpus,step_s\nr,24,2048,8,1.5\nr,24,2048,16,0.8\n")).size() == 2);
 }
 
-// Of a run only its steps stand for it; a table read as cells and as samples says the same.
+// Only its steps identify a run; reading a table as cells or as samples gives the same rows.
 TEST_CASE("a recorded step is the same row as a cell and as a sample") {
     const TestFolder folder;
     const std::vector<Sample> samples{{"r", "s", "m", 4, 8, "step", -1, 3, 0.0185, "s"},
@@ -64,7 +64,7 @@ TEST_CASE("hashes read back as written") {
     CHECK_THROWS_AS(read_hash_line("AAAA?A"), ConfigError);
 }
 
-// 5 was fitted, 7 was there while the model was made, 9 is neither; one fitted row of a run is enough.
+// Row 5 was fitted, 7 was known while the model was made, 9 is neither; one fitted row of a run suffices.
 TEST_CASE("evidence comes from rows that nothing has read") {
     CHECK(evidence_of({5}, {5, 6}, {5, 7}) == Evidence::fitted);
     CHECK(evidence_of({9, 6}, {5, 6}, {}) == Evidence::fitted);
@@ -73,7 +73,7 @@ TEST_CASE("evidence comes from rows that nothing has read") {
     CHECK(evidence_of({}, {5}, {7}) == Evidence::unseen);
 }
 
-// b holds constants of a: what a was fitted to counts for b. a and b name each other; that ends.
+// Cluster b inherits constants of a, so the rows that a was fitted to count for b. If a and b name each other, this must end.
 TEST_CASE("copied constants bring the rows that they were fitted to") {
     const TestFolder folder;
     const auto write = [&](const std::string& name, RowHash row, const std::string& inherits) {
@@ -90,10 +90,7 @@ TEST_CASE("copied constants bring the rows that they were fitted to") {
     CHECK(fitted_rows(read_cluster("host")).empty());
 }
 
-// FNV-1a of 64 bits, its upper 28 bits folded into the lower 36, computed apart from the program: of
-//   step_s=1.5 layers=24 hidden=2048 seq=1024 gpus=8 tp=2 pp=3 cp=5 ep=7 mbs=4 gbs=512 heads=16 dtype=bf16   and
-//   time_us=12.5 m=64 n=128 k=256 op=gemm dtype=fp8 pass=forward
-// What is measured first counts, sizes and words follow in their order, whatever the table's.
+// The first measured column counts; sizes and words follow in a fixed order, whatever the table's order.
 TEST_CASE("a row's hash is that of its content, on every machine") {
     const TestFolder folder;
     CHECK(hash_lines(rows_of_file(folder.write("s.csv", "dtype,heads,gbs,mbs,ep,cp,pp,tp,gpus,seq,hidden,layers,time_us,step_s,peak_bytes\n"

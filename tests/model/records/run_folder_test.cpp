@@ -34,7 +34,7 @@ struct Folder {
     }
 };
 
-// Two ranks, a product each, one after the other.
+// Two ranks with one product each, one after the other.
 TaskGraph two_tasks() {
     TaskGraph graph(2);
     graph.add("first", Phase::forward, Gemm{.m = 1, .n = 1, .k = 1}, {Place(0, Lane::compute)}, {});
@@ -87,7 +87,7 @@ TEST_CASE("a run reads back as it was written") {
     CHECK(back.experiment == small_moe());
     CHECK(back.overrides.size() == 1);
     CHECK_NOTHROW(require_traces_of(two_tasks(), back, folder.path.string()));
-    // An accepted sample is 1, the other 0, as other programs read them.
+    // Accepted samples are 1, others 0, for other programs that read the file.
     std::vector<double> accepted;
     for (const Sample& s : read_measurements(folder.path.string() + "/run.csv"))
         if (s.phase == "accepted") accepted.push_back(s.value);
@@ -103,7 +103,7 @@ TEST_CASE("a run that is written sample by sample can be read after each") {
     CHECK(read_run(folder.path.string()).measurement == two_samples());
 }
 
-// Every preset and everything a preset leaves out: what an experiment says is what its run folder says.
+// For every preset the run folder holds the whole experiment, including all that the preset leaves out.
 TEST_CASE("the experiment of a run is whole, whatever becomes of presets and files that it named") {
     for (const std::string& name : preset_names(PresetKind::experiment)) {
         INFO(name);
@@ -143,7 +143,7 @@ TEST_CASE("a folder belongs to one run") {
     CHECK(read_run(path).measurement == one_sample());
 }
 
-// Someone's own files have the names of a run's; without its run.toml they are no run's and stay what they are.
+// The user's own files have the names of a run's files; without run.toml they are no run, and they stay unchanged.
 TEST_CASE("a folder with files of another origin is refused") {
     for (const char* name : {"experiment.toml", "cluster.toml", "framework.toml", "run.csv", "report.html"}) {
         const Folder folder;
@@ -194,7 +194,7 @@ TEST_CASE("a run whose files were changed afterwards is refused with the file th
     CHECK_THAT(folder.error(), Contains("trace_0001.csv: cannot be read"));
 }
 
-// Once a task of number 7 wrote behind the end of the table of durations.
+// A task of number 7 once wrote beyond the end of the table of durations.
 TEST_CASE("a trace of another graph is refused before its times are given to tasks") {
     const Folder folder;
     Measurement other = one_sample();

@@ -16,7 +16,7 @@ Workload preset(const std::string& name) {
 
 double total(const std::string& name) { return count_parameters(preset(name)).total(); }
 
-// hidden 8, 2 heads of 4, inner 16, 10 words, 5 positions, layernorm, biases, tied.
+// hidden 8, 2 heads of 4, inner width 16, 10 words, 5 positions, layernorm, biases, tied.
 Workload tiny() {
     Workload w;
     w.kind = Workload::Kind::transformer;
@@ -35,7 +35,7 @@ Workload tiny() {
 // GPT-2 124M: 50257 x 768 + 1024 x 768 + 12 x (12 x 768^2 + 13 x 768) + 2 x 768.
 // GPT-3: 50257 h + 2048 h + 96 (12 h^2 + 13 h) + 2 h, h = 12288; its paper's table D.1 says 174,600 million.
 // DeepSeek-V3: 671,026,404,352 and 58 x 256 load-balancing biases, without the multi-token-prediction module.
-// Qwen3: less the norms of queries and keys, two of 128 weights a layer.
+// Qwen3: less the norms of queries and keys, two of 128 weights per layer.
 // BERT-large: 335,141,888 on the hub less 2 x 1024 token types less 1024 x 1024 + 1024 of the pooler.
 TEST_CASE("parameter counts of the presets are the published ones to the parameter") {
     CHECK(total("gpt2-124m") == 124'439'808);
@@ -74,8 +74,8 @@ TEST_CASE("the MPT models of a benchmark table have the counts that it states") 
     CHECK(sized(48, 7168, 56) == 29'975'214'080);
 }
 
-// Published: Mixtral 12.9 billion of 46.7, DeepSeek-V3 37 billion of 671, DeepSeek-V2 21 billion of 236. Mixtral by hand:
-// 46,702,792,704 less 6 of 8 experts of 3 x 4096 x 14336 weights in 32 layers.
+// Published: Mixtral 12.9 billion of 46.7, DeepSeek-V3 37 of 671, DeepSeek-V2 21 of 236. Mixtral by hand: 46,702,792,704 less 6 of 8
+// experts of 3 x 4096 x 14336 weights in 32 layers.
 TEST_CASE("active parameters count the experts that one token meets") {
     const ParameterCount mixtral = count_parameters(preset("mixtral-8x7b"));
     CHECK(mixtral.active() == 46'702'792'704 - 32.0 * 6 * 3 * 4096 * 14336);
@@ -94,8 +94,8 @@ TEST_CASE("a layer's weights are counted by what they belong to") {
     CHECK(count.total() == 1336);
 }
 
-// One key head of 4 beside 2 query heads: 8 x 4 x (4 + 2) = 192 weights, biases 4 x (2 + 2) + 8 = 24 less what is switched
-// off. Gated: 3 x 16 x 8 = 384 weights, 2 x 16 + 8 biases. rmsnorm: 8 a norm. Untied logits: 80.
+// With one key head of 4 and 2 query heads: 8 x 4 x (4 + 2) = 192 weights, and biases 4 x (2 + 2) + 8 = 24 unless switched off. Gated:
+// 3 x 16 x 8 = 384 weights, 2 x 16 + 8 biases. rmsnorm: 8 per norm. Untied logits: 80.
 TEST_CASE("grouped keys, gates, biases, norms and untied logits each change their own count") {
     Workload w = tiny();
     w.kv_heads = 1;
@@ -157,12 +157,12 @@ TEST_CASE("latent attention counts its projections and the norms of its latents"
     w.mla.q_rank = 6;
     CHECK(layer_parameters(w, 0).attention == 96 + 40 + 64 + 80);
     CHECK(layer_parameters(w, 0).norms == 16 + 4 + 6);
-    // A token: 2 x (280 + 2 x 16 x 8 of the block) + 2 x 5 positions x 2 heads x (3 + 1 + 5).
+    // Per token: 2 x (280 + 2 x 16 x 8 of the block) + 2 x 5 positions x 2 heads x (3 + 1 + 5).
     CHECK(layer_forward_flops(w, 0) == Flops(2 * (280 + 256) + 180));
 }
 
-// 10 tokens of memory more to look back at: 2 x 10 x 2 heads x (4 + 4 of scores and values, 4 of relative positions), and keys and values of those
-// projected again, 2 x 2 x 8 x 2 heads x 4 x 10 over the 5 tokens of a sequence.
+// 10 more tokens of memory are attended to: 2 x 10 x 2 heads x (4 + 4 of scores and values, 4 of relative positions). Their keys and values
+// are projected again: 2 x 2 x 8 x 2 heads x 4 x 10, over the 5 tokens of a sequence.
 TEST_CASE("relative positions and a memory are looked back at, and its keys and values projected again") {
     Workload w = tiny();
     w.positions = Positions::relative;
@@ -171,8 +171,8 @@ TEST_CASE("relative positions and a memory are looked back at, and its keys and 
     CHECK(layer_forward_flops(w, 0).si() - without == 2 * 10 * 2 * 12 + 4 * 8 * 2 * 4 * 10 / 5);
 }
 
-// 2 heads of 4, state 6: the states of a token are read and written with 4 x 6 x 8. Two states more: 16 times that of a state, and their columns of the
-// projection, B and C of one group, 2 x 2 x 8 weights, and of the convolution.
+// 2 heads of 4 with state 6: a token's states are read and written with 4 x 6 x 8. Two more states add twice what a state takes, and their
+// columns of the projection, B and C of one group, 2 x 2 x 8 weights, and of the convolution.
 TEST_CASE("a scan multiplies each state of its heads twice a token") {
     Workload w = tiny();
     w.mamba = {.heads = 2, .head_dim = 4, .state = 6, .groups = 1, .attention = 0};
@@ -193,8 +193,8 @@ TEST_CASE("model operations of a GPT are Megatron's formula") {
     CHECK(model_flops(w, batch).si() / (13.75 * 64 * 312e12) == Approx(0.514).margin(0.0005));
 }
 
-// A token: attention matrices 256, router 4 x 8, two of four experts of 2 x 6 x 8, shared 2 x 6 x 8; scores
-// 4 x 5 positions x 8; logits 2 x 80. Two layers, both with experts, 3 sequences of 5 tokens.
+// Per token: attention matrices 256, router 4 x 8, two of four experts of 2 x 6 x 8, shared 2 x 6 x 8; scores 4 x 5 positions x 8; logits
+// 2 x 80. Two layers, both with experts, 3 sequences of 5 tokens.
 TEST_CASE("operations of an expert layer are those of the experts that a token goes to") {
     Workload w = tiny();
     w.moe = {.experts = 4, .top_k = 2, .shared_experts = 1, .ffn = 6};
@@ -203,7 +203,7 @@ TEST_CASE("operations of an expert layer are those of the experts that a token g
     CHECK(logits_forward_flops(w) == Flops(160));
     CHECK(forward_flops(w, 3) == Flops((2 * layer + 160) * 15));
     CHECK(model_flops(w, 3) == 3 * forward_flops(w, 3));
-    // a token predicted further ahead: a layer like the last, logits, and a projection of two norms' results, 2 x 2 x 8 x 8
+    // One more predicted token adds a layer like the last one, logits, and a projection of two norms' results, 2 x 2 x 8 x 8.
     w.moe.dense_layers = 1;
     const double once = forward_flops(w, 3).si();
     w.mtp_layers = 2;

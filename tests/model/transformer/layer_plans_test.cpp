@@ -11,7 +11,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-// Plans of an experiment, and their tasks by name; the numbers are those of tests/model/block.
+// Plans of an experiment and their tasks by name; tests/model/block tests the numbers.
 struct Planned {
     explicit Planned(const Experiment& experiment) : e(experiment) {}
 
@@ -44,8 +44,8 @@ Experiment apart() {
 
 }  // namespace
 
-// Each pass of a layer costs the host once; where an exchange costs it too, two all-reduces a pass, or with sequence parallelism two gathers
-// and two scatters. The loop around the model counts once a micro-batch, before the embedding.
+// Each pass of a layer costs the host once. If exchanges cost it too, a pass has two all-reduces, or with sequence parallelism two gathers
+// and two scatters. The loop around the model costs once per micro-batch, before the embedding.
 TEST_CASE("what the host does for a layer comes before its kernels") {
     Experiment e = small_model();
     e.parallelism.tp = 2;
@@ -73,8 +73,8 @@ TEST_CASE("what the host does for a layer comes before its kernels") {
     CHECK(first(backward)[0] == "layer 1 calls waits");
 }
 
-// One projection of queries, keys and values is replaced by those of the queries, down to the keys' latent width and up from it: two modules
-// more; with a latent width of the queries four instead of the one: three more.
+// Instead of one projection of queries, keys and values there are one for the queries, one down to the keys' latent width and one up from
+// it: two modules more. With a latent width of the queries there are four instead of one: three more.
 TEST_CASE("latent attention calls two or three modules more") {
     Experiment e = small_model();
     e.workload.attention = AttentionKind::mla;
@@ -91,8 +91,8 @@ TEST_CASE("latent attention calls two or three modules more") {
     CHECK(second(backward) == "latent_modules 3 calls");
 }
 
-// A layer of modules, gate and up apart: q, k, v, output, gate, its activation, up, down. The cut is behind the up projection, so the product of
-// gate and up is the next stage's; the host's part of the layer is the first's.
+// A layer of modules with separate gate and up: q, k, v, output, gate, its activation, up, down. The cut is behind the up projection, so
+// the product of gate and up belongs to the next stage; the host's part of the layer belongs to the first.
 TEST_CASE("stages cut by modules part a layer behind its up projection") {
     Experiment e = apart();
     e.parallelism.cut = StageCut::modules;
@@ -110,7 +110,7 @@ TEST_CASE("stages cut by modules part a layer behind its up projection") {
     CHECK(Planned(e).plans.rest.forward == Plan{});
 }
 
-// Before the product down, whose input is the last tensor that the backward reads.
+// It stops before the down projection, whose input is the last tensor that the backward reads.
 TEST_CASE("a recompute that stops early leaves out the product down and what follows") {
     Experiment e = small_model();
     const Planned whole(e);
@@ -126,7 +126,7 @@ TEST_CASE("a recompute that stops early leaves out the product down and what fol
     CHECK(unfused.names(unfused.plans.dense.recompute) == unfused.names(unfused.plans.dense.forward));
 }
 
-// Of each product the backward has two; a schedule that splits it puts that of the weights into a pass of its own.
+// The backward has two products for each; a schedule that splits it puts those of the weights into a pass of their own.
 TEST_CASE("weight gradients are a pass of their own where the schedule splits the backward") {
     Experiment e = small_model();
     CHECK(Planned(e).plans.dense.weight_backward == Plan{});
@@ -138,8 +138,8 @@ TEST_CASE("weight gradients are a pass of their own where the schedule splits th
     CHECK(p.plans.dense.backward.tasks.size() == 4 + 13);
 }
 
-// Logits and loss of the next token; then, for each token further ahead, the embedding of the token, two norms, a projection of both and a layer of the last's kind before
-// the same head (arXiv 2412.19437, section 2.2).
+// Logits and loss of the next token; then, for each further token, its embedding, two norms, a projection of both, and a layer like the
+// last one before the same head (arXiv 2412.19437, section 2.2).
 TEST_CASE("each token predicted further ahead is a layer and a head more") {
     Experiment e = small_model();
     const Planned once(e);

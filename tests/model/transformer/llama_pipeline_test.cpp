@@ -1,4 +1,4 @@
-// The recorded Llama pipeline: what is where and what crosses each cut, counted by hand.
+// The recorded Llama pipeline: which modules are on which stage and what crosses each cut, counted by hand.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -34,8 +34,8 @@ std::string complaint_of(const std::function<void(Experiment&)>& change) {
     return "";
 }
 
-// Small enough to build often: two layers a stage, gated, cut by modules: 4 layers are 34 modules, 17 a stage, which cuts
-// between layers; 11 a stage would not.
+// A small model: two gated layers per stage, cut by modules. 4 layers are 34 modules, so 17 per stage cut between layers; 11 per stage
+// would not.
 Experiment small_gated() {
     Experiment e = small_gpt();
     e.workload.gated = true;
@@ -61,8 +61,8 @@ TEST_CASE("Llama 3.2 1B has the parameters that the run printed") {
     CHECK(count_parameters(recorded().workload).total() == 1235814400);
 }
 
-// 130 modules: embedding, 16 layers of 8, logits; 16 a stage. Stage 0: embedding, layer 0, seven of layer 1. Stage s: the
-// eighth of layer 2s - 1, layer 2s, seven of layer 2s + 1. The last takes what is left: 18.
+// 130 modules: embedding, 16 layers of 8, logits; 16 per stage. Stage 0: embedding, layer 0, seven modules of layer 1. Stage s: the eighth
+// of layer 2s - 1, layer 2s, seven of layer 2s + 1. The last stage takes the remaining 18.
 TEST_CASE("cut by modules every cut of the Llama pipeline falls behind an up projection") {
     const Parts p;
     CHECK(module_count(p.e.workload) == 130);
@@ -74,7 +74,7 @@ TEST_CASE("cut by modules every cut of the Llama pipeline falls behind an up pro
     CHECK(p.path[7] == Chunk{.stage = 7, .first = 14, .last = 16, .again = 16, .head = true, .begins_inside = true});
 }
 
-// A down projection is 8192 x 2048 = 16,777,216; an interior stage holds it, a layer, and a layer without one.
+// A down projection has 8192 x 2048 = 16,777,216 weights. An interior stage holds one, a whole layer, and a layer without one.
 TEST_CASE("stages cut inside layers hold the weights of their modules, together the model's and the logits' copy") {
     Parts p;
     CHECK(rest_weights(p.context).dense == 16777216);
@@ -87,9 +87,9 @@ TEST_CASE("stages cut inside layers hold the weights of their modules, together 
     CHECK(stages[7]->data.total().dense == 16777216 + 2 * 60821504 + 2048 + 262668288);
 }
 
-// 116 tokens, fp32. Cut: gate and up [116, 8192], residual [116, 2048]: 18,432 x 116 x 4 = 8,552,448 bytes. Beside them go
-// mask [116, 116], cosine and sine [116, 64]: 113,216 bytes. First hop 6 tensors in a tuple: 2 + 6 x 5 messages; later the
-// own 3 and these 6 again: 2 x 2 + 9 x 5; back 7 x 5.
+// 116 tokens in fp32. At a cut gate and up [116, 8192] and the residual [116, 2048] are sent: 18,432 x 116 x 4 = 8,552,448 bytes; with them
+// mask [116, 116], cosine and sine [116, 64]: 113,216 bytes. The first hop has 6 tensors in a tuple: 2 + 6 x 5 messages. Later hops have
+// their own 3 and these 6 again: 2 x 2 + 9 x 5; back 7 x 5.
 TEST_CASE("hops of the Llama pipeline take 32, 49 and 35 messages") {
     const Parts p;
     const Parallelism& split = p.e.parallelism;
@@ -103,7 +103,7 @@ TEST_CASE("hops of the Llama pipeline take 32, 49 and 35 messages") {
     CHECK(messages_of(back, split) == 35);
 }
 
-// An interior stage: 49 in, 49 out, 35 in, 35 out; the last 49 and 35; the second 32 in.
+// An interior stage handles 49 in, 49 out, 35 in, 35 out; the last one 49 and 35; the second one 32 in.
 TEST_CASE("each stage handles its messages once a micro-batch, its host held") {
     const Experiment e = recorded();
     const TaskGraph graph = build_transformer_step(e, {});
@@ -120,7 +120,7 @@ TEST_CASE("each stage handles its messages once a micro-batch, its host held") {
     CHECK(handled == std::vector<int>{32 * 67, 32 * 151, 32 * 168, 32 * 168, 32 * 168, 32 * 168, 32 * 168, 32 * 84});
 }
 
-// Back through a hop go the gradients of the cut, forward one tensor a cut between layers.
+// A hop carries the gradients of the cut back; forward it carries one tensor if the cut is between layers.
 TEST_CASE("a hop between layers carries the hidden state alone") {
     Experiment e = small_gpt();
     e.parallelism.pp = 4;
@@ -132,8 +132,8 @@ TEST_CASE("a hop between layers carries the hidden state alone") {
     CHECK(messages_of(hop_load(c, path, 1, false), e.parallelism) == 1);
 }
 
-// Four layers of eight modules, embedding and logits on two stages: 17 modules each, the cut between layers 1 and 2; on four
-// stages 8 each and 10: behind the up projections of layers 0, 1, 2. Cuts move work, they neither add nor lose any.
+// Four layers of eight modules, embedding and logits: on two stages 17 modules each, with the cut between layers 1 and 2; on four stages 8
+// each and 10, with cuts behind the up projections of layers 0, 1, 2. Cuts move work but do not add or remove any.
 TEST_CASE("the products of a step are the same whether stages are cut by layers or by modules") {
     for (const int stages : {2, 4}) {
         Experiment e = small_gated();
@@ -164,7 +164,7 @@ TEST_CASE("with the head apart the last stage holds the logits alone") {
     CHECK(path[8] == Chunk{.stage = 8, .first = 16, .last = 16, .again = 16, .head = true});
 }
 
-// 130 / 5 = 26 modules: stage 1 would begin with module 25 of the layers' = the second of layer 3.
+// 130 / 5 = 26 modules: stage 1 would begin with module 25 of the layers, the second of layer 3.
 TEST_CASE("cuts and messages that are not modelled are refused") {
     CHECK(complaint_of([](Experiment&) {}).empty());
     CHECK(complaint_of([](Experiment& e) {
@@ -201,7 +201,7 @@ TEST_CASE("what a stage cut inside layers writes is of the layers that it holds 
     CHECK(layers == std::vector<std::set<int>>{{0}, {0, 1}, {1, 2}, {2, 3}});
 }
 
-// Clip reads and writes gradients (8 bytes), Adam's operations 72: 12 elements read and 8 written of four bytes.
+// Clipping reads and writes gradients (8 bytes), Adam's operations move 72: 12 elements of four bytes read and 8 written.
 TEST_CASE("an optimizer that is not fused moves 80 bytes a weight, each stage clips by itself") {
     const TaskGraph graph = build_transformer_step(recorded(), {});
     int optimizers = 0;

@@ -11,7 +11,7 @@ const Gemm product{4, 8, 16, 1, Dtype::bf16};
 
 }  // namespace
 
-// A pass takes twice its bytes, a product what it is. Work of the host waits for nothing and nothing for it, unless it says so.
+// A pass moves twice its bytes, a product its own. The host's work has no dependencies unless it states them.
 TEST_CASE("tasks of a plan follow each other, what the host does beside them apart") {
     TaskGraph graph(4);
     Planner planner(graph, 2);
@@ -38,7 +38,7 @@ TEST_CASE("tasks of a plan follow each other, what the host does beside them apa
     CHECK(expected.back().group != 0);
 }
 
-// What is forked goes beside the products that follow it; what comes after the join waits for both, once.
+// A forked collective runs beside the products that follow; what comes after the join waits for both, once.
 TEST_CASE("a forked collective runs beside what follows until it is joined") {
     TaskGraph graph(4);
     Planner planner(graph);
@@ -79,8 +79,8 @@ TEST_CASE("an op for each expert-parallel rank is one task with variants, a sing
     CHECK(plan.tail == std::array{1, entry});
 }
 
-// Two products around an exchange, the second beside a gather that a third waits for too: the first part ends with the exchange, the second
-// counts its own tasks from 0.
+// Two products around an exchange; the second runs beside a gather, for which a third waits too. The first part ends with the exchange, the
+// second counts its own tasks from 0.
 TEST_CASE("a plan in parts ends each but the last with an exchange") {
     TaskGraph graph(4);
     Planner planner(graph);

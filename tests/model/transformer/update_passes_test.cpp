@@ -1,5 +1,5 @@
-// Bytes of each parameter that an update reads and writes, from the lists above the code: gradient 4, master weight and two moments 12, 16-bit
-// weight 2; LAMB's update written, read and applied 8 and 4.
+// Bytes per parameter that an update reads and writes, from the lists above the code: gradient 4, master weight and two moments 12, 16-bit
+// weight 2; LAMB's update is written, read and applied: 8 and 4.
 #include <catch2/catch.hpp>
 
 #include "model/transformer/data_parallel.h"
@@ -30,7 +30,8 @@ TEST_CASE("an optimizer's pass moves its tensors once") {
     CHECK(optimizer_of(trained_with(Optimizer::adam, Dtype::fp8)) == of_each(16, 14));   // stored in 16 bits
 }
 
-// Adam in nine operations over fp32: 12 tensors read, 8 written; LAMB 5 and 2 more. A framework left to itself has no masters.
+// Adam in nine fp32 operations reads 12 tensors and writes 8; LAMB reads 5 and writes 2 more. Without mixed precision by the framework
+// there are no master weights.
 TEST_CASE("an optimizer operation by operation moves them many times") {
     Experiment e = trained_with(Optimizer::adam);
     e.workload.fused_optimizer = false;
@@ -46,7 +47,8 @@ TEST_CASE("an optimizer operation by operation moves them many times") {
     CHECK(optimizer_of(e) == of_each(8, 6));
 }
 
-// 16-bit gradients become fp32; fp16 ones lose their loss scale; all are read for the norm, and set to zero over all that the rank keeps.
+// 16-bit gradients are cast to fp32; fp16 ones are divided by the loss scale; all are read for the norm; all that the rank keeps are
+// zeroed.
 TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
     Experiment e = trained_with(Optimizer::adam);
     using Names = std::vector<std::string_view>;
@@ -73,7 +75,8 @@ TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
     CHECK(update_passes(e, updated, gradients).norm[0] == MemoryPass{Bytes(200), Bytes(0)});
 }
 
-// 3 sequences of 10 tokens, all parts rounded up: tp 4 and cp 3 leave 4 of 10 tokens, 12 in all, 3 of them outside the blocks; widths of 7 leave 2.
+// 3 sequences of 10 tokens, parts rounded up: cp 3 leaves 4 of 10 tokens, 12 in all; tp 4 leaves 3 of these outside the blocks; widths of 7
+// leave 2.
 TEST_CASE("a rank's part of every size, rounded up") {
     Experiment e;
     Workload& w = e.workload;
@@ -101,7 +104,7 @@ TEST_CASE("a rank's part of every size, rounded up") {
     CHECK(s.inner(5) == Bytes(12 * 5 * 2));
     p.sequence_parallel = p.expert_tensor_parallel = false;
     CHECK(rank_shape(e).outer_tokens == 12);
-    CHECK(rank_shape(e).routed_tokens == 3);  // each of the four sends its part
+    CHECK(rank_shape(e).routed_tokens == 3);  // each of the four ranks sends its part
     CHECK(rank_shape(e).expert_ffn == 6);
     p.expert_tensor_parallel = true;
     CHECK(rank_shape(e).routed_tokens == 12);

@@ -1,4 +1,4 @@
-// Whole models as recorded: what their operations move, and MoE systems between the plans of a step.
+// The recorded whole models: what their operations move, and MoE systems between the plans of a step.
 #include <catch2/catch.hpp>
 
 #include "model/step.h"
@@ -73,17 +73,16 @@ TEST_CASE("the recorded models have their weights to the parameter") {
     CHECK(parameters("transformer_xl_naive") == 41055436);
 }
 
-// One expert of BERT is the feed-forward block that it replaces, 4,722,432 weights; 64 of them in 4 layers, each with a
-// router of 64 x 768 + 64. Of Transformer-XL: 2,099,712, in 12 layers, router 64 x 512 + 64.
+// One expert of BERT is the feed-forward block that it replaces, 4,722,432 weights; there are 64 in each of 4 layers, with a router of
+// 64 x 768 + 64. Transformer-XL: 2,099,712 in each of 12 layers, router 64 x 512 + 64.
 TEST_CASE("with experts the dense blocks of their layers are replaced") {
     CHECK(parameters("bert_fastermoe") - parameters("bert_naive") == 4 * (63 * 4722432.0 + 64 * 769));
     CHECK(parameters("transformer_xl_mix_moe") - parameters("transformer_xl_naive") ==
           12 * (63 * 2099712.0 + 64 * 513));
 }
 
-// 4 heads x 128 x 128 = 65,536 scores a layer. Causal: the mask chooses among narrow scores (2 + 2 bytes), softmax
-// writes fp32 (2 + 4). Not causal: adding the mask makes them fp32 (2 + 4), softmax 4 + 4. Without casting all is 2 +
-// 2.
+// 4 heads x 128 x 128 = 65,536 scores per layer. Causal: the mask selects among 16-bit scores (2 + 2 bytes), softmax writes fp32 (2 + 4).
+// Not causal: adding the mask makes them fp32 (2 + 4), softmax 4 + 4. Without casting all is 2 + 2.
 TEST_CASE("automatic casting widens scores where the framework does") {
     const double scores = 4 * 65536;
     Experiment e = unfused();
@@ -97,8 +96,8 @@ TEST_CASE("automatic casting widens scores where the framework does") {
     CHECK(moved(e, "softmax") == Moved{4, 4 * scores, 4 * scores});
 }
 
-// GELU written out: half (2 + 2), cast (2 + 4), then in fp32 cube and factor (8 + 8), sum (6 + 4), factor, tanh, one
-// (12 + 12), product (6 + 4); the cast back is named so. 128 x 256 elements a layer; kernel counts 1, 2, 1, 3, 1.
+// GELU written out: half (2 + 2), cast (2 + 4), then in fp32 cube and factor (8 + 8), sum (6 + 4), factor, tanh, plus one (12 + 12),
+// product (6 + 4); the cast back has its own name. 128 x 256 elements per layer; kernel counts 1, 2, 1, 3, 1.
 TEST_CASE("an activation written out moves what its operations move") {
     Experiment e = unfused();
     e.workload.autocast = true;
@@ -108,8 +107,8 @@ TEST_CASE("an activation written out moves what its operations move") {
     CHECK(moved(e, "activation") == Moved{20, (2 + 8 + 6 + 12 + 6) * inner, (2 + 8 + 4 + 12 + 4) * inner});
 }
 
-// 128 remembered tokens beside the 128 of the sequence: twice the keys, 131,072 scores a layer and 256 rows that are
-// projected; in bf16 the sum of both kinds of scores reads 2 x 2 bytes and writes 2.
+// 128 remembered tokens and the 128 of the sequence: twice the keys, 131,072 scores per layer and 256 projected rows. In bf16 the sum of
+// both kinds of scores reads 2 x 2 bytes and writes 2.
 TEST_CASE("memory is attended, projected and moved like the sequence") {
     Experiment e = unfused();
     e.workload.positions = Positions::relative;
@@ -123,12 +122,12 @@ TEST_CASE("memory is attended, projected and moved like the sequence") {
         return tasks;
     };
     CHECK(forward({256, 192, 64, 1, Dtype::bf16}) == 4);  // queries, keys, values
-    CHECK(forward({256, 64, 64, 1, Dtype::bf16}) == 4);   // positions, of one sequence
+    CHECK(forward({256, 64, 64, 1, Dtype::bf16}) == 4);   // positions of one sequence
     CHECK(forward({128, 256, 16, 4, Dtype::bf16}) == 8);  // scores of both kinds
 }
 
-// 128 x 1000 logits of 2 bytes in 8 slices: each slice's gradient is a whole of zeros and a copied eighth; 7 sums read
-// two wholes and write one.
+// 128 x 1000 logits of 2 bytes in 8 slices: a slice's gradient is a whole of zeros with an eighth copied; 7 sums read two wholes and write
+// one.
 TEST_CASE("a loss added up over slices makes a whole gradient of each") {
     Experiment e = unfused();
     CHECK(moved(e, "loss_slices").tasks == 0);
@@ -137,7 +136,7 @@ TEST_CASE("a loss added up over slices makes a whole gradient of each") {
     CHECK(moved(e, "loss_slices") == Moved{2, (1 + 14) * whole, (9 + 7) * whole});
 }
 
-// Three times the bytes in the passes of a layer; those of the logits stay where they are written step by step.
+// Three times the bytes in the passes of a layer; those of the logits do not change if the loss is written step by step.
 TEST_CASE("eager passes move more in the layers, not where a loss is written step by step") {
     Experiment e = unfused();
     e.workload.fused_loss = false;
@@ -165,8 +164,8 @@ TEST_CASE("a loss outside the model belongs to the backward's time") {
     CHECK(phase_of_loss(e) == Phase::backward);
 }
 
-// Four layers with one local expert each: an exchange out and back in each pass, so 4 x 2 dispatches and combines, on
-// all four ranks. Attention is there for every rank and layer, before and behind the system's tasks.
+// Four layers with one local expert each have an exchange out and back in each pass: 4 x 2 dispatches and combines, on all four ranks.
+// Attention is there for every rank and layer, before and after the system's tasks.
 TEST_CASE("a MoE system writes its layers between the plans of the step, on every rank") {
     const Experiment e = with_system(MoeSystem::fast_moe);
     const TaskGraph graph = build_step(e, routing_of(e));
@@ -177,11 +176,11 @@ TEST_CASE("a MoE system writes its layers between the plans of the step, on ever
     CHECK(count_of(graph, "ffn_up") == 0);
     for (TaskId t = 0; t < graph.size(); ++t) {
         if (graph.name(t) != "residual" || t == 0) continue;
-        CHECK_FALSE(graph.predecessors(t).empty());  // nothing begins anew behind a system
+        CHECK_FALSE(graph.predecessors(t).empty());  // all tasks after a system depend on it
     }
 }
 
-// Two ranks of experts hold half of them each: 16 bytes read and 14 written of what a rank updates, 4 set to zero.
+// Two ranks hold half of the experts each. 16 bytes are read and 14 written for each parameter that a rank updates, and 4 set to zero.
 TEST_CASE("a rank updates its dense weights and its own experts") {
     const Experiment e = small_moe();
     const ParameterCount count = count_parameters(e.workload);
@@ -192,7 +191,7 @@ TEST_CASE("a rank updates its dense weights and its own experts") {
     CHECK(moved(e, "gradient_norm").read == Approx(4 * own));
 }
 
-// Two tensor-parallel ranks hold the same activations: each sends its half, the receivers gather; not where the sequence is split.
+// Two tensor-parallel ranks have the same activations: each sends half, and the receivers gather; not if the sequence is split.
 TEST_CASE("activations are sent in parts where tensor-parallel ranks hold the same") {
     Experiment e = small_gpt();
     e.parallelism.pp = e.parallelism.tp = 2;
@@ -212,7 +211,7 @@ TEST_CASE("activations are sent in parts where tensor-parallel ranks hold the sa
     CHECK(sent() == std::pair{hidden, 0});
 }
 
-// Two stages of both directions hold all four layers, each with an expert of four a rank, and both ends: their copies are summed in fp32.
+// Two stages with both directions hold all four layers, each with one of four experts per rank, and both ends. Copies are summed in fp32.
 TEST_CASE("the copies of dualpipe are summed, experts among them") {
     Experiment e = small_moe();
     e.workload.moe.top_k = 1;
@@ -230,11 +229,11 @@ TEST_CASE("the copies of dualpipe are summed, experts among them") {
         return bytes;
     };
     CHECK(summed(0) == Approx(4 * (count.total() - count.experts + count.experts / 4)));
-    // Scattered over four ranks first, and each expert on one: a quarter of all is left.
+    // They are first scattered over four ranks, and each expert is on one rank: a quarter of all remains.
     for (const int zero : {1, 2, 3}) CHECK(summed(zero) == Approx(4 * count.total() / 4));
 }
 
-// A layer is written so often in a micro-batch, and a micro-batch so often in a step.
+// The number of layers times the number of micro-batches.
 TEST_CASE("a step of expert layers has each of them forward and backward, micro-batch by micro-batch") {
     for (const MoeSystem system : {MoeSystem::fast_moe, MoeSystem::faster_moe, MoeSystem::mix_moe, MoeSystem::alltoall}) {
         Experiment e = small_gpt();
@@ -261,7 +260,7 @@ TEST_CASE("a step of expert layers has each of them forward and backward, micro-
     }
 }
 
-// Dense weights of four ranks go through the all-reduce in fp32, experts do not.
+// The four ranks' dense weights are all-reduced in fp32, their experts are not.
 TEST_CASE("experts stay out of the gradient exchange") {
     const Experiment e = with_system(MoeSystem::faster_moe);
     const ParameterCount count = count_parameters(e.workload);

@@ -23,13 +23,13 @@ Seconds simulated_step(const Experiment& e) {
 }
 
 struct Against {
-    int samples = 0, below = 0, within = 0;  // lower no more than the engine; estimate within 3 %
+    int samples = 0, below = 0, within = 0;  // lower bounds not above the engine's step; estimates within 3 %
     double worst = 0, sum = 0;
     int exact = 0;         // estimates that are the engine's step but for rounding
     double tightness = 0;  // sum of lower bounds over steps
 };
 
-// `count` splits of the space, picked at random among those that fit and whose graph is not huge, against the engine.
+// Compares `count` random splits of the space with the engine, among those that fit and whose graph is not huge.
 Against against_engine(const Experiment& base, std::size_t count, double most_layer_passes) {
     std::mt19937_64 random(7);
     StepBounds bounds(base);
@@ -61,7 +61,7 @@ Against against_engine(const Experiment& base, std::size_t count, double most_la
     return result;
 }
 
-// Eight layers of a width that keeps its kernels above the host's time, on four nodes of four.
+// Eight layers, wide enough that kernels take longer than the host's calls, on four nodes of four.
 Experiment middle_gpt() {
     Experiment e = small_gpt();
     e.workload.layers = 8;
@@ -81,7 +81,7 @@ Experiment middle_gpt() {
 
 }  // namespace
 
-// Pure data parallelism, one micro-batch and no overlap: tasks follow one after the other, so that all three agree.
+// The tasks of one rank run one after the other, so bound, estimate and engine agree.
 TEST_CASE("on one rank without hosts the bound, the estimate and the engine are equal") {
     Experiment e = small_gpt();
     e.cluster.host = no_host_costs();
@@ -94,7 +94,7 @@ TEST_CASE("on one rank without hosts the bound, the estimate and the engine are 
     CHECK(bound.estimate.si() == Approx(step.si()).epsilon(1e-12));
 }
 
-// 1F1B of p equal stages without transfers: (m + p - 1)(F + B) and what follows the slots.
+// 1F1B of p equal stages without transfers takes (m + p - 1)(F + B) and what follows the slots.
 TEST_CASE("the longest path of 1F1B is (m + p - 1)(F + B), however many micro-batches there are") {
     Experiment e = middle_gpt();
     e.cluster.nodes = 1;
@@ -107,8 +107,8 @@ TEST_CASE("the longest path of 1F1B is (m + p - 1)(F + B), however many micro-ba
     }
 }
 
-// The gradient of a table of 40,000 x 1024 weights of fp32 at a slow link takes as long as several micro-batches; only the two stages that hold it, or a
-// copy, wait for it.
+// The gradient of a table of 40,000 x 1024 fp32 weights takes as long as several micro-batches on a slow link. Only the two stages that
+// hold the table or its copy wait for it.
 TEST_CASE("tied embeddings on two stages are joined behind the slots of both") {
     Experiment e = middle_gpt();
     e.cluster.nodes = 1;
@@ -149,10 +149,10 @@ TEST_CASE("the memory of closed forms is that of transformer_memory, the verdict
     CHECK((fitting > 0 && fitting < seen));
 }
 
-// How close they are is measured here and rounded to the worse side: whatever makes them worse shows.
+// The expected closeness was measured with this test and rounded to the worse side, so any change for the worse fails.
 TEST_CASE("no step is below its bound, and most estimates are within 3 %, with and without contention") {
     struct Reached {
-        double slowdown, call;                 // of kernels beside communication; of the host, seconds a kernel
+        double slowdown, call;                 // slowdown of kernels beside communication; host seconds per kernel
         int exact, within;                     // of 200 splits
         double mean, worst, tightness;
     };
@@ -201,7 +201,7 @@ TEST_CASE("bounds depend on the split alone, not on what was asked before, and o
     for (auto it = asked.rbegin(); it != asked.rend(); ++it) REQUIRE(other(it->first) == it->second);
 }
 
-// With data-parallel neighbours innermost, tensor-parallel ranks are dp apart: on one node or over several, by dp and pp alone.
+// With data-parallel ranks innermost, tensor-parallel ranks are dp apart: on one node or on several, depending on dp and pp alone.
 TEST_CASE("bounds under another rank order are those that a split has by itself, whatever was asked before") {
     Experiment base = middle_gpt();
     for (const char* order : {"dp-tp-cp-pp", "pp-tp-cp-dp", "tp-cp-dp-pp"}) {
@@ -222,7 +222,7 @@ TEST_CASE("bounds under another rank order are those that a split has by itself,
     }
 }
 
-// The figures of docs/bounds.md: minutes.
+// The figures of docs/bounds.md; takes minutes.
 TEST_CASE("2,000 splits of GPT-3 175B on 1,024 A100 against the engine", "[.][sample]") {
     Experiment base = read_experiment("gpt3_175b_a100");
     base.cluster.nodes = 128;

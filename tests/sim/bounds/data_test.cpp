@@ -8,8 +8,9 @@ using namespace stepcast;
 
 namespace {
 
-// A stage of two dense layers of 1.0 M elements and three of 0.7 M with experts of 3.0 M, an embedding of 5 M and a head of 4 M,
-// on 8 ranks of 2 nodes that share 2 x 4 experts' ranks: a layer on average 0.82 M and 1.8 M. Each price is asked for by itself.
+// A stage of two dense layers of 1.0 M elements, three layers of 0.7 M with experts of 3.0 M, an embedding of 5 M and a head of 4 M, on 8
+// ranks of 2 nodes. Two replicas of 4 expert-parallel ranks. A layer has 0.82 M dense and 1.8 M expert elements on average. The tests price
+// each collective by itself.
 struct DataStage {
     Experiment e;
     RankGroups groups;
@@ -51,8 +52,8 @@ struct DataStage {
 
 }  // namespace
 
-// Of three layers a chunk buckets of 1.5 M elements hold two layers of 0.82 M, then one that is left; of experts one of 1.8 M each. Five
-// layers are 5/3 of a chunk. The last bucket is the embedding's; without one, what is left of the layers.
+// A chunk counts three layers. Dense buckets of 1.5 M elements hold two layers of 0.82 M, then the remaining one; each expert bucket holds
+// one layer of 1.8 M. Five layers are 5/3 of a chunk. The last bucket is the embedding's, or without one that of the last layer.
 TEST_CASE("gradients of a stage go bucket by bucket, dense ones and experts each over their ranks") {
     DataStage stage(0);
     const Group &all = stage.groups.data_context, &replicas = stage.groups.expert_data;
@@ -82,8 +83,8 @@ TEST_CASE("gradients of a stage go bucket by bucket, dense ones and experts each
     CHECK(stage().gradients == Approx(stage.sum(4e6, all)));
 }
 
-// At least: 13.1 M dense elements and 9 M of experts of all units in one collective each; unit by unit those that fill a bucket of
-// 1.5 M by themselves, that is experts, embedding and head. The least unit, of 0.7 M, ends the step.
+// The lower bound is the larger of two: all 13.1 M dense and all 9 M expert elements in one collective each, or unit by unit those that
+// fill a bucket of 1.5 M by themselves (experts, embedding and head). The least unit, of 0.7 M, ends the step.
 TEST_CASE("gradients take no less than joined, nor than those that fill buckets by themselves") {
     DataStage stage(0);
     const Group &all = stage.groups.data_context, &replicas = stage.groups.expert_data;
@@ -100,7 +101,7 @@ TEST_CASE("gradients take no less than joined, nor than those that fill buckets 
     CHECK(t.least_waited == Approx(joined));
     CHECK(t.least_lane == t.least_waited);
     CHECK(t.least_last == Approx(flushed[1]));
-    stage.e.parallelism.bucket = Bytes(4);  // of any unit: each by itself takes longer
+    stage.e.parallelism.bucket = Bytes(4);  // every unit fills a bucket: the sum of single collectives is larger
     t = stage();
     CHECK(t.least_waited == Approx(2 * flushed[0] + 3 * (flushed[1] + filled[1]) + flushed[2] + flushed[3]));
     stage.units[1] = 0;
@@ -111,7 +112,7 @@ TEST_CASE("gradients take no less than joined, nor than those that fill buckets 
     CHECK(stage().least_last == Approx(flushed[0]));
 }
 
-// The shards of one rank: an eighth of 13.1 M and half of 9 M are updated. zero 2 exchanges in each of three micro-batches.
+// One rank updates its shards: an eighth of 13.1 M and half of 9 M. zero 2 exchanges in each of three micro-batches.
 TEST_CASE("under zero 1 and 2 gradients are scattered and parameters gathered, unit by unit or joined") {
     for (const int zero : {1, 2}) {
         CAPTURE(zero);
@@ -137,9 +138,9 @@ TEST_CASE("under zero 1 and 2 gradients are scattered and parameters gathered, u
     }
 }
 
-// Shards of four ranks, of which there are two copies: what a rank of a copy has, a quarter, is summed over both. Experts are spread over
-// four ranks: a copy's each holds its own whole, which are summed over both copies. All unit by unit, in
-// each of three micro-batches; parameters twice each.
+// Shards over four ranks, two copies: a rank's quarter is summed over both copies. Experts are spread over four ranks, so each rank of a
+// copy holds its expert whole, and its gradients are summed over both copies. Every unit is exchanged by itself in each of three
+// micro-batches, and its parameters are gathered twice.
 TEST_CASE("under zero 3 units are scattered within a copy, summed over copies and gathered twice") {
     DataStage stage(3);
     const Group &copy = stage.groups.shard, &copies = stage.groups.shard_replicas, &replicas = stage.groups.expert_data;

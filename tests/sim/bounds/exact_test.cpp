@@ -1,4 +1,4 @@
-// Where nothing runs beside anything else a step is a sum, and the closed forms give it to the last digits.
+// Where no task overlaps another, a step is a sum, and the closed forms give it to the last digits.
 #include <catch2/catch.hpp>
 
 #include "sim/bounds/bounds.h"
@@ -9,7 +9,7 @@ using namespace stepcast;
 
 namespace {
 
-// One stage, a collective a unit after the backward, hosts that cost nothing, no slowdown, ranks that all do the same.
+// One stage, one collective per unit after the backward, hosts that cost nothing, no slowdown, ranks that all do the same.
 Experiment one_after_the_other(Experiment e) {
     Parallelism& p = e.parallelism;
     const int ranks = rank_count(e.cluster), batches = micro_batches(p);
@@ -21,7 +21,7 @@ Experiment one_after_the_other(Experiment e) {
     p.zero = std::min(p.zero, 2);
     p.shard = 0;
     p.recompute_layers = 0;
-    p.bucket = Bytes(1);  // every unit closes its own
+    p.bucket = Bytes(1);  // every unit closes its own bucket
     p.global_batch = p.dp * p.micro_batch * batches;
     e.workload.moe = {};
     e.cluster.host = no_host_costs();

@@ -1,4 +1,4 @@
-// The longest paths through the slots of a pipeline, counted by hand and against the ends of its slots.
+// The longest paths through the slots of a pipeline, compared with counts by hand and with the ends of its slots.
 #include "sim/bounds/slots.h"
 
 #include <catch2/catch.hpp>
@@ -35,7 +35,7 @@ PipelineKey two_stages(int micro_batches) {
     return key;
 }
 
-// To the end of each stage's slots.
+// The longest path to the end of each stage's slots.
 std::vector<PipelinePath> paths_of(const PipelineKey& key, const Workload& w, const Features& times) {
     std::vector<std::vector<int>> stages;
     for (int s = 0; s < key.pp; ++s) stages.push_back({s});
@@ -53,7 +53,7 @@ std::vector<double> ends_of(const PipelineKey& key, const Workload& w, const Fea
 
 double time_of(const Features& counts, const Features& times) { return std::inner_product(counts.begin(), counts.end(), times.begin(), 0.0); }
 
-// A layer takes 3 and 7, the embedding 1 and 2, the head 5 and 6.
+// Forward and backward: a layer takes 3 and 7, the embedding 1 and 2, the head 5 and 6.
 const Features eighths = features({{of(UnitKind::dense, forward), 3},
                                    {of(UnitKind::dense, backward), 7},
                                    {of(UnitKind::embedding, forward), 1},
@@ -69,8 +69,8 @@ const Features eighths = features({{of(UnitKind::dense, forward), 3},
 
 }  // namespace
 
-// Two stages of a layer, two micro-batches: F0 F1 B0 B1 and F0 B0 F1 B1. What opens a slot is counted off in a forward, and waited for after it; a layer is
-// computed again in each backward, here in no time:
+// Two stages of one layer, two micro-batches: F0 F1 B0 B1 and F0 B0 F1 B1. `opened` is subtracted in a forward and waited for after it.
+// Each backward recomputes its layer, here in no time:
 //   stage 0   F0 3.5 (sent 5.5)   F1 3.5 + 0.5 + 3.5 = 7.5 (9.5)
 //   stage 1   F0 5.5 + 0.5 + 0.25 + 7.5 = 13.75   B0 + 0.5 + 13.25 = 27.5 (29.5)   F1 + 0.125 + 0.25 + 7.5 = 35.375   B1 49.125 (51.125)
 //   stage 0   B0 29.5 + 0.75 + 9.25 = 39.5   B1 51.125 + 0.75 + 9.25 = 61.125
@@ -88,7 +88,8 @@ TEST_CASE("a path of 1F1B goes back through sends and slots as they waited for e
     CHECK(time_of(paths[1].once, eighths) == 49.125);
 }
 
-// The stage waits for its own sends: F1 5.5 + 3.5 = 9 (11); stage 1: F1 29.5 + 0.25 + 7.5 = 37.25, B1 51 (53); B1 53 + 0.75 + 9.25.
+// The stage waits for its own sends (ends of sends in parentheses): F1 5.5 + 3.5 = 9 (11); stage 1: F1 29.5 + 0.25 + 7.5 = 37.25, B1 51
+// (53); stage 0: B1 53 + 0.75 + 9.25 = 63.
 TEST_CASE("sends that are not overlapped stand between the slots of a stage") {
     PipelineKey key = two_stages(2);
     key.overlap_p2p = false;
@@ -99,7 +100,7 @@ TEST_CASE("sends that are not overlapped stand between the slots of a stage") {
     CHECK(once[feature::filled] == 0);
 }
 
-// Issuing a layer takes 100 forward: F1 of stage 0 ends at 200. Then send, F1, B1 on stage 1, send, B1: 36 more.
+// Issuing a layer's forward takes 100: F1 of stage 0 ends at 200. The send, F1 and B1 on stage 1, the send back and B1 take 36 more.
 TEST_CASE("a path begins with what a host issues where that is late") {
     Features times = eighths;
     times[feature::host(UnitKind::dense, forward)] = 100;
@@ -112,8 +113,8 @@ TEST_CASE("a path begins with what a host issues where that is late") {
                                  {feature::send_near, 2}, {feature::arrival, 2}, {feature::entry, 2}, {feature::again(UnitKind::dense), 2}}));
 }
 
-// (m + p - 1)(F + B) with free sends: p micro-batches more are p rounds of both, wherever the path takes them. Where the host is slower than the
-// device, it issues p of each.
+// (m + p - 1)(F + B) with free sends: p more micro-batches add p forwards and p backwards, on whichever stages the path runs. A host that
+// is slower than its device issues p of each.
 TEST_CASE("a round of 1F1B is as many forwards and backwards as there are stages") {
     for (const int stages : {2, 3, 4}) {
         PipelineKey key;
@@ -135,8 +136,8 @@ TEST_CASE("a round of 1F1B is as many forwards and backwards as there are stages
     }
 }
 
-// Three layers a stage: the last backward of each stage fills the buckets of its layers, two of them inside. With two chunks a stage something
-// of it follows on the stage.
+// Three layers per stage: each stage's last backward fills the buckets of its layers, two of them inside the backward. With two chunks per
+// stage, part of the exchange runs beside the next slot of the stage.
 TEST_CASE("the last gradients of a chunk are marked on a path") {
     const Features once = paths_of(two_stages(2), layers(6), eighths)[0].once;
     CHECK(once[feature::inside_last] == 2 + 2);
@@ -147,8 +148,8 @@ TEST_CASE("the last gradients of a chunk are marked on a path") {
     CHECK(paths_of(key, layers(12), times)[0].once[feature::after_last] > 0);
 }
 
-// Whatever the times are: a path takes as long as its slots' ends say, and so many rounds more no longer than the pipeline that has them. Where all
-// stages are alike it is exactly as long, in the schedules whose rounds lie one after the other.
+// For any times a path takes as long as its slots' ends say, and with further rounds at most as long as the pipeline with these rounds. For
+// plain 1F1B it comes within 3 % of that.
 TEST_CASE("a path takes what its stage takes, and its rounds no more than a longer pipeline") {
     std::mt19937 random(3);
     for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zb_h1, Schedule::zb_v, Schedule::dualpipe})

@@ -14,10 +14,10 @@ using namespace stepcast;
 
 namespace {
 
-// What a plan's tasks take one after the other, counted off one by one.
+// The times of a plan's tasks one after the other, summed directly.
 struct Chain {
     double all = 0, kernels = 0, lead = 0, rest = 0, host = 0;
-    bool waits = false;  // the host for the device
+    bool waits = false;  // the host waits for the device
 };
 
 struct PricedPlans {
@@ -55,7 +55,7 @@ struct PricedPlans {
     }
 };
 
-// Two layers, the second with experts, on ranks whose exchanges wait for the kernels before them and are awaited by those after.
+// Two layers, the second with experts. Exchanges wait for the kernels before them, and the kernels after wait for the exchanges.
 Experiment chained(double call) {
     Experiment e = small_gpt();
     e.workload.layers = 2;
@@ -75,9 +75,9 @@ Experiment chained(double call) {
 
 }  // namespace
 
-// A chain takes the sum of its tasks, at least and, unless the host is what it waits for, by estimate; a plan without an exchange
-// is all before the first and all after the last. No exchange is beside a kernel; what is alone is not known of plans that wait
-// for the host.
+// The bound of a chain is the sum of its tasks; so is its estimate, unless the host waits for the device. In a plan without an exchange
+// everything counts as before the first and after the last exchange. No exchange overlaps a kernel; the alone time is unknown for plans in
+// which the host waits.
 TEST_CASE("of plans that are chains a shape holds the sums of their tasks, and of those before and after exchanges") {
     const double call = GENERATE(0.0, 3e-6);
     PricedPlans of{chained(call)};
@@ -114,11 +114,11 @@ TEST_CASE("of plans that are chains a shape holds the sums of their tasks, and o
         CHECK(s.lower[feature::host_again(kind)] == Approx(again.host));
         CHECK(s.estimate[feature::host_again(kind)] == Approx(again.host));
     }
-    CHECK(exchanging >= 9);  // layers' three passes with inputs each, and what they compute again; the head
+    CHECK(exchanging >= 9);  // three passes of each kind of layer, their recomputation, and the head
 }
 
-// A host that waits for each kernel before it issues the next takes all its calls beside the tasks; the device alone does not, and
-// nothing is left for the host to be late with.
+// A host that waits for each kernel before issuing the next adds all its calls to the tasks. The device alone does not, and no issue time
+// remains for which the host could be late.
 TEST_CASE("where launches block a plan takes its tasks and what issuing each takes") {
     Experiment e = chained(3e-6);
     e.cluster.launch_blocking = true;
@@ -163,8 +163,8 @@ TEST_CASE("of ranks with uneven experts the busiest bounds the step, and each pa
     CHECK(s.estimate[feature::again(UnitKind::experts)] == Approx(std::max(most.all, other.all)).epsilon(1e-12));
 }
 
-// Each kind of layer of a model holds its own weights, and a stage the matrices of the kinds that it has: 1 dense, 2 with
-// experts, 3 both. The sum counts each shape once.
+// Each kind of layer has its own weights; a stage has the matrices of the kinds in it: 1 dense, 2 with experts, 3 both. Each shape counts
+// once.
 TEST_CASE("a shape holds the weights of every kind of unit and the matrices of every mixture") {
     PricedPlans of{chained(0)};
     const BoundShape s = bound_shape(of.experiment, of.routing, of.prices);
@@ -188,7 +188,7 @@ TEST_CASE("a shape holds the weights of every kind of unit and the matrices of e
     }
 }
 
-// Tied, a head of its own stage needs a copy of the embedding's 1000 x 64, half of it on each of two ranks.
+// With tied weights a head on another stage than the embedding needs a copy of its 1000 x 64 elements, half of it on each of two ranks.
 TEST_CASE("a head away from a tied embedding has a copy of it") {
     Experiment e = chained(0);
     e.workload.tied = true;

@@ -56,15 +56,15 @@ TEST_CASE("a gemm that needs one more tile than there are SMs takes a second wav
     CHECK(two / one == Approx(2.0));
 }
 
-// 4096^3: 137.4 GFLOP on 100 TFLOP/s: 1.374 ms if waves were full; 256x128 tiles: 512 -> 6 waves = 600 slots: x 600/512.
+// 4096^3: 137.4 GFLOP at 100 TFLOP/s take 1.374 ms with full waves. 512 tiles of 256x128 need 6 waves = 600 slots: x 600/512.
 TEST_CASE("a large gemm runs at peak but for its last wave") {
     const Seconds t = gemm_law_time({4096, 4096, 4096, 1, Dtype::fp16}, plain_cluster());
     CHECK(t.si() >= 1.374e-3);
     CHECK(t.si() <= 1.374e-3 * 600.0 / 512.0 * 1.0001);
 }
 
-// 12,800 x 176 on 100 SMs. Of powers of two, 128 x 64 are 300 tiles, three waves of 8,192: 24,576, as 64 x 64; all larger ones take
-// 32,768. Tiles of 128 x 176 are one wave of 22,528. With 192 columns 128 x 192 take what 128 x 64 do.
+// 12,800 x 176 on 100 SMs. With powers of two, 128 x 64 are 300 tiles, three waves of 8,192: 24,576, the same as 64 x 64; all larger tiles
+// take 32,768. Tiles of 128 x 176 take one wave of 22,528. With 192 columns 128 x 192 take the same as 128 x 64.
 TEST_CASE("tensor cores that read shared memory have tiles of every width") {
     Cluster registers = plain_cluster();
     registers.kernel.gemm_tile_reuse = 1e-9;  // all tiles are equally fast
@@ -79,8 +79,8 @@ TEST_CASE("tensor cores that read shared memory have tiles of every width") {
     CHECK(gain(192) == Approx(1));
 }
 
-// 102,400 x 64 x 64: activations and results are 13.1072 MB each, the arithmetic takes a third of their time at 1 TB/s. An L2 of half of both
-// spares the memory 0.3 of half the activations, 1.96608 us; in a step other kernels have been there.
+// 102,400 x 64 x 64: activations and results are 13.1072 MB each; the arithmetic takes a third of their time at 1 TB/s. An L2 of half of
+// both saves 0.3 of half the activations, 1.96608 us. In a step other kernels have replaced them in the L2.
 TEST_CASE("a benchmark finds a part of its activations in the L2, a step does not") {
     Cluster c = plain_cluster();
     c.kernel.gemm_traffic_efficiency = 1;
@@ -95,9 +95,9 @@ TEST_CASE("a benchmark finds a part of its activations in the L2, a step does no
     CHECK(spared(GemmSetting::step) == 0);
 }
 
-// The same in fp8 with scales of blocks, where operands come from shared memory: 13.1072 MB of results count 1.8 times. Then one wave of 100 tiles of
-// 128 x 128: with 1 row of the last 128 the loop is 1 + 1.6 / 100 times as long, with 96 of them it is not,
-// nor on Blackwell, where other tiles save the rows that are missing.
+// The same in fp8 with block scales and operands from shared memory: 13.1072 MB of results count 1.8 times. Then one wave of 100 tiles of
+// 128 x 128. With 1 row in the last block of 128 the loop is 1 + 1.6 / 100 times as long; with 96 rows it is not, nor on Blackwell, where
+// other tiles save the missing rows.
 TEST_CASE("kernels of scaled blocks write apart, and on Hopper take longer for few rows beyond the last block") {
     Cluster c = plain_cluster();
     c.gpu.peaks[Dtype::fp8] = 100_TFLOPps;
@@ -115,11 +115,12 @@ TEST_CASE("kernels of scaled blocks write apart, and on Hopper take longer for f
     CHECK(time(12673, 128, 4096, true) <= time(12800, 128, 4096, true));
 }
 
-// 160 x 25,600 is 100 tiles of 160 x 256 on 100 SMs: one wave. A row more is 192 rows, the next multiple of 32, and 300 rows are two times 160.
-// 256 columns more are a second wave for one tile of a hundred, whatever kernel.gemm_wave_loss says; filling the loop forbids splits along k.
+// 160 x 25,600 is 100 tiles of 160 x 256 on 100 SMs: one wave. One row more makes 192 rows, the next multiple of 32; 300 rows are two times
+// 160. 256 columns more make a second wave for one tile of a hundred, whatever kernel.gemm_wave_loss is. A long fill of the loop rules out
+// splits along k.
 TEST_CASE("a library that goes by sizes alone cuts results into few and alike tiles and fills no last wave") {
     Cluster c = plain_cluster();
-    c.kernel.gemm_tile_reuse = 50;  // which makes no such tile slower
+    c.kernel.gemm_tile_reuse = 50;  // large enough to slow none of these tiles
     c.kernel.gemm_wave_loss = 0;
     c.kernel.gemm_k0 = 1e6;
     c.kernel.gemm_even_tiles = true;
@@ -130,8 +131,9 @@ TEST_CASE("a library that goes by sizes alone cuts results into few and alike ti
     CHECK(time(160, 25856) / time(160, 25600) == Approx(2));
 }
 
-// 16 x 102,400 x 3,072: weights of 629.1456 MB and activations of 98,304 bytes, both in rows of 6 KiB; results' rows are 204,800 bytes. Rows of 3,200
-// elements are no multiple of 6 KiB. An input gradient's weights lie in rows of n, a weight gradient's activations in rows of m, too.
+// 16 x 102,400 x 3,072: weights of 629.1456 MB and activations of 98,304 bytes, both in rows of 6 KiB; rows of results are 204,800 bytes.
+// Rows of 3,200 elements are no multiple of 6 KiB. The weights of an input gradient lie in rows of n, and the activations of a weight
+// gradient in rows of m.
 TEST_CASE("rows that all begin at one channel of the memory come at a part of its rate") {
     Cluster c = plain_cluster();
     c.kernel.gemm_traffic_efficiency = 1;
@@ -148,8 +150,8 @@ TEST_CASE("rows that all begin at one channel of the memory come at a part of it
     CHECK(longer(3200, Gemm::Layout::nt) == 0);
 }
 
-// 102,400 x 3,072 x 64: results of 629.1456 MB in rows of 6 KiB, of which an L2 of 129.1456 MB takes its part; operands' rows are 128 bytes. The memory
-// is the slower: 0.403 ms of arithmetic.
+// 102,400 x 3,072 x 64: results of 629.1456 MB in rows of 6 KiB, of which an L2 of 129.1456 MB takes its share; rows of operands are
+// 128 bytes. Memory is slower than the 0.403 ms of arithmetic.
 TEST_CASE("results that the L2 takes leave it in another order than by rows") {
     Cluster c = plain_cluster();
     c.kernel.gemm_traffic_efficiency = 1;
@@ -162,8 +164,8 @@ TEST_CASE("results that the L2 takes leave it in another order than by rows") {
     CHECK(gemm_law_time(product, c, GemmSetting::step).si() - spread.si() == Approx(500e-6));
 }
 
-// Operands of 5,120 and 1,280 rows of 4096 elements are in the geometric mean 2,560 x 4096 x 2 = 20,971,520 bytes. Where the cache holds half of
-// that half of what a reload costs is paid.
+// Operands of 5,120 and 1,280 rows of 4096 elements have a geometric mean of 2,560 x 4096 x 2 = 20,971,520 bytes. Where the cache holds
+// half of that, half of the cost of a reload counts.
 TEST_CASE("operands larger than the cache come from the memory again") {
     Cluster c = plain_cluster();
     c.kernel.gemm_k0 = 1e6;
@@ -176,16 +178,15 @@ TEST_CASE("operands larger than the cache come from the memory again") {
     CHECK(gemm_law_time(product, c) / once == Approx(1));
 }
 
-// 64 x 64 x 1e6 elements move 2 * (64e6 + 64e6) bytes = 256 MB at 1 TB/s: 256 us, while the arithmetic, split over 8 SMs,
-// takes 2 * 64 * 64 * 1e6 / 8e12 = 1.02 ms; with n = 1 traffic of 130 MB still takes 130 us.
+// 1 x 1,000,000 x 64 moves 2 (64 + 64e6 + 1e6) bytes = 130 MB at 1 TB/s: at least 130 us.
 TEST_CASE("a gemm is never faster than its operands can be read") {
     const Cluster c = plain_cluster();
     const Seconds t = gemm_law_time({1, 1000000, 64, 1, Dtype::fp16}, c);
     CHECK(t.si() >= 2 * (64.0 + 64e6 + 1e6) / 1e12);
 }
 
-// 50 groups of 64 rows are 100 tiles of 64x64, one wave, like one gemm of 3200 rows: 33.55 us. Each group has weights of
-// its own (50 MB in all), so memory must be fast for the waves to show.
+// 50 groups of 64 rows are 100 tiles of 64x64, one wave, like one gemm of 3200 rows: 33.55 us. Each group has its own weights, 50 MB in
+// all, so memory must be fast for the waves to show.
 TEST_CASE("groups of one kernel share its waves") {
     Cluster c = plain_cluster();
     c.gpu.memory_bandwidth = BytesPerSecond(1e15);
@@ -194,7 +195,7 @@ TEST_CASE("groups of one kernel share its waves") {
     CHECK(gemm_law_time({3200, 128, 4096, 1, Dtype::fp16}, c).si() == Approx(33.55e-6).epsilon(1e-3));
 }
 
-// 50 groups of 3 kernels that take 2 us of the device and 5 of the host each: 150 * 7 us = 1.05 ms longer.
+// 50 groups of 3 kernels that take 2 us on the device and 5 us on the host each: 150 * 7 us = 1.05 ms longer.
 TEST_CASE("groups that multiply one by one wait for each kernel's launch and call") {
     Cluster c = plain_cluster();
     const GroupedGemm at_once{std::vector<long>(50, 64), 128, 4096, Dtype::fp16};
@@ -221,8 +222,7 @@ TEST_CASE("one rank needs no communication") {
     CHECK(time_of(AllToAll{{Bytes(10e6)}}, 1) == Seconds(0));
 }
 
-// Rank 1 receives 4 + 6 MB from two others; what ranks keep (90 MB on the diagonal) crosses no link:
-// 10 us + 10 MB / 20 GB/s = 510 us.
+// Rank 1 receives 4 + 6 MB from two others. The own rank's data (90 MB on the diagonal) crosses no link: 10 us + 10 MB / 20 GB/s = 510 us.
 TEST_CASE("an all-to-all takes as long as its busiest rank, not the average") {
     AllToAll op{std::vector<Bytes>(9, Bytes(0))};
     op.bytes[0 * 3 + 1] = Bytes(4e6);
@@ -233,14 +233,14 @@ TEST_CASE("an all-to-all takes as long as its busiest rank, not the average") {
     CHECK(time_of(op, 3).si() == Approx(510e-6));
 }
 
-// Four ranks of one node and one of the next: 1 MB through the one NIC of that rank at 1 GB/s; one round of 20 us between
-// the nodes, three of 10 us inside.
+// Four ranks on one node and one on the next: 1 MB through the one NIC of that rank at 1 GB/s; one round of 20 us between the nodes, three
+// of 10 us inside.
 TEST_CASE("ranks on two nodes use the link between nodes") {
     CHECK(time_of(Broadcast{Bytes(1e6), 0}, 5).si() == Approx(3 * 10e-6 + 20e-6 + 1e-3));
 }
 
-// Two 64-row blocks a thread block, 4096 x 1024: 1.0737 GFLOP at 1 TFLOP/s = 1.0737 ms a wave. 200 blocks = 100 thread
-// blocks = 1 wave; 202 = 2 waves. Gather of 40 remote blocks of 1 MB: 1 ms tail + 2 ms transfer; scatter adds 0.44 * 2 ms.
+// Two 64-row blocks per thread block, 4096 x 1024: 1.0737 GFLOP at 1 TFLOP/s = 1.0737 ms per wave. 200 blocks = 100 thread blocks = 1 wave;
+// 202 = 2 waves. Gather of 40 remote blocks of 1 MB: 1 ms tail + 2 ms transfer; scatter adds 0.44 * 2 ms.
 TEST_CASE("the fused expert kernel goes in waves and waits for remote rows") {
     const Seconds wave(2.0 * 128 * 4096 * 1024 / 1e12);
     FusedGemm op{.blocks = 200,
@@ -282,7 +282,7 @@ TEST_CASE("doubling a bandwidth never slows an op and a larger message is never 
     }
 }
 
-// In a step, ranks 0 and 1 of one node at 0.8 of the law's rate, 0 and 4 of two nodes at 0.5: the same times over those.
+// In a step, ranks 0 and 1 of one node reach 0.8 of the law's rate, ranks 0 and 4 of two nodes 0.5: the law's times over those.
 TEST_CASE("exchanges of a step run at their own level's share of the rate") {
     TaskGraph graph(8);
     for (const int stride : {1, 4}) {
@@ -299,7 +299,7 @@ TEST_CASE("exchanges of a step run at their own level's share of the rate") {
     CHECK(step[1] / alone[1] == Approx(1 / 0.5));
 }
 
-// The share is that of NCCL's kernels: an exchange that sends each token once runs others.
+// The share applies to NCCL's kernels; an exchange that sends each token once runs other kernels.
 TEST_CASE("kernels that send a token once have no other rate in a step") {
     Cluster c = plain_cluster();
     const auto price_of = [&](Bytes row) {
@@ -318,7 +318,7 @@ TEST_CASE("kernels that send a token once have no other rate in a step") {
     CHECK(price_of(Bytes(0)) / slots == Approx(1 / 0.8));
 }
 
-// Each kind has a price of its own, three calls of it, loaded twice; modules by their direction.
+// Each kind of host work has its own price per call; three calls, loaded twice. Modules are priced by direction.
 TEST_CASE("the host's work costs what its kind costs, as often as it is called") {
     Cluster c;
     HostCosts& h = c.host;
@@ -339,8 +339,8 @@ TEST_CASE("the host's work costs what its kind costs, as often as it is called")
     CHECK(op_time(HostWork{Kind::module, 3}, Phase::backward, {}, c) == Seconds(66));
 }
 
-// 600 bytes at 100 a second and the share of their access, after 2 s of launch. A cache of 600 bytes that is three times as fast:
-// at its size half of the gain. On measured points 7 s, times how much worse than streams the access is.
+// 600 bytes at 100 per second and the efficiency of their access, after 2 s of launch. A cache of 600 bytes that is three times as fast
+// gives half of its gain at its own size. With measured points: 7 s, scaled by how much slower the access is than a stream.
 TEST_CASE("a memory pass goes at the rate of its access, in a cache faster, or as measured") {
     Cluster c;
     c.gpu.memory_bandwidth = BytesPerSecond(100);
@@ -368,7 +368,8 @@ TEST_CASE("a memory pass goes at the rate of its access, in a cache faster, or a
     CHECK(seconds(Access::transpose) == Approx(14));
 }
 
-// 6 products of 64 x 96 x 32, two forward and four backward; 6 x 64 x 96 scores of two bytes cross the memory four and five times.
+// 6 products of 64 x 96 x 32, two forward and four backward; 6 x 64 x 96 scores of two bytes cross the memory four times forward and five
+// times backward.
 TEST_CASE("attention that is not fused takes its products and four or five passes over its scores") {
     const double scores = 6 * 64 * 96 * 2, product = time_of(Gemm{64, 96, 32, 6, Dtype::fp16}).si();
     Attention attention{2, 3, 64, 96, 32, false, false, Dtype::fp16};
@@ -377,7 +378,7 @@ TEST_CASE("attention that is not fused takes its products and four or five passe
     CHECK(time_of(attention).si() == Approx(4 * product + 5 * scores / 1e12));
 }
 
-// Outside a table of 64 to 128 by 32 by 16, beyond 1 kB of points, and more than two waves of fused blocks on four SMs.
+// Outside a table of 64 to 128 by 32 by 16, above the 1 kB of the measured points, and more than two waves of fused blocks on four SMs.
 TEST_CASE("what lies outside of measured tables is said") {
     Cluster c;
     c.gpu.sms = 4;

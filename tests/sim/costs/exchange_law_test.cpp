@@ -11,7 +11,8 @@ namespace {
 
 constexpr double KiB = 1024;
 
-// 100 GB/s, all of it reached; a channel moves 1 GB/s, of small messages 0.5 GB/s; starts of 10 us, of small ones 5 us.
+// A link of 100 GB/s that reaches its full rate; a channel moves 1 GB/s, of small messages 0.5 GB/s; starts take 10 us, small messages'
+// 5 us.
 Link plain() {
     Link link;
     link.bandwidth = 100_GBps;
@@ -32,17 +33,17 @@ double microseconds(double message, int ranks, const Link& link, Fabric fabric =
 
 }  // namespace
 
-// Of 32 channels a pair has 16, of eight ranks each peer 4. 8 KiB of a small message are one channel's; 16 KiB are two, which take
-// 8 KiB / 0.5 GB/s = 16.384 us side by side.
+// Of 32 channels a pair uses 16; with eight ranks each peer uses 4. A small message of 8 KiB uses one channel, one of 16 KiB two, which
+// take 8 KiB / 0.5 GB/s = 16.384 us in parallel.
 TEST_CASE("small messages fill one channel after the other") {
     CHECK(microseconds(8 * KiB, 2, plain()) == Approx(5 + 16.384));
     CHECK(microseconds(16 * KiB, 2, plain()) == Approx(5 + 16.384));
     CHECK(microseconds(4 * KiB, 8, plain()) == Approx(5 + 8.192));
 }
 
-// 64 KiB, an eighth of a chunk, are one channel's: 65.536 us. A pair's 1 MiB takes 16 channels and as long; from there on 16 channels
+// 64 KiB, an eighth of a chunk, use one channel: 65.536 us. A pair's 1 MiB uses 16 channels and takes as long. From there on 16 channels
 // move all, until a part is longer than a chunk: 9 MiB over 16 are 576 KiB, over 32 they are 288 KiB, 294.912 us. Between eight ranks 3 MiB
-// over 4 are longer than a chunk and over 8 are not: 384 KiB, 393.216 us.
+// over 4 are longer than a chunk, over 8 they are not: 384 KiB, 393.216 us.
 TEST_CASE("channels double while a part is longer than a chunk") {
     CHECK(microseconds(64 * KiB, 2, plain()) == Approx(10 + 65.536));
     CHECK(microseconds(1024 * KiB, 2, plain()) == Approx(10 + 65.536));
@@ -51,8 +52,8 @@ TEST_CASE("channels double while a part is longer than a chunk") {
     CHECK(microseconds(3 * 1024 * KiB, 8, plain()) == Approx(10 + 393.216));
 }
 
-// 16 MiB over 2 channels at 1 GB/s are 8388.608 us. Small messages end at 16 KiB for each of these two, whatever the link says: 40 KiB are
-// large, and 32 KiB are not: 16 KiB a channel, 32.768 us.
+// 16 MiB over 2 channels at 1 GB/s take 8388.608 us. Small messages end at 16 KiB for each of the two channels, whatever the link states:
+// 40 KiB count as large, 32 KiB as small: 16 KiB per channel, 32.768 us.
 TEST_CASE("a peer without NVLink has two channels") {
     Link link = plain();
     link.exchange_chunk = Bytes(128 * KiB);
@@ -62,8 +63,9 @@ TEST_CASE("a peer without NVLink has two channels") {
     CHECK(microseconds(40 * KiB, 2, link, Fabric::pcie) == Approx(10 + 20.48));
 }
 
-// Channels of 1 TB/s: the link counts. 7 x 8 MiB at 100 GB/s are 587.2026 us. Of the 64 MiB in all, first pieces are 64 x 512 KiB = 32 MiB: half
-// of that time, times the fill of 0.4. Its own 8 MiB at half the cost of sending them: 41.943 us more, and half of that in the first pieces.
+// With channels of 1 TB/s the link is the limit: 7 x 8 MiB at 100 GB/s take 587.2026 us. Of the 64 MiB in all, first pieces are
+// 64 x 512 KiB = 32 MiB: half of that time, times the fill of 0.4. Copying the own 8 MiB costs half of sending them: 41.943 us more, and
+// half of that for the first pieces.
 TEST_CASE("first pieces are copied out after they have come") {
     Link link = plain();
     link.exchange_channel = BytesPerSecond(1e12);
@@ -74,7 +76,7 @@ TEST_CASE("first pieces are copied out after they have come") {
     CHECK(microseconds(8 * 1024 * KiB, 8, link) == Approx(10 + (587.20256 + 41.94304) * 1.2));
 }
 
-// Between sockets grouped messages may reach more than a ring; a rank's own link does not carry more than a ring of it.
+// Between sockets grouped messages may reach more than a ring; but a rank's own link carries at most what a ring reaches on it.
 TEST_CASE("a rank's own link carries what rings reach of it") {
     Link link = plain();
     link.exchange_channel = BytesPerSecond(1e12);
@@ -86,7 +88,7 @@ TEST_CASE("a rank's own link carries what rings reach of it") {
     CHECK(time(100e9) == Approx(10 + 7e6 / 80e9 * 1e6));
 }
 
-// Releases before the cluster's took longer messages for small ones; kernels that dispatch tokens are no grouped sends.
+// Releases before the cluster's had a higher limit for small messages; kernels that dispatch tokens are not grouped sends.
 TEST_CASE("an all-to-all of one node follows the law, and the small messages of a release") {
     Cluster c;
     c.gpus_per_node = 2;

@@ -26,8 +26,8 @@ Seconds busiest_place(const TaskGraph& graph, const Costs& costs) {
     return *std::max_element(busy.begin(), busy.end());
 }
 
-// The largest sum of durations along predecessors, and where `queues` counts also along the queue of each place. Ids grow along
-// both (task_graph.h), so that one pass finds it.
+// The longest sum of durations along predecessors and, where `queues`, also along the queue of each place. Ids grow along both
+// (task_graph.h), so one pass finds it.
 Seconds longest_path(const TaskGraph& graph, const Costs& costs, bool queues) {
     std::vector<Seconds> finish(graph.size()), free(static_cast<std::size_t>(graph.place_count()));
     Seconds longest;

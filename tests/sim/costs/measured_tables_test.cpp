@@ -7,7 +7,7 @@
 using namespace stepcast;
 using namespace stepcast::literals;
 
-// 10 us at 100 B, 20 us at 200 B, 60 us at 300 B: 15 us half-way, 10 us below, 60 + 0.4 us per byte beyond.
+// 10 us at 100 B, 20 us at 200 B, 60 us at 300 B: 15 us at 150 B, 10 us below 100 B, 60 + 0.4 us per byte beyond 300 B.
 TEST_CASE("a curve is met at its points, linear between them, flat below and straight on beyond") {
     const Curve curve{{100_B, 10_us}, {200_B, 20_us}, {300_B, 60_us}};
     CHECK(interpolate(curve, 100_B).si() == Approx(10e-6));
@@ -17,7 +17,7 @@ TEST_CASE("a curve is met at its points, linear between them, flat below and str
     CHECK(interpolate(curve, 400_B).si() == Approx(100e-6));
 }
 
-// Rates 1 and 4 GFLOP/s at k = 100 and k = 10000: half-way in log k both weigh the same, so sqrt(1 * 4) = 2 GFLOP/s.
+// Rates of 1 and 4 GFLOP/s at k = 100 and k = 10000 weigh the same half-way in log k: sqrt(1 * 4) = 2 GFLOP/s.
 TEST_CASE("an unseen gemm shape gets the geometric mean of equally near rates") {
     const double flops = 2.0 * 100 * 100;
     const std::vector<GemmPoint> table{{100, 100, 100, Dtype::fp32, Seconds(flops * 100 / 1e9)},

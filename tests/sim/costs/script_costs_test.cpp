@@ -1,4 +1,4 @@
-// What the tables of a PyTorch script teach beyond the laws of published ones: each effect against the law without it.
+// Effects that the tables of a PyTorch script show beyond the published laws, each compared with the law without it.
 #include <catch2/catch.hpp>
 
 #include "sim/costs/costs.h"
@@ -24,7 +24,7 @@ double micros(const Op& op, const Cluster& c) { return op_time(op, Phase::forwar
 
 }  // namespace
 
-// 10 MB at 1 TB/s: 10 us. Rows at 0.8 and strided passes at 0.5 of it: 12.5 and 20.
+// 10 MB at 1 TB/s: 10 us. Passes over rows reach 0.8 and strided passes 0.5 of the rate: 12.5 and 20 us.
 TEST_CASE("rows and strided passes have rates of their own") {
     Cluster c = device();
     c.kernel.row_efficiency = 0.8;
@@ -35,7 +35,8 @@ TEST_CASE("rows and strided passes have rates of their own") {
     CHECK(pass(MemoryPass::Access::strided) == Approx(20));
 }
 
-// A cache of 10 MB twice as fast: at its size half of a pass profits, 1 + 1/2; at a hundredth all; at ten times 1 / 1001.
+// A cache of 10 MB, twice as fast as memory: a pass of its size gets half of the gain, 1 + 1/2; at a hundredth of the size all of it, at
+// ten times 1 / 1001.
 TEST_CASE("passes that fit the L2 go at its rate") {
     Cluster c = device();
     c.kernel.cache = Bytes(10e6);
@@ -45,7 +46,7 @@ TEST_CASE("passes that fit the L2 go at its rate") {
     CHECK(micros(MemoryPass{Bytes(100e6), Bytes(0)}, c) == Approx(100 / (1 + 1 / 1001.0)));
 }
 
-// Large enough that arithmetic alone counts: the time goes with the inverse of each rate.
+// Sizes for which only arithmetic counts: the time is inverse to each rate.
 TEST_CASE("layouts, fp32 and batches change the rate of a GEMM") {
     Cluster c = device();
     c.gpu.memory_bandwidth = BytesPerSecond(1e18);
@@ -79,9 +80,9 @@ TEST_CASE("a pair of events adds to a kernel of a table, not to one of a step") 
     CHECK(gemm_law_time(gemm, c, GemmSetting::step).si() == inside);
 }
 
-// 8 sequences of one head, 1000 keys, width 64, not causal: 2 x 8 x 1000^2 x 128 = 2.048 GFLOP. At 600 TFLOP/s, efficiency 0.5
-// and ramp 1000 (half): 13.65 us; with a width that counts as much as the head's, twice that. fp32: a third of tf32's
-// 300 TFLOP/s, at 0.65: 65 x 0.25 TFLOP/s, 126 us.
+// 8 sequences of one head, 1000 keys, width 64, not causal: 2 x 8 x 1000^2 x 128 = 2.048 GFLOP. At 600 TFLOP/s, efficiency 0.5 and ramp
+// 1000 (half): 13.65 us; twice that with exponentials that cost as much as a head's width. fp32: a third of tf32's 300 TFLOP/s, at 0.65:
+// 65 x 0.25 TFLOP/s, 126 us.
 TEST_CASE("fused attention pays for exponentials, and for fp32 with three products in tf32") {
     Cluster c = device();
     c.gpu.memory_bandwidth = BytesPerSecond(1e18);
@@ -97,9 +98,9 @@ TEST_CASE("fused attention pays for exponentials, and for fp32 with three produc
     CHECK(micros(op, c) == Approx(126.03).epsilon(1e-3));
 }
 
-// Exponentials that take as long as the products of a head of 64, and products at half the rate: a head of 64 takes (2 + 1) / 2
-// = 1.5 of the best kernel's time, one of 128 (2 x 2 + 1) / (2 + 1) = 1.667; at a third of the rate, Triton's, 2 and 2.333.
-// By blocks of queries the same: 2 x 64 (2 + 2) and 2 x 64 (2 x 2 + 2) of widths.
+// Exponentials that take as long as the products of a head of 64, and products at half the rate: a head of 64 takes (2 + 1) / 2 = 1.5 times
+// the best kernel's time, one of 128 (2 x 2 + 1) / (2 + 1) = 1.667. At a third of the rate (Triton) they take 2 and 2.333. By blocks of
+// queries the same holds: widths of 2 x 64 (2 + 2) and 2 x 64 (2 x 2 + 2).
 TEST_CASE("kernels of another generation lose on the products of a pair, not on its exponential") {
     Cluster c = device();
     c.gpu.memory_bandwidth = BytesPerSecond(1e18);

@@ -11,7 +11,7 @@ using namespace stepcast::literals;
 
 namespace {
 
-// Whole seconds, so that equality is exact.
+// Whole seconds make equality exact.
 Costs costs(std::vector<Seconds> durations, std::vector<Seconds> issue = {}) {
     if (issue.empty()) issue.assign(durations.size(), Seconds(0));
     return {std::move(durations), std::move(issue)};
@@ -21,7 +21,7 @@ Span span(TaskId task, Place place, double start, double finish) {
     return {task, place, Seconds(start), Seconds(finish)};
 }
 
-// Forward f, backward b, sends free.
+// Forwards take f, backwards b, sends nothing.
 Costs pipeline_costs(const TaskGraph& graph, Seconds f, Seconds b) {
     Costs priced;
     for (TaskId t = 0; t < graph.size(); ++t) {
@@ -32,7 +32,7 @@ Costs pipeline_costs(const TaskGraph& graph, Seconds f, Seconds b) {
     return priced;
 }
 
-// Where nothing slows anything.
+// Simulates without interference.
 Trace in_order(const TaskGraph& graph, const Costs& priced) { return simulate(graph, priced, {}); }
 
 Seconds step_of(const TaskGraph& graph, const Costs& priced) { return step_end(in_order(graph, priced)); }
@@ -54,8 +54,8 @@ TEST_CASE("a join waits for its longer branch") {
     CHECK(in_order(fork_join(), costs({1_s, 2_s, 4_s, 1_s})) == expected);
 }
 
-// Rank 0 computes [0, 1] [1, 2], rank 1 [0, 4] [4, 5]. First bucket at max(1, 4) = [4, 7], second after the lane:
-// max(2, 5, 7) = [7, 8], optimizers [8, 9].
+// Rank 0 computes [0, 1] [1, 2], rank 1 [0, 4] [4, 5]. The first bucket starts at max(1, 4): [4, 7]; the second after the lane is free:
+// max(2, 5, 7) = [7, 8]; optimizers [8, 9].
 TEST_CASE("a straggler delays a collective on every rank, and collectives queue on their lane") {
     const TaskGraph graph = two_ranks_all_reduce();
     const Trace expected{
@@ -66,7 +66,7 @@ TEST_CASE("a straggler delays a collective on every rank, and collectives queue 
     CHECK(in_order(graph, costs({1_s, 1_s, 4_s, 1_s, 3_s, 1_s, 1_s, 1_s})) == expected);
 }
 
-// Issues end at 2 and 4: the first kernel runs [2, 3], the second could at 3 but is issued at 4: [4, 5].
+// Issues end at 2 and 4: the first kernel runs [2, 3]; the second could start at 3 but is issued at 4: [4, 5].
 TEST_CASE("a kernel waits until the host has issued it") {
     TaskGraph graph;
     graph.add("a", Phase::forward, small_gemm(), {compute(0)}, {});
@@ -75,7 +75,7 @@ TEST_CASE("a kernel waits until the host has issued it") {
     CHECK(in_order(graph, costs({1_s, 1_s}, {2_s, 2_s})) == expected);
 }
 
-// Blocking: issue 2, run [2, 3]; the host goes on at 3, issues until 5, run [5, 6].
+// With blocking launches: issue [0, 2], run [2, 3]; the host continues at 3, issues until 5, run [5, 6].
 TEST_CASE("a blocking launch joins host and device after every kernel") {
     TaskGraph graph(1, true);
     graph.add("a", Phase::forward, small_gemm(), {compute(0)}, {});
@@ -84,9 +84,9 @@ TEST_CASE("a blocking launch joins host and device after every kernel") {
     CHECK(in_order(graph, costs({1_s, 1_s}, {2_s, 2_s})) == expected);
 }
 
-// Host 0 works [0, 4], issues the gemm until 5: [5, 7]; the pass until 6, but after the gemm: [7, 8]. The
-// synchronisation waits for the pass: [8, 10]. Host 1 works [0, 4] and issues the sum until 5, host 0 until 11:
-// [11, 14]. Rank 0's last pass is issued at 12, rank 1's at 6, both after the sum: [14, 15].
+// Host 0 works [0, 4] and issues the gemm until 5: [5, 7]; it issues the pass until 6, which runs after the gemm: [7, 8]. The
+// synchronisation waits for the pass: [8, 10]. Host 1 works [0, 4] and issues the all-reduce until 5, host 0 until 11: [11, 14]. Rank 0's
+// last pass is issued at 12, rank 1's at 6; both run after the all-reduce: [14, 15].
 TEST_CASE("a synchronisation holds up what the host issues next") {
     const TaskGraph graph = host_calls(false);
     const Trace trace =
@@ -135,8 +135,8 @@ TEST_CASE("1F1B of 8 stages and 32 micro-batches takes the closed form with sepa
     CHECK(step_of(graph, pipeline_costs(graph, 2_s, 4_s)) == 234_s);
 }
 
-// Issued last stage first, a stage's receive of a later micro-batch often comes before its send of an earlier one. With
-// lanes of their own neither waits for the other, (32 + 8 - 1) (2 + 4) = 234; on one lane the send queues behind it.
+// Issued last stage first, a stage's receive of a later micro-batch often comes before its send of an earlier one. With lanes of their own
+// neither waits for the other, (32 + 8 - 1) (2 + 4) = 234; on one shared lane the send queues behind the receive.
 TEST_CASE("separate send and receive lanes make 1F1B independent of the issue order, one lane for both does not") {
     using Shape = PipelineShape;
     for (const auto turns : {Shape::Turns::first_stage_first, Shape::Turns::last_stage_first}) {
@@ -149,8 +149,8 @@ TEST_CASE("separate send and receive lanes make 1F1B independent of the issue or
     CHECK(step_of(graph, pipeline_costs(graph, 2_s, 4_s)) > 234_s);
 }
 
-// Rank 0 receives what rank 1 computes until 5: [5, 6]. Its own send is ready at 1. On one lane it queues behind the
-// receive: [6, 7]; on lanes of its own: [1, 2].
+// Rank 0 receives what rank 1 computes until 5: [5, 6]. Its own send is ready at 1. On one lane the send queues behind the receive: [6, 7];
+// on separate lanes it runs [1, 2].
 TEST_CASE("a receive that waits holds up a send behind it on the same lane only") {
     const auto sends = [](Lane down, Lane receive_down, Lane up, Lane receive_up) {
         TaskGraph graph(2);
@@ -180,7 +180,7 @@ TEST_CASE("every named graph simulates to a trace that keeps the rules") {
 
 TEST_CASE("an empty graph ends at once") { CHECK(in_order(TaskGraph(), Costs{}).spans.empty()); }
 
-// A sum of 4 s beside a gemm of 4 s: in order both end at 4; where the sum slows the gemm by a half, and in the other way.
+// An all-reduce of 4 s beside a gemm of 4 s: without interference both end at 4. Then one slows the other by a half, each in turn.
 TEST_CASE("interference of either kind is counted") {
     TaskGraph graph;
     graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});

@@ -46,7 +46,7 @@ TEST_CASE("tasks that take what the model says leave only the schedule to blame"
     const Experiment e = chain_of_layers();
     const std::vector<Seconds> durations = predicted_durations(e);
     const Seconds step = sum(durations);
-    // The run took a quarter longer than its tasks: waits that the engine does not know.
+    // The run took a quarter longer than its tasks: it contained waits that the engine does not know.
     const ErrorAttribution a = attribute_error(e, durations, 1.25 * step);
     CHECK(a.predicted == a.replayed);
     CHECK(cost_error(a) == 0);
@@ -54,8 +54,8 @@ TEST_CASE("tasks that take what the model says leave only the schedule to blame"
     for (const KindError& kind : a.kinds) CHECK(kind.effect == Seconds(0));
 }
 
-// Forward GEMMs (two a layer) twice as slow as predicted, memory passes of the backward half as slow: the replay is the
-// sum of what was measured, each kind's effect what it alone would change, and on a chain the effects add up.
+// Forward GEMMs (two per layer) were twice as slow as predicted, memory passes of the backward half as slow. The replay is the sum of the
+// measured times; each kind's effect is what it alone would change, and on a chain the effects add up.
 TEST_CASE("on a chain the cost error is the sum of the kinds' effects") {
     const Experiment e = chain_of_layers();
     const TaskGraph graph = build_step(e, routing_of(e), Folding::never);
@@ -88,7 +88,7 @@ TEST_CASE("on a chain the cost error is the sum of the kinds' effects") {
     CHECK(a.kinds[1].effect.si() == Approx(0.5 * passes.si()));
 }
 
-// Two replicas that end with one sum, of which the first takes three times as long for everything it does alone: the sums are its own.
+// Two replicas end with one all-reduce; the first takes three times as long for everything before it, so the errors are the first's.
 TEST_CASE("errors are those of the slowest rank") {
     Experiment e = chain_of_layers();
     e.cluster.gpus_per_node = e.parallelism.dp = 2;

@@ -12,7 +12,7 @@ using namespace stepcast::literals;
 
 namespace {
 
-// Ops of a rank one after the other, so many seconds each.
+// Ops of one rank in sequence, each with a given number of seconds.
 struct Path {
     TaskGraph graph{2};
     Costs costs;
@@ -124,7 +124,7 @@ TEST_CASE("links whose curves were measured count as measured, of exchanges by e
     CHECK(measured() == std::array{false, true});
 }
 
-// Of 2 + 3 + 5 s: half, 0.3, 0.2, the largest first. What is priced by measured points counts as measured.
+// Of 2 + 3 + 5 s: shares of 0.5, 0.3 and 0.2, the largest first. Ops priced by measured points count as measured.
 TEST_CASE("constants are named with their share of the critical path, the largest first") {
     Path path;
     path.then(graphs::small_gemm(), 2).then(MemoryPass{8_B, 8_B}, 5).then(HostWork{}, 3, Lane::host);
@@ -140,7 +140,7 @@ TEST_CASE("constants are named with their share of the critical path, the larges
     CHECK(found[2].share == Approx(0.2));
     for (const CostBasis& b : found) CHECK_FALSE(b.measured);
     path.cluster.kernel.memory_curve = {{8_B, 1_s}};
-    CHECK_FALSE(basis_of(path.graph, path.costs, timeline, path.cluster)[0].measured);  // of another's
+    CHECK_FALSE(basis_of(path.graph, path.costs, timeline, path.cluster)[0].measured);  // without a fit the curve is another machine's
     path.cluster.fitted.emplace();
     found = basis_of(path.graph, path.costs, timeline, path.cluster);
     CHECK(found[0].measured);

@@ -52,7 +52,7 @@ TEST_CASE("the critical path goes through the straggler, not through the rank th
     CHECK(s.bound[0].kind == Binding::Kind::nothing);
 }
 
-// Issues end at 3, 6, 9; kernels of 1 s wait for them: three issues and the last kernel.
+// Issues end at 3, 6, 9, and kernels of 1 s wait for them: the path is three issues and the last kernel.
 TEST_CASE("a host that falls behind is the critical path") {
     TaskGraph graph;
     for (int i = 0; i < 3; ++i) graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});
@@ -89,7 +89,7 @@ TEST_CASE("the critical path adds up to the step on every named and many random 
     }
 }
 
-// Nodes of eight, two nodes a leaf: ranks 0..7, then 0..15, then beyond.
+// Nodes of eight, two nodes per leaf: ranks 0..7 share a node, ranks 0..15 a leaf, and others meet beyond it.
 TEST_CASE("the link of an exchange is the highest level that it crosses") {
     Cluster c = switched_nodes(8);
     c.network.nodes_per_leaf = 2;
@@ -108,8 +108,8 @@ TEST_CASE("the link of an exchange is the highest level that it crosses") {
     CHECK(link_of(graph, graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {}), c) == LinkLevel::none);
 }
 
-// Rank 0: gemm [0, 1]; its activations arrive at rank 1 at 2, whose gemm ends at 7; then both sum their norms [7, 8].
-// Rank 0 waits [2, 7] for what went through the send: a bubble. Without the send rank 1 would be a straggler.
+// Rank 0: gemm [0, 1]; its activations arrive at rank 1 at 2, whose gemm ends at 7; then both sum norms [7, 8]. Rank 0 waits in [2, 7] for
+// work that went through the send, which is a bubble. Without the send rank 1 would be a straggler.
 TEST_CASE("a rank that waits in a collective for a later stage waits out a bubble") {
     TaskGraph graph(2);
     const TaskId first = graph.add("gemm", Phase::forward, small_gemm(), {compute(0)}, {});

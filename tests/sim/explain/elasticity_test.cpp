@@ -14,7 +14,7 @@ using namespace stepcast::literals;
 
 namespace {
 
-// One pass of 850 kB at 0.85 x 1 TB/s = 1 us, and 2.4 us of launch.
+// One pass of 850 kB at 0.85 x 1 TB/s takes 1 us, its launch 2.4 us.
 TaskGraph one_pass() {
     TaskGraph graph;
     graph.add("pass", Phase::forward, MemoryPass{Bytes(425e3), Bytes(425e3)}, {graphs::compute(0)}, {}, 0);
@@ -27,7 +27,7 @@ Cluster one_rank() {
     return c;
 }
 
-// Two stages of two tensor-parallel ranks, two replicas: every kind of group.
+// Two stages of two tensor-parallel ranks, two replicas: has every kind of group.
 Experiment hybrid() {
     Experiment e = small_gpt();
     e.parallelism.pp = e.parallelism.tp = e.parallelism.dp = 2;
@@ -70,7 +70,7 @@ TEST_CASE("what more of a parameter does to one memory pass is what its law says
     CHECK(found.size() + without.size() == cluster_parameters(cluster).size());
 }
 
-// The critical path stays the longest chain under small changes, so that both ways to compute them agree.
+// Under small changes the critical path stays the longest chain, so both ways to compute the changes agree.
 TEST_CASE("along the critical path and simulated again, small changes of every parameter are the same") {
     int felt = 0;
     for (Experiment e : {small_gpt(), hybrid(), small_moe()}) {
@@ -86,8 +86,7 @@ TEST_CASE("along the critical path and simulated again, small changes of every p
     CHECK(felt > 10);
 }
 
-// The old path is a chain of the changed step, which is the longest of all its chains; and no chain changes by more than
-// the longest chain of changes.
+// The old path is a chain of the changed step, which is at least that long. No chain changes by more than the longest chain of changes.
 TEST_CASE("large changes are bounded by the critical path below and by the chain of changes above") {
     for (const Experiment& e : {hybrid(), small_moe()})
         for (const double change : {-0.5, 0.1, 1.0})
@@ -100,8 +99,8 @@ TEST_CASE("large changes are bounded by the critical path below and by the chain
             });
 }
 
-// With sigma = 0.1 the launch of 2.4 us moves by 2.4 sinh(0.1) us; the efficiency, which nobody fitted, its 1 us by
-// sinh(0.15) us; the datasheet's bandwidth is exact.
+// With sigma = 0.1 the launch of 2.4 us moves by 2.4 sinh(0.1) us. The efficiency, which nobody fitted, moves its 1 us by sinh(0.15) us.
+// The datasheet's bandwidth is exact.
 TEST_CASE("what to measure next is what moves the step most within its error") {
     const TaskGraph graph = one_pass();
     Cluster cluster = one_rank();
@@ -140,8 +139,8 @@ TEST_CASE("an explanation adds up: the path, the ranks, the variance") {
     CHECK(explain(hybrid()).slowest.bubble > 0_s);
 }
 
-// Five stages of 3, 1, 5, 2 and 4 layers, the last with the head, each standing for the two ranks of its replicas: in order of their
-// work 1, 3, then the first, which is the median's. The tasks of the path are as many as its parts together.
+// Five stages of 3, 1, 5, 2 and 4 layers, the last with the head, each standing for the two ranks of its replicas. Ordered by work: 1, 3,
+// then the first, which is the median. The parts of the path add up to as many tasks as the path has.
 TEST_CASE("the median rank is that of median work, and the path's shares are by kind and link") {
     Experiment e = small_gpt();
     e.workload.layers = 15;
@@ -171,14 +170,14 @@ TEST_CASE("the median rank is that of median work, and the path's shares are by 
     CHECK(std::ranges::is_sorted(x.path, std::greater<>(), &PathShare::time));
     for (const Uncertainty& u : x.uncertainties) variance += u.widening.si() * u.widening.si();
     CHECK(x.uncertainty.si() == Approx(std::sqrt(variance)));
-    e.cluster.host.call = Seconds(1e-3);  // which all wait for
+    e.cluster.host.call = Seconds(1e-3);  // large enough that all wait for it
     const PathShare first = explain(e).path.front();
     CHECK(first.kind == "issue");
     CHECK(first.on_host);
     CHECK(first.link == LinkLevel::none);
 }
 
-// Four GEMMs of one shape in two phases, a sum of two groups: a class for each phase and each group.
+// Four GEMMs of one shape in two phases and all-reduces of two groups: one class per phase and one per group.
 TEST_CASE("tasks of one op, phase and group are one price class") {
     TaskGraph graph(4);
     const OpId gemm = graph.add_op(graphs::small_gemm()), sum = graph.add_op(AllReduce{Bytes(8)});

@@ -8,9 +8,9 @@
 
 using namespace stepcast;
 
-// Feed-forward, 2 bytes an element, T = 48 tokens: norm in and out 2 x 64, the product's 256 and the activation's 128 elements.
-// Attention: norm in and out 2 x 64, queries 64, keys and values 2 x 32, result 64, and 4 bytes for each of 8 heads' rows.
-// Work: two of 64 and the widest operator's gradients: 256; 64 + 64 + 64.
+// Feed-forward, 2 bytes per element, T = 48 tokens: norm in and out 2 x 64, the product's 256 and the activation's 128 elements. Attention:
+// norm in and out 2 x 64, queries 64, keys and values 2 x 32, result 64, and 4 bytes for each of 8 heads' rows. Work: two of 64 and the
+// gradients of the widest operator: 256; 64 + 64 + 64.
 TEST_CASE("a layer keeps what its backward reads") {
     const Experiment e = small_model();
     const Routing balanced;
@@ -22,9 +22,9 @@ TEST_CASE("a layer keeps what its backward reads") {
     CHECK(memory.attention.work == 48 * 2.0 * Bytes(128 + 64 + 128));
 }
 
-// Logits: norm in and out 2 x 64 of 2 bytes and 1000 of 4 bytes a token; their gradient is made beside them (2 bytes), with the matrix's and
-// twice the input's. A further token: what two norms read, 64 each, and what they wrote, joined to the 128 that the product reads; a layer as
-// above; logits of its own. Each further token keeps the same again; the work is that of the largest.
+// Logits per token: norm in and out 2 x 64 of 2 bytes, and 1000 of 4 bytes. Their gradient (2 bytes) is made beside them, with the matrix's
+// and twice the input's. The first further token keeps the inputs of two norms, 64 each, and their outputs, joined to the 128 that the
+// product reads; a layer as above; and its own logits. Each further token keeps the same again; the work is that of the largest.
 TEST_CASE("each further token that is predicted keeps a layer and logits of its own") {
     Experiment e = small_model();
     e.workload.fused_loss = false;
@@ -42,8 +42,8 @@ TEST_CASE("each further token that is predicted keeps a layer and logits of its 
     CHECK(two.work == none.work);
 }
 
-// Run again whole: the input's 64 elements a token. Alternate: of four products queries, keys and values (128) and up (256) stay, and
-// attention's 64. Over 2 ranks with the sequence split those halve; what is summed over the ranks stays too, 64 / 2 each.
+// A fully recomputed layer keeps its input's 64 elements per token. Alternate recompute: of four products queries, keys and values (128)
+// and up (256) stay, and attention's 64. Over 2 ranks with a split sequence these halve; what ranks sum stays too, 64 / 2 each.
 TEST_CASE("a layer that runs again keeps its input, and what an alternate recompute leaves") {
     Experiment e = small_model();
     const Routing balanced;

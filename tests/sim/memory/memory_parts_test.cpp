@@ -9,7 +9,7 @@ using namespace stepcast;
 
 namespace {
 
-// Of a stage with 1,000 elements, 300 in its largest unit: parameters of two bytes, gradients of four.
+// Buffers of a stage with 1,000 elements, 300 in its largest unit: parameters of two bytes, gradients of four.
 Bytes buffers(int zero, int dp, Bytes bucket, int pp = 1) {
     Experiment e = small_gpt();
     e.parallelism.dp = dp;
@@ -28,8 +28,8 @@ Bytes buffers(int zero, int dp, Bytes bucket, int pp = 1) {
 
 }  // namespace
 
-// zero 2: two buckets of at least a unit's 1,200 bytes, and no more than all 4,000. zero 3: two units' 600 bytes of parameters and
-// 1,200 of gradients. One replica shards nothing.
+// zero 2: two buckets of at least a unit's 1,200 bytes, and at most all 4,000. zero 3: 600 bytes of parameters and 1,200 of gradients for
+// each of two units. One replica shards nothing.
 TEST_CASE("sharded gradients and parameters need two buckets, or two units, beside what is kept") {
     for (const int zero : {2, 3}) {
         CHECK(buffers(zero, 1, Bytes(500)) == buffers(0, 1, Bytes(500)));
@@ -42,8 +42,8 @@ TEST_CASE("sharded gradients and parameters need two buckets, or two units, besi
     CHECK(more(3, 500) == 2 * 600 + 2 * 1200);
 }
 
-// One of four experts on each of four ranks, which has no replica: 3 x 64 x 256 weights that are neither gathered nor exchanged.
-// The table's 64,000 and 128 x 64 positions are then the largest unit; 2 bytes of each, gathered, and 4 of gradients, twice.
+// One of four experts on each of four ranks, so without replicas: 3 x 64 x 256 weights are neither gathered nor exchanged. The largest unit
+// is then the table's 64,000 and 128 x 64 positions; 2 bytes each, gathered, and 4 of gradients, twice.
 TEST_CASE("experts without replicas need no buffers of what is gathered") {
     Experiment e = small_moe();
     e.parallelism.dp = e.parallelism.ep = e.parallelism.global_batch = 4;
@@ -56,8 +56,8 @@ TEST_CASE("experts without replicas need no buffers of what is gathered") {
     CHECK(buffers_with(3) - buffers_with(0) == Approx(2 * (2 + 4) * (64000 + 128 * 64)));
 }
 
-// Frozen weights are divided by the ranks as those are that are trained; adapters of rank 8: 3,072 weights in each of 4 layers. The
-// table is the largest unit that is gathered, a layer's adapters the largest that send gradients, of 4 bytes.
+// Frozen weights are sharded like trained ones; adapters of rank 8 are 3,072 weights in each of 4 layers. The table is the largest unit
+// that is gathered; a layer's adapters are the largest that send gradients, of 4 bytes.
 TEST_CASE("zero 3 shards frozen weights") {
     Experiment e = small_gpt();
     e.workload.adapter_rank = 8;
@@ -71,7 +71,7 @@ TEST_CASE("zero 3 shards frozen weights") {
     CHECK((sharded.buffers - whole.buffers).si() == Approx(2 * 2 * (64000 + 128 * 64) + 2 * 4 * 3072));
 }
 
-// Products read the frozen matrices; adapters stay in 16 bits. Each frozen layer twice in a byte an element.
+// Products read the frozen matrices, so each frozen layer has two copies of a byte per element; adapters stay in 16 bits.
 TEST_CASE("under adapters narrow copies are of the frozen weights") {
     Experiment e = small_gpt();
     const double layer = layer_parameters(e.workload, rank_shape(e), 0).dense();
@@ -81,7 +81,7 @@ TEST_CASE("under adapters narrow copies are of the frozen weights") {
     CHECK((transformer_memory(e).weights - wide).si() == Approx(4 * 2 * layer));
 }
 
-// What a stage receives and what it sends, each the tensor between two layers.
+// A stage receives one tensor and sends one, each the tensor between two layers.
 TEST_CASE("a pipeline holds a tensor that comes and one that goes") {
     const Experiment e = small_gpt();
     CHECK(buffers(0, 1, Bytes(500), 2) - buffers(0, 1, Bytes(500)) == 2.0 * rank_shape(e).outer());

@@ -20,7 +20,7 @@ RingPath path_of(const Group& group, const Cluster& cluster) { return ring_path(
 
 }  // namespace
 
-// One rank sends to one and receives from one: its link to the switch alone counts. All-to-all: 7 x 1/7 of its traffic.
+// In a ring each rank sends to one and receives from one, so only its link to the switch counts. All-to-all: 7 x 1/7 of its traffic.
 TEST_CASE("a tensor group inside a node gets the switch at full bandwidth and no network") {
     const auto path = path_of({8, 1}, switched_nodes(4));
     CHECK(path.ranks == 8);
@@ -42,9 +42,9 @@ TEST_CASE("a data-parallel group with one member a node has one NIC and no traff
     CHECK(gb(path.inside) == none);
 }
 
-// Eight channels of an eighth each leave over eight NICs: 200. Inside, a hop carries 7/8: 300 x 8/7. The neighbour of
-// rank 7 is on rail 0 of the next node: one NIC, relayed by rank 0. All-to-all: a member sends 24 of 31 parts
-// away, each NIC carries what eight members send to its rail on three nodes, 24/31: 25 x 31/24 x 24/31.
+// Eight channels of an eighth each leave over eight NICs: 200. Inside, a hop carries 7/8: 300 x 8/7. The neighbour of rank 7 is on rail 0
+// of the next node: one NIC, relayed by rank 0. All-to-all: a member sends 24 of 31 parts to other nodes; each NIC carries what eight
+// members send to its rail on three nodes, 24/31: 25 x 31/24 x 24/31.
 TEST_CASE("a group of whole nodes uses all their NICs") {
     const auto path = path_of({32, 1}, switched_nodes(4));
     CHECK(path.nodes == 4);
@@ -52,7 +52,7 @@ TEST_CASE("a group of whole nodes uses all their NICs") {
     CHECK(gb(path.inter) == Approx(200));
     CHECK(gb(path.pair) == Approx(25));
     CHECK(gb(path.between) == Approx(25));
-    // 7 parts to the node's own ranks and 7 x 3 handed to them for their rails: 28/31 over the link of 300
+    // 7 parts go to the node's own ranks and 7 x 3 are relayed by them on their rails: 28/31 over the link of 300
     CHECK(gb(path.inside) == Approx(300 * 7.0 / 28));
 }
 
@@ -63,14 +63,14 @@ TEST_CASE("tensor parallelism over two nodes is bound by their NICs") {
     CHECK(gb(path.ring) == Approx(300 * 8.0 / 7));
 }
 
-// Two of four ranks apart: members 0, 2, .. of a node, four a group, two groups: each has four NICs.
+// Every second rank: members 0, 2, .. of a node, four per group, two groups per node, so each group has four NICs.
 TEST_CASE("groups that share a node share its NICs by their members") {
     const auto path = path_of({8, 2}, switched_nodes(2));
     CHECK(gb(path.inter) == Approx(100));
     CHECK(gb(path.ring) == Approx(300 * 4.0 / 3));
 }
 
-// Stages of four ranks: 0 -> 1 inside node 0, 1 -> 2 from node 0 to node 1.
+// Stages of four ranks: the link 0 -> 1 is inside node 0, the link 1 -> 2 goes from node 0 to node 1.
 TEST_CASE("neighbouring stages talk inside a node or over the NICs, by the group looked at") {
     const Group neighbour{.ranks = 2, .stride = 4, .block = 16};
     CHECK(gb(path_of(neighbour, switched_nodes(2)).pair) == Approx(300));
@@ -80,7 +80,7 @@ TEST_CASE("neighbouring stages talk inside a node or over the NICs, by the group
     CHECK(path_of(crossing, switched_nodes(2)).nodes == 2);
 }
 
-// Four NICs: two ranks each. One member a node: 25/2; whole nodes: all four. Sixteen: each rank has two.
+// Four NICs serve two ranks each. One member per node: 25/2; whole nodes: all four NICs. With sixteen each rank has two.
 TEST_CASE("fewer NICs than ranks are shared, more are taken together") {
     auto cluster = switched_nodes(4);
     cluster.network.nics = 4;
@@ -91,9 +91,9 @@ TEST_CASE("fewer NICs than ranks are shared, more are taken together") {
     CHECK(gb(path_of({32, 1}, cluster).inter) == Approx(400));
 }
 
-// Leaves of four nodes with 4 x 25 / 4 = 25 GB/s to the spine. A ring in rank order crosses once a leaf: 25. Four
-// nodes apart every hop of the four NICs of a rail crosses: 25 / 4. Inside a leaf: 25.
-// All-to-all over 8 nodes: 4 NICs x 4/7 of the traffic on 25 GB/s: unit 25 x 7/16, and all of a member's traffic leaves.
+// Leaves of four nodes with 4 x 25 / 4 = 25 GB/s to the spine. A ring in rank order crosses once per leaf: 25. With ranks four nodes apart
+// every hop of the four NICs of a rail crosses: 25 / 4. Inside a leaf: 25. All-to-all over 8 nodes: 4 NICs x 4/7 of the traffic share
+// 25 GB/s: unit 25 x 7/16, and all of a member's traffic leaves its node.
 TEST_CASE("oversubscription counts only between leaves") {
     auto cluster = switched_nodes(8);
     cluster.network.nodes_per_leaf = 4;
@@ -106,8 +106,8 @@ TEST_CASE("oversubscription counts only between leaves") {
     CHECK(gb(path_of({2, 32}, cluster).inter) == Approx(25));
 }
 
-// Pairs 0-1 and 2-3 at 100, a PCIe switch a pair at 24. 0 -> 2 and 1 -> 3 share the uplink: 12. A ring over four takes
-// pair, uplink, pair, uplink: 24.
+// Pairs 0-1 and 2-3 at 100, one PCIe switch per pair at 24. 0 -> 2 and 1 -> 3 share the uplink: 12. A ring over four takes pair, uplink,
+// pair, uplink: 24.
 TEST_CASE("the two of an NVLink pair are fast, others share the host bridge") {
     auto cluster = pcie_node(4);
     cluster.fabric = Fabric::nvlink_pairs;
@@ -117,8 +117,8 @@ TEST_CASE("the two of an NVLink pair are fast, others share the host bridge") {
     CHECK(gb(path_of({4, 1}, cluster).ring) == Approx(24));
 }
 
-// 0 -> 1 below one switch: 24. 0 -> 2 and 1 -> 3 share an uplink: 12. 0 -> 4 .. 3 -> 7 share the link between the
-// sockets: 6, or with 96 GB/s there the uplinks again: 12. One ring over all crosses each link once: 24.
+// 0 -> 1 below one switch: 24. 0 -> 2 and 1 -> 3 share an uplink: 12. 0 -> 4 .. 3 -> 7 share the link between the sockets: 6, or with
+// 96 GB/s there only the uplinks: 12. One ring over all ranks crosses each link once: 24.
 TEST_CASE("concurrent traffic of a PCIe tree shares the uplinks of its switches") {
     auto cluster = pcie_node(8);
     CHECK(gb(path_of({2, 1}, cluster).ring) == Approx(24));
@@ -166,7 +166,7 @@ TEST_CASE("a group that does not fit is our bug") {
 
 namespace {
 
-// The definitions of RingPath counted flow by flow on the whole graph, every group and every link.
+// Counts the definitions of RingPath flow by flow on the whole graph, over every group and every link.
 class Reference {
 public:
     Reference(const Group& group, const Cluster& cluster)
@@ -227,7 +227,7 @@ public:
         return flows;
     }
 
-    // `all` makes the load, `looked_at` of the first group are those whose slowest link counts.
+    // `all`: the flows of a group that make the load. `looked_at`: the flows of the first group whose slowest link gives the rate.
     template <class All, class LookedAt>
     double rate(All all, LookedAt looked_at) {
         std::vector<double> load(t_.links.size());
@@ -273,7 +273,7 @@ private:
         const int g = c_.gpus_per_node;
         return routes_.between(flow.from / g, flow.from % g, flow.to / g, flow.to % g);
     }
-    // The nodes below the leaf of the group looked at, and that leaf.
+    // Whether the link lies at the first group's leaf or at a node below it.
     [[nodiscard]] bool in_focus(int link) const {
         const int leaf = g_.first / c_.gpus_per_node / c_.network.nodes_per_leaf, nodes = t_.nodes * t_.links_per_node;
         return link < nodes ? link / t_.links_per_node / c_.network.nodes_per_leaf == leaf

@@ -29,7 +29,7 @@ TaskGraph sum_beside_message() {
     return graph;
 }
 
-// Of links between nodes: what the tasks take of them alone.
+// Costs with each task's use of the links between nodes when it runs alone.
 Costs with_links(std::vector<Seconds> durations, std::vector<LinkUse> uses) {
     Costs costs{std::move(durations), {}, {}};
     costs.issue.resize(costs.duration.size());
@@ -49,7 +49,7 @@ Timeline shared(const TaskGraph& graph, const Costs& costs) {
     return timeline;
 }
 
-// One rank on each of two nodes, everything but bandwidth free.
+// One rank on each of two nodes; only bandwidth costs time.
 Cluster two_nodes() {
     Cluster c = small_gpt().cluster;
     c.nodes = 2;
@@ -60,7 +60,7 @@ Cluster two_nodes() {
 
 }  // namespace
 
-// Two that fill a link get half each. 0.25 leaves 0.75. Of 0.2, 0.6 and 0.9 the first leaves 0.8, half for each other.
+// Two exchanges that fill a link get half each. One that wants 0.25 leaves 0.75. Of 0.2, 0.6 and 0.9 the first leaves 0.8, half for each.
 TEST_CASE("a link is shared evenly, but for what somebody does not want") {
     CHECK(std::isinf(level({0.5, 0.5})));
     CHECK(std::isinf(level({})));
@@ -69,14 +69,13 @@ TEST_CASE("a link is shared evenly, but for what somebody does not want") {
     CHECK(level({0.2, 0.6, 0.9}) == Approx(0.4));
 }
 
-// Both at half speed until the message, 2 s of work, is through at 4; then 2 of the 4 s of the sum are left.
+// Both run at half speed until the message, 2 s of work, ends at 4; then 2 of the all-reduce's 4 s remain.
 TEST_CASE("two exchanges that fill a link take turns while both run") {
     const Timeline t = shared(sum_beside_message(), with_links({4_s, 2_s}, {ring(1), message(1)}));
     CHECK(t.finish == std::vector{6_s, 4_s});
 }
 
-// The sum wants a quarter and gets it: 4 s. The message gets three quarters while the sum runs, 3 of 6 s of work, and
-// needs 3 more.
+// The all-reduce wants a quarter and gets it: 4 s. The message gets three quarters meanwhile, does 3 of its 6 s and needs 3 more.
 TEST_CASE("an exchange that wants less than its part of a link is not slowed") {
     const Timeline t = shared(sum_beside_message(), with_links({4_s, 6_s}, {ring(0.25), message(1)}));
     CHECK(t.finish[0] == 4_s);
@@ -90,7 +89,7 @@ TEST_CASE("messages in opposite directions do not share a link") {
     CHECK(shared(graph, with_links({2_s, 3_s}, {message(1), message(1)})).finish == std::vector{2_s, 3_s});
 }
 
-// Both come to rank 2, from nodes of their own or from its own node: half speed each.
+// Both messages go to rank 2, from other nodes or from its own node: half speed each.
 TEST_CASE("messages that come to one rank share the link to it") {
     TaskGraph graph(3);
     graph.add("one", Phase::forward, SendRecv{512_B}, {Place(0, Lane::send_down), Place(2, Lane::receive_down)}, {});
@@ -101,8 +100,8 @@ TEST_CASE("messages that come to one rank share the link to it") {
     CHECK(shared(graph, with_links({2_s, 2_s}, {inside, message(1)})).finish == std::vector{2_s, 2_s});
 }
 
-// Rank 1 has nothing but the sum. On rank 0 a message joins at 1, after a gemm: from then on half speed. The message's 1 s
-// is through at 3, when the sum has done 1 + 1 of 4: 5.
+// Rank 1 runs only the all-reduce. On rank 0 a message joins at 1, after a gemm, and both run at half speed. The message's 1 s ends at 3,
+// when the all-reduce has done 1 + 1 of 4: it ends at 5.
 TEST_CASE("a collective is as slow as on the rank that leaves it least") {
     TaskGraph graph(3);
     graph.add("sum", Phase::gradient_sync, AllReduce{1024_B}, {data, other_data}, {});
@@ -114,7 +113,7 @@ TEST_CASE("a collective is as slow as on the rank that leaves it least") {
     CHECK(shared(graph, costs).finish == std::vector{5_s, 1_s, 3_s});
 }
 
-// Large transfers, so that bandwidth is all of their time: as with demands of 1.
+// Large transfers, so that bandwidth is all of their time, as in the tests with a use of 1.
 TEST_CASE("exchanges between nodes that run at once share the NIC where the cluster says so") {
     TaskGraph graph(2);
     graph.add("sum", Phase::gradient_sync, AllReduce{Bytes(40e9)}, {data, other_data}, {});

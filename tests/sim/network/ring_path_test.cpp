@@ -16,7 +16,7 @@ double gbps(BytesPerSecond rate) { return rate.si() / 1e9; }
 
 RingPath of(const std::vector<int>& members, const Cluster& cluster) { return ring_path(members, cluster); }
 
-// Nodes of eight at 300 GB/s with four NICs of 25: a rank has half of one, 12.5.
+// Nodes of eight at 300 GB/s with four NICs of 25: each rank has half a NIC, 12.5.
 Cluster half_nics() {
     Cluster c = switched_nodes(4);
     c.network.nics = 4;
@@ -26,7 +26,7 @@ Cluster half_nics() {
 
 }  // namespace
 
-// Three ranks of one node and two of the next: the two limit, and a ring with some of a node reaches 0.6 of their rate: 2 x 12.5 x 0.6.
+// Three ranks of one node and two of the next: the two limit, and a ring with part of a node reaches 0.6 of their rate: 2 x 12.5 x 0.6.
 TEST_CASE("any list of ranks has its share of the NICs, by the node with fewest of them") {
     const RingPath path = of({0, 1, 2, 8, 9}, half_nics());
     CHECK(path.ranks == 5);
@@ -62,7 +62,7 @@ TEST_CASE("a list of ranks on one node sees no network, and a rank alone the nod
     CHECK(gbps(of({3}, half_nics()).ring) == Approx(300));
 }
 
-// 0-1, 2-3, .. are joined; 1 and 2 are not, nor are three ranks, nor anybody where the node has a switch.
+// Bridges join 0-1, 2-3, .. but not 1-2, nor three ranks, nor any ranks of a node with a switch.
 TEST_CASE("two ranks of a list that a bridge joins have its bandwidth") {
     Cluster c = pcie_node(8);
     c.fabric = Fabric::nvlink_pairs;
@@ -77,7 +77,7 @@ TEST_CASE("two ranks of a list that a bridge joins have its bandwidth") {
     CHECK(gbps(of({2, 3}, c).ring) == Approx(24));
 }
 
-// Four of eight ranks on each of two nodes, in two groups: two NICs each, of which 0.6.
+// Two groups, each with four of the eight ranks of two nodes: two NICs per group, and 0.6 of their rate.
 TEST_CASE("a group by its rule has the rates of its path, and the share of a partial ring") {
     const Cluster c = half_nics();
     const RingPath path = ring_path(Group{8, 2}, c);

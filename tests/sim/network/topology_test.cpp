@@ -14,7 +14,7 @@ using Kind = TopologyVertex::Kind;
 
 namespace {
 
-// The kinds of what a route passes, ends included.
+// The kinds of the vertices on a route, ends included.
 std::vector<Kind> passed(const Topology& t, int node, int local, int to_node, int to_local) {
     Routes routes(t);
     std::vector<Kind> kinds{Kind::rank};
@@ -35,7 +35,7 @@ TEST_CASE("ranks of a node meet on its switch, ranks of one rail on its leaf") {
     CHECK(passed(t, 0, 3, 1, 3) == std::vector{Kind::rank, Kind::nic, Kind::leaf, Kind::nic, Kind::rank});
 }
 
-// From rank 3 to rank 5 of another node: over the switch to rank 5 of the own node, whose NIC is on the right rail.
+// From rank 3 to rank 5 of another node: over the switch to rank 5 of the own node, whose NIC is on the destination's rail.
 TEST_CASE("what goes to another rail is relayed inside the node") {
     const auto t = topology_of(switched_nodes(2));
     CHECK(passed(t, 0, 3, 1, 5) ==
@@ -53,8 +53,7 @@ TEST_CASE("without rails all NICs of the nodes meet on one leaf") {
           std::vector{Kind::rank, Kind::nic, Kind::leaf, Kind::spine, Kind::leaf, Kind::nic, Kind::rank});
 }
 
-// A leaf of a rail takes a NIC of 25 GB/s from each of 4 nodes, so it has 4 x 25 / 2 = 50 GB/s to a spine that is
-// oversubscribed twice.
+// A rail's leaf joins a NIC of 25 GB/s from each of 4 nodes; oversubscribed twice it has 4 x 25 / 2 = 50 GB/s to the spine.
 TEST_CASE("the links to the spine carry what the leaf's NICs do, over the oversubscription") {
     auto cluster = switched_nodes(8);
     cluster.network.nodes_per_leaf = 4;
@@ -91,7 +90,7 @@ TEST_CASE("a pair has a link of its own beside the tree") {
     CHECK(passed(topology_of(cluster), 0, 2, 0, 3) == std::vector{Kind::rank, Kind::pcie_switch, Kind::rank});
 }
 
-// Four NICs on four switches sit beside their ranks; one NIC for all is on the first socket, so ranks 4..7 cross.
+// Four NICs are on the four switches of their ranks; a single NIC is on the first socket, so ranks 4..7 cross to it.
 TEST_CASE("NICs are plugged in beside the ranks that they serve") {
     auto cluster = pcie_node(8);
     cluster.nodes = 2;
@@ -106,7 +105,7 @@ TEST_CASE("NICs are plugged in beside the ranks that they serve") {
                                                                   Kind::socket, Kind::pcie_switch, Kind::rank});
 }
 
-// A node of two ranks on a switch, and nothing beside it.
+// One node of two ranks on a switch, without NICs or leaves.
 TEST_CASE("the whole topology of a node") {
     Cluster c = switched_nodes(1);
     c.gpus_per_node = 2;
@@ -119,8 +118,8 @@ TEST_CASE("the whole topology of a node") {
                                      .vertices = {{Kind::rank, 0, 0}}, .links = {}});
 }
 
-// Two nodes of two ranks below one PCIe switch and socket, three NICs of 10 GB/s for two: 15 each, on two rails. Vertices of a node: ranks, NICs,
-// switch, socket. A leaf takes one NIC of each of up to five nodes, and has a third of that to the spine: 25.
+// Two nodes of two ranks below one PCIe switch and socket; three NICs of 10 GB/s for two ranks: 15 each, on two rails. Vertices of a node:
+// ranks, NICs, switch, socket. A leaf joins one NIC of each of up to five nodes and has a third of their rate to the spine: 25.
 TEST_CASE("the whole topology of two nodes with rails") {
     Cluster c = pcie_node(2);
     c.nodes = 2;
@@ -151,7 +150,8 @@ TEST_CASE("the whole topology of two nodes with rails") {
     CHECK(topology_of(c) == expected);
 }
 
-// Leaves of three nodes. Shown are two nodes of one and one of another; of four nodes in all, two groups; of nine, three, of which two.
+// Leaves of three nodes. The representative part shows two nodes of one leaf and one of another. Four nodes have two leaf groups, nine have
+// three, of which it shows two.
 TEST_CASE("what is shown of clusters with several leaves") {
     const auto shown = [](int nodes, Extent extent) {
         Cluster c = switched_nodes(nodes);
@@ -168,8 +168,7 @@ TEST_CASE("what is shown of clusters with several leaves") {
     CHECK(shown(9, Extent::whole) == std::array{9, 3, 3});
 }
 
-// Three nodes of 8 ranks, 8 NICs and a switch, two groups of 8 leaves, the spine: 3 x 17 + 2 x 8 + 1 = 68 of
-// 2048 x 17 + 64 x 8 + 1 vertices.
+// Three nodes of 8 ranks, 8 NICs, a switch; two groups of 8 leaves; the spine: 3 x 17 + 2 x 8 + 1 = 68 vertices of 2048 x 17 + 64 x 8 + 1.
 TEST_CASE("three nodes stand for a cluster of 16,384 ranks") {
     const auto part = topology_of(switched_nodes(2048));
     CHECK(part.shown_nodes == 3);

@@ -50,7 +50,7 @@ TEST_CASE("machines are so many ranks of a cluster, and another cluster leaves t
     CHECK_THROWS_WITH(set_varied(e, "machines", "12xdgx-h100"), Catch::Contains("--vary machines=12xdgx-h100: ") && Catch::Contains("has 8 ranks a node; expected a multiple, for example 16xdgx-h100"));
     for (const std::string wrong : {"dgx-h100", "0xdgx-h100", "xdgx-h100", "ax"})
         CHECK_THROWS_WITH(set_varied(e, "machines", wrong), Catch::Contains("expected COUNTxCLUSTER"));
-    for (const std::string many : {"1048584", "9223372036854775807"})  // 2^17 + 1 nodes, and what has no multiple above it
+    for (const std::string many : {"1048584", "9223372036854775807"})  // 2^17 + 1 nodes, and a number with no multiple above it
         CHECK_THROWS_WITH(set_varied(e, "machines", many + "xdgx-h100"), Catch::Contains("for example 1048576xdgx-h100"));
     CHECK_NOTHROW(set_varied(e, "machines", "1048576xdgx-h100"));
 }
@@ -87,7 +87,7 @@ TEST_CASE("axes name keys that exist, once, with values that they take") {
                       Catch::Contains("expected a transformer"));
 }
 
-// What is stated lies over a preset as in a file, whichever comes first; the machine's count sets its nodes.
+// Stated keys override a preset as in a file, whichever comes first; the number of machines sets the nodes.
 TEST_CASE("single keys lie over presets that vary, in any order") {
     const std::vector<Override> stated{{"cluster.gpus_per_node", "4"}, {"workload.seq", "512"}, {"cluster.nodes", "7"}};
     Experiment e = small_gpt();

@@ -65,13 +65,13 @@ TEST_CASE("constraints that exclude each other are refused before work") {
     CHECK_THROWS_WITH(check({"step < 1 s and step >= 1 s"}), Catch::Contains("no configuration"));
     CHECK_THROWS_WITH(check({"step < 0 s"}), Catch::Contains("nothing is below 0"));
     CHECK_NOTHROW(check({"step <= 1 s and step >= 1 s"}));
-    // of two limits with one value the one that leaves it out counts, in either order
+    // of two limits with one value the strict one counts, in either order
     CHECK_THROWS_WITH(check({"step < 1 s and step <= 1 s and step >= 1 s"}), Catch::Contains("no configuration"));
     CHECK_THROWS_WITH(check({"step <= 1 s and step < 1 s and step >= 1 s"}), Catch::Contains("no configuration"));
     CHECK_THROWS_WITH(check({"step > 1 s and step >= 1 s and step <= 1 s"}), Catch::Contains("no configuration"));
     CHECK_THROWS_WITH(check({"step >= 1 s and step > 1 s and step <= 1 s"}), Catch::Contains("no configuration"));
     CHECK_THROWS_WITH(check({"step = 1 s and step != 2 s and step = 2 s"}), Catch::Contains("excluded by"));
-    CHECK_NOTHROW(check({"step != 1 s and step = 1 s"}));  // nothing is said about single values
+    CHECK_NOTHROW(check({"step != 1 s and step = 1 s"}));  // exclusions of single values are not checked
     CHECK_NOTHROW(check({"parallelism.tp >= 2 and parallelism.tp < 4"}));
     CHECK_NOTHROW(check({"parallelism.zero = 0"}));
     CHECK_THROWS_WITH(check({"parallelism.tp > 2"}), Catch::Contains("no value of --vary parallelism.tp"));
@@ -80,8 +80,8 @@ TEST_CASE("constraints that exclude each other are refused before work") {
     CHECK_THROWS_WITH(check({"cost < 1"}), Catch::Contains("cluster.price_per_gpu_hour is 0"));
 }
 
-// 1,000 tokens a step at a price of 2 a second; 1e15 useful operations on 1e15/s.
-// step 0.5 s: 2,000 tokens/s, 1,000 of money for a million tokens, utilization 2.
+// 1,000 tokens per step, a price of 2 per second, 1e15 useful operations at a peak of 1e15/s. A step of 0.5 s: 2,000 tokens/s, 1,000 money
+// per million tokens, utilization 2.
 TEST_CASE("a constraint holds by the step and can hold by its lower bound") {
     const Parallelism split;
     const PointFacts facts{split, Bytes(5e9), 1000, 2, Flops(1e15), FlopsPerSecond(1e15)};
@@ -94,11 +94,11 @@ TEST_CASE("a constraint holds by the step and can hold by its lower bound") {
     CHECK(holds(one("memory.peak != 6 GB"), facts, step));
 
     CHECK(can_hold(one("step < 0.6 s"), facts, step));
-    CHECK_FALSE(can_hold(one("step < 0.5 s"), facts, step));  // no step of at least 0.5 s is below
-    CHECK(can_hold(one("step > 9 s"), facts, step));          // a longer one may be
+    CHECK_FALSE(can_hold(one("step < 0.5 s"), facts, step));  // no step of at least 0.5 s is below 0.5 s
+    CHECK(can_hold(one("step > 9 s"), facts, step));          // a longer step may be
     CHECK_FALSE(can_hold(one("tokens > 2000"), facts, step));
     CHECK(can_hold(one("tokens < 3"), facts, step));
-    CHECK(can_hold(one("tokens > 2000"), facts, Seconds(0)));  // nothing is known
+    CHECK(can_hold(one("tokens > 2000"), facts, Seconds(0)));  // a lower bound of 0 excludes nothing
     CHECK_FALSE(can_hold(one("cost < 999"), facts, step));
     CHECK_FALSE(can_hold(one("memory.peak < 5 GB"), facts, step));
     CHECK_FALSE(can_hold(one("parallelism.tp > 1"), facts, step));

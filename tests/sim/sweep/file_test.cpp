@@ -67,7 +67,7 @@ TEST_CASE("a sweep's file gives back exactly what was written, and goes on") {
     }
 }
 
-// A kill may come within any line: cut after every byte of the second round, only the first one is whole.
+// The process may be killed within any line: after a cut at any byte of the second round only the first round is whole.
 TEST_CASE("a file that ends anywhere is read up to its last whole round") {
     const Folder folder;
     std::size_t first = 0;
@@ -87,7 +87,7 @@ TEST_CASE("a file that ends anywhere is read up to its last whole round") {
         REQUIRE(file.simulated({0, 1}));
         CHECK(*file.simulated({0, 1}) == simulated);
         if (size < first + 17) break;
-        // reading drops the incomplete round, so the next shorter cut needs the text again
+        // reading drops the incomplete round, so the next shorter cut needs it written again
         file.add_round(1, round_of(20));
     }
 }
@@ -108,12 +108,12 @@ TEST_CASE("a sweep's file belongs to one question, and is not thrown away unaske
         file.add(simulated, {});
         file.complete();
     }
-    SweepFile file(folder.path, question(), false);  // what is finished may be asked again from the start
+    SweepFile file(folder.path, question(), false);  // a finished question may be asked again from the start
     CHECK_FALSE(file.simulated({0, 1}));
     CHECK(folder.text().find("simulated,0,1") == std::string::npos);
 }
 
-// Draws of another file under the same name are another question: points of both would be compared as if of one.
+// Draws of a changed file under the same name are another question; otherwise points of both would be compared.
 TEST_CASE("what a routing file holds belongs to the question") {
     const Folder folder;
     SweepQuestion q = question();

@@ -17,12 +17,12 @@ TEST_CASE("the best so many are kept by score, equal ones by number") {
     CHECK_FALSE(best.excludes({99, 0}, {0, 9}, 8));  // room left
     for (const Incumbent& i : {point(3, 0, 1), point(2, 0, 7), point(2, 0, 5), point(4, 0, 0)}) best.add(i);
     CHECK(best.best() == std::vector{point(2, 0, 5), point(2, 0, 7)});
-    CHECK(best.excludes({2, 0}, {0, 8}, 8));        // its number comes after
-    CHECK_FALSE(best.excludes({2, 0}, {0, 6}, 8));  // before: could be second
+    CHECK(best.excludes({2, 0}, {0, 8}, 8));        // an equal score with a later number
+    CHECK_FALSE(best.excludes({2, 0}, {0, 6}, 8));  // an equal score with an earlier number could be second
     CHECK_FALSE(best.excludes({1, 0}, {0, 9}, 8));
 }
 
-// (1, 5), (2, 3) and (4, 1) do not beat each other; (3, 3) is beaten by (2, 3); (2, 3) with a higher number is its equal.
+// (1, 5), (2, 3) and (4, 1) do not dominate each other; (2, 3) dominates (3, 3); (2, 3) with a higher number is an equal.
 TEST_CASE("a front keeps what nothing beats in both") {
     Incumbents front({.top = 1, .front = true});
     for (const Incumbent& i :

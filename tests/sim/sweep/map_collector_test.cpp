@@ -36,7 +36,7 @@ std::vector<std::uint64_t> numbers(const MapCollector& map, std::size_t most, in
 
 }  // namespace
 
-// Eight an octave, from 1 MiB: 2 MiB is the eighth, 1.5 MiB needs the fifth (8 log2 1.5 = 4.7).
+// Eight limits per octave from 1 MiB: 2 MiB is number 8, 1.5 MiB needs number 5 (8 log2 1.5 = 4.7).
 TEST_CASE("limits of memory rise by an eighth of an octave, and the least that holds a peak is its own") {
     CHECK(memory_limit(0) == 1_MiB);
     CHECK(memory_limit(8) == 2_MiB);
@@ -52,8 +52,8 @@ TEST_CASE("limits of memory rise by an eighth of an octave, and the least that h
     }
 }
 
-// The same pair of values: a faster point takes the place, an equal one only with a smaller number; under another limit of
-// memory each is the best of its own, without an estimate none.
+// For one pair of values a faster point takes the place, an equally fast one only with a smaller number. Each limit of memory has its own
+// best point; a point without an estimate is never one.
 TEST_CASE("the best of each pair of values and limit is kept") {
     const SweepSpace space = of_keys({"parallelism.tp=1,2", "parallelism.pp=1,2"});
     MapCollector map(space, false);
@@ -80,7 +80,7 @@ TEST_CASE("the best of each pair of values and limit is kept") {
     CHECK(numbers(map, 100, 1) == std::vector<std::uint64_t>{3, 8, 11, 13, 15});
 }
 
-// 10 s of 5 tokens are less a token than 9 s of 3.
+// 10 s for 5 tokens are less per token than 9 s for 3.
 TEST_CASE("where tokens rank the best of a place takes least for one") {
     const SweepSpace space = of_keys({"parallelism.tp=1,2", "parallelism.pp=1,2"});
     MapCollector map(space, true);
@@ -89,8 +89,8 @@ TEST_CASE("where tokens rank the best of a place takes least for one") {
     CHECK(numbers(map, 100, 1) == std::vector<std::uint64_t>{2});
 }
 
-// Under limits 16 to 19 (from 4 MiB on, 9 % apart) four points of one pair. Two by two 16, 17 and 18, 19 join, of which the faster
-// stay; then all four. Points that are too many even so are all given, of one limit.
+// Four points of one pair under limits 16 to 19 (from 4 MiB on, 9 % apart). Limits 16, 17 and 18, 19 join two by two and keep the faster
+// point; then all four join. If the points are still too many, all points of the one limit are returned.
 TEST_CASE("limits are joined two by two until the points are few enough") {
     const SweepSpace space = of_keys({"parallelism.tp=1,2", "parallelism.pp=1,2"});
     MapCollector map(space, false);
@@ -102,7 +102,7 @@ TEST_CASE("limits are joined two by two until the points are few enough") {
     CHECK(numbers(map, 0, 256) == std::vector<std::uint64_t>{2});
 }
 
-// 100 x 100 values of two keys are more places than a map begins with.
+// 100 x 100 values of two keys are more places than a map has at first.
 TEST_CASE("a map grows with its places") {
     const SweepSpace space = of_keys({"parallelism.tp=1..100", "parallelism.pp=1..100"});
     MapCollector one(space, false), other(space, false);
@@ -114,7 +114,7 @@ TEST_CASE("a map grows with its places") {
     CHECK(numbers(one, 100'000, 1).size() == 10000);
 }
 
-// Of three keys each two are a pair: the first and the last have a best of their own.
+// Of three keys each two are a pair, and the first and the last have their own best points.
 TEST_CASE("every two keys are a pair of their own") {
     const SweepSpace space = of_keys({"parallelism.tp=1,2", "parallelism.pp=1,2", "workload.seq=64,128"});
     MapCollector map(space, false);
@@ -122,8 +122,8 @@ TEST_CASE("every two keys are a pair of their own") {
     for (const VariedKey& key : map.keys()) names.push_back(key.name);
     CHECK(names == std::vector<std::string>{"parallelism.tp", "parallelism.pp", "workload.seq"});
     map.note({{0, 1}, {}, Seconds(3), 4_MiB, 1, 0, 1}, split(1, 2));
-    map.note({{1, 1}, {}, Seconds(2), 4_MiB, 1, 0, 1}, split(1, 2));  // the longer sequence: better only where its length is none of the pair
-    map.note({{0, 2}, {}, Seconds(4), 4_MiB, 1, 0, 1}, split(2, 2));  // the best of tp 2 and the shorter sequence alone
+    map.note({{1, 1}, {}, Seconds(2), 4_MiB, 1, 0, 1}, split(1, 2));  // the longer sequence: best only of the pair without the length
+    map.note({{0, 2}, {}, Seconds(4), 4_MiB, 1, 0, 1}, split(2, 2));  // best only of the pair tp 2 and the shorter sequence
     map.note({{1, 2}, {}, Seconds(1), 4_MiB, 1, 0, 1}, split(2, 2));
     int joined = 0;
     const auto best = map.best(100, joined);

@@ -1,4 +1,4 @@
-// Started again by mpirun, as three processes of the case that started it.
+// Tests that mpirun starts again, as three processes of the same test case.
 #include "sim/sweep/pool.h"
 
 #include <catch2/catch.hpp>
@@ -27,8 +27,8 @@ SweepQuestion over_processes() {
     return q;
 }
 
-// Runs this case in three processes; each writes what it found to its file in `folder`, "" where nothing was there.
-// What Open MPI does not free is not ours: no leaks are looked for under the address sanitizer.
+// Runs this case in three processes; each writes its result to its file in `folder`, "" where there is none. Leak detection of the address
+// sanitizer is off, because Open MPI itself leaks.
 std::vector<std::string> three_processes(const std::string& name, const std::string& folder) {
     const std::string command =
         fmt::format("ASAN_OPTIONS=detect_leaks=0 STEPCAST_TEST_FOLDER='{}' timeout 60 mpirun --allow-run-as-root --oversubscribe -n 3 '{}' '{}' >{}/printed 2>&1",
@@ -53,7 +53,7 @@ bool without_mpi() {
     return missing;
 }
 
-// As if no launcher had started this process.
+// Sweeps as if no launcher had started this process.
 SweepAnswer by_threads(const SweepQuestion& q) {
     const std::string size = std::getenv("OMPI_COMM_WORLD_SIZE");
     unsetenv("OMPI_COMM_WORLD_SIZE");
@@ -64,7 +64,7 @@ SweepAnswer by_threads(const SweepQuestion& q) {
 
 }  // namespace
 
-// Twice, as the second round finds helpers that are idle from the first: screening, then points to simulate.
+// Sweeps twice, because in the second round the helpers are idle from the start: screening, then points to simulate.
 TEST_CASE("three processes answer a sweep as one does and all come to their end") {
     if (is_sweep_helper()) {
         help_sweep(over_processes());
@@ -79,8 +79,8 @@ TEST_CASE("three processes answer a sweep as one does and all come to their end"
     }
 }
 
-// A launcher says how many processes there are and which this one is; Open MPI's word counts before others'. A lone process is the
-// first whatever is left of another's number.
+// The launcher's variables give the number of processes and the own number; Open MPI's take precedence. A lone process is the first, even
+// if variables of another launcher give another number.
 TEST_CASE("how many processes a sweep has is what the launcher says") {
     if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return;
     CHECK(mpi_processes() == 1);

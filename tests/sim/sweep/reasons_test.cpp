@@ -4,7 +4,7 @@
 
 using namespace stepcast;
 
-// 96 stands in both; 64 and 256 span a range that 128 does not widen and 1024 does (as a number, not as text).
+// 96 is in all complaints; 64 and 256 span a range that contains 128 and that 1024 widens (compared as numbers, not as text).
 TEST_CASE("complaints that differ in numbers only are one reason with the ranges of the numbers") {
     Reasons reasons;
     count_reason(reasons, "batch: 96 is no multiple of dp x micro_batch = 256", 1);

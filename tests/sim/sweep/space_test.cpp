@@ -104,7 +104,7 @@ TEST_CASE("every point is met once: legal where check_experiment() accepts it, e
     }
 }
 
-// Eight ranks, 4 layers, 4 heads, batch 12. Of every split each is legal, and nothing is there twice.
+// Eight ranks, 4 layers, 4 heads, batch 12. Every split is legal, and none is there twice.
 TEST_CASE("parallelism=all makes legal splits only, each once") {
     const Experiment e = on_eight(small_gpt());
     const SweepSpace space(e, axes({"parallelism=all"}));
@@ -131,7 +131,7 @@ TEST_CASE("parallelism=all makes legal splits only, each once") {
     CHECK(SweepSpace(e, axes({"parallelism.tp=1,2"})).schedules_left_out().empty());
 }
 
-// Prices belong to a base: one that comes back would have to be priced again.
+// Prices belong to a base; returning to an earlier base would mean pricing it again.
 TEST_CASE("items are screened once each, base after base") {
     Experiment e = small_gpt();
     e.parallelism.global_batch = 12;
@@ -144,7 +144,7 @@ TEST_CASE("items are screened once each, base after base") {
     }
     CHECK(std::ranges::is_sorted(bases));
     CHECK(bases.back() == 5);
-    CHECK_FALSE(std::ranges::is_sorted(items));  // within a base all regions are met early
+    CHECK_FALSE(std::ranges::is_sorted(items));  // within a base the first items already come from all regions
     std::ranges::sort(items);
     for (std::uint64_t i = 0; i < items.size(); ++i) REQUIRE(items[i] == i);
 }

@@ -64,7 +64,7 @@ TEST_CASE("tensor parallelism divides the ranks, heads and feed-forward blocks")
     CHECK(tp(4, as_is) == legal);
     CHECK(tp(3, as_is) == rule::ranks);
     CHECK(tp(8, as_is) == rule::heads);
-    CHECK(tp(4, [](Workload& w) { w.kv_heads = 2; }) == legal);  // each on two ranks
+    CHECK(tp(4, [](Workload& w) { w.kv_heads = 2; }) == legal);  // each key head is on two ranks
     CHECK(tp(2, [](Workload& w) { w.kv_heads = 3; }) == rule::kv_heads);
     CHECK(tp(4, [](Workload& w) { w.ffn = 258; }) == rule::ffn);
     CHECK(tp(2, [](Workload& w) { w.ffn = 258; }) == legal);
@@ -72,7 +72,7 @@ TEST_CASE("tensor parallelism divides the ranks, heads and feed-forward blocks")
         w.moe.experts = 4;
         w.moe.top_k = 2;
     };
-    CHECK(tp(4, [&](Workload& w) { experts(w), w.ffn = 258, w.moe.ffn = 256; }) == legal);  // no layer has the dense one
+    CHECK(tp(4, [&](Workload& w) { experts(w), w.ffn = 258, w.moe.ffn = 256; }) == legal);  // no layer has the dense feed-forward
     CHECK(tp(4, [&](Workload& w) { experts(w), w.ffn = 258, w.moe.ffn = 256, w.moe.dense_layers = 1; }) == rule::ffn);
     CHECK(tp(4, [&](Workload& w) { experts(w), w.ffn = 258, w.moe.ffn = 256, w.moe.interval = 2; }) == rule::ffn);
     CHECK(tp(4, [&](Workload& w) { experts(w), w.moe.ffn = 258; }) == rule::ffn);
@@ -126,7 +126,7 @@ TEST_CASE("a pipeline's chunks are those of its schedule, and no more than layer
     CHECK(chunks(Schedule::one_f_one_b, 2, 1, {}, 3) == legal);
     CHECK(chunks(Schedule::gpipe, 2, 2) == rule::schedule_chunks);
     CHECK(chunks(Schedule::gpipe, 2, 1) == legal);
-    CHECK(chunks(Schedule::zb_v, 2, 1) == legal);  // two by itself
+    CHECK(chunks(Schedule::zb_v, 2, 1) == legal);  // zb-v has two chunks by itself
     CHECK(chunks(Schedule::zb_v, 2, 3) == rule::schedule_chunks);
     CHECK(chunks(Schedule::dualpipe, 3, 1) == rule::paired_stages);
     CHECK(chunks(Schedule::dualpipe, 2, 1) == legal);
@@ -147,7 +147,7 @@ TEST_CASE("a pipeline's chunks are those of its schedule, and no more than layer
     CHECK(zero(2, 0) == legal);
 }
 
-// What does the same as another split is refused where each is wanted once, and there alone.
+// A split that does the same as another is refused only where each effect is wanted once.
 TEST_CASE("of splits that do the same one is legal") {
     const auto once = [](SplitKey key, auto change) {
         const auto both = [&](Experiment& e, Parallelism& p) { change(e, p); };

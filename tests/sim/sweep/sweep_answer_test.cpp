@@ -1,4 +1,4 @@
-// What the answer of a sweep says beside its best: rows of machines, maps, progress, and why there is none.
+// What a sweep's answer contains beside its best: rows of machines, maps, progress, and why there is no best.
 #include "sim/sweep/sweep.h"
 
 #include <algorithm>
@@ -12,12 +12,12 @@
 
 using namespace stepcast;
 
-// Two draws of 1 and 2: medians of 100 and 101; in the first the second is 1 % behind, in the last 1 % before.
+// Behind by 10 % in all five draws: distinguishable. Behind by 1 % in four and ahead in the last: not distinguishable.
 TEST_CASE("what is behind the first is told from it where its interval has one sign") {
     CHECK(behind({110, 220, 330, 440, 550}, {100, 200, 300, 400, 500}).p50 == Approx(0.1));
     CHECK(behind({110, 220, 330, 440, 550}, {100, 200, 300, 400, 500}).distinguishable);
     CHECK_FALSE(behind({101, 202, 303, 404, 490}, {100, 200, 300, 400, 500}).distinguishable);
-    // three draws have one sign by chance too often; three equal shares are no chance
+    // three different shares have one sign by chance too often; equal shares do not come by chance
     CHECK_FALSE(behind({110, 210, 310}, {100, 200, 300}).distinguishable);
     CHECK(behind({110, 220}, {100, 200}).distinguishable);
 }
@@ -28,7 +28,7 @@ TEST_CASE("a step never ranks where the work of a step differs") {
     const auto objective = [&](const std::vector<std::string>& vary) {
         return answerable(asked(e, vary)).objective;
     };
-    CHECK(objective({"parallelism.micro_batch=1,2"}) == Objective::step);  // of 16 sequences either way
+    CHECK(objective({"parallelism.micro_batch=1,2"}) == Objective::step);  // 16 sequences per step either way
     CHECK(objective({"parallelism.global_batch=8,16"}) == Objective::tokens);
     CHECK(objective({"workload.seq=64,128"}) == Objective::tokens);
     e.parallelism.global_batch = 0;
@@ -68,7 +68,7 @@ TEST_CASE("the best of each machine is that of a sweep over this machine alone")
     CHECK_THROWS_WITH(sweep(asked(e, {"machines=dgx-a100"})), Catch::Contains("COUNTxCLUSTER"));
 }
 
-// Of 8, 16 and 24 ranks two end in time: the fewer are marked.
+// Of 8, 16 and 24 ranks two finish in time, and the smaller is marked.
 TEST_CASE("the least machines within a time are the fewest ranks that end in it") {
     Experiment e = eight_ranks(small_gpt());
     e.parallelism.global_batch = 48;
@@ -85,7 +85,7 @@ TEST_CASE("the least machines within a time are the fewest ranks that end in it"
     CHECK_FALSE(two.of_each[2].least_within);
     q.within = Seconds(1);
     for (const SweepRow& row : sweep(q).of_each) CHECK_FALSE(row.least_within);
-    // Counts of one machine are one question however they are said.
+    // Two counts of one machine are compared with each other, whichever way they are stated.
     q.within = Seconds(1e18);
     q.axes.back() = parse_axis("machines=8xdgx-h100,16xdgx-h100,8xdgx-a100");
     const SweepAnswer machines = sweep(q);
@@ -93,7 +93,7 @@ TEST_CASE("the least machines within a time are the fewest ranks that end in it"
     for (const SweepRow& row : machines.of_each) CHECK(row.least_within == (row.ranks == 8));
 }
 
-// The market knows both GPUs, H100 at the higher price; a price that is stated counts for every machine.
+// The market knows both GPUs, H100 at the higher price; a stated price applies to every machine.
 TEST_CASE("money ranks machines by the market's prices, or by the one that is stated") {
     Experiment e = eight_ranks(small_gpt());
     auto q = asked(e, {"parallelism.dp=rest", "machines=8xdgx-a100,8xdgx-h100"});
@@ -109,8 +109,8 @@ TEST_CASE("money ranks machines by the market's prices, or by the one that is st
     for (const SweepRow& row : sweep(q).best) CHECK(row.campaign->offer.price_per_gpu_hour == 2);
 }
 
-// 81 GiB are more than an H100 has and less than an H200: the machine that varies is asked, not the experiment's own. V100 has
-// no bf16, which is counted; alone it is refused.
+// 90 GiB are more than an H100 has and less than an H200: the limit is that of the varied machine, not of the experiment's own. V100 has no
+// bf16: beside another machine it is allowed, alone it is refused.
 TEST_CASE("limits of one machine do not refuse a sweep over others") {
     Experiment e = eight_ranks(small_gpt());
     auto q = asked(e, {"parallelism.dp=rest", "machines=8xdgx-h100,8xdgx-h200"});
@@ -128,7 +128,7 @@ TEST_CASE("limits of one machine do not refuse a sweep over others") {
     CHECK_THROWS_WITH(add_node_counts(q), "--within: none of dgx-v100 states a peak of bf16; expected one that does, or another --set dtype");
 }
 
-// 2 nodes of 4 at the peak would do it in the time: 2 to 32, with four bits each.
+// 2 nodes of 4 ranks at the peak would just finish in time, so 2 to 32 nodes are tried, with four significant bits (18, not 17).
 TEST_CASE("without a number of nodes those are tried that may be needed") {
     auto q = asked(eight_ranks(small_gpt()), {"parallelism=all"});
     q.within = Seconds(100);
@@ -158,7 +158,7 @@ TEST_CASE("what no closed form covers is simulated whole") {
     const SweepAnswer answer = sweep(asked(e, {"parallelism.micro_batch=1..4", "workload.hidden=64,128"}));
     CHECK(answer.counts.simulated == 8);
     CHECK(answer.counts.bounded_away == 0);
-    // dp x micro_batch sequences a step: tokens rank
+    // the sequences per step are dp x micro_batch, so tokens rank
     CHECK(answer.objective == Objective::tokens);
     CHECK(std::ranges::is_sorted(answer.best, std::greater<>(), &SweepRow::tokens_per_second));
     REQUIRE(answer.map);
@@ -169,7 +169,7 @@ TEST_CASE("what no closed form covers is simulated whole") {
     CHECK_THAT(proof_text(answer), Catch::Contains("all 8 feasible configurations were simulated"));
 }
 
-// Of a small space, one round: every job tells what has been walked, then every simulated point the best so far.
+// A small space is one round: every job reports the points walked, then every simulated point reports the best so far.
 TEST_CASE("progress says what has been walked, what is legal, and what is simulated with the best") {
     const auto q = asked(eight_ranks(small_gpt()), {"parallelism=all", "parallelism.vp=1"});
     std::vector<std::string> told;
@@ -187,7 +187,7 @@ TEST_CASE("progress says what has been walked, what is legal, and what is simula
                                 Catch::Contains(fmt::format(", {} simulated, best {}, at most ", simulated, to_string(answer.best.front().step))));
 }
 
-// Cells of tp and pp, each with the shortest estimate of any point that has both; 0 where none fits or is legal.
+// Cells of tp and pp, each with the shortest estimate of any point with both values; 0 where no point fits or is legal.
 TEST_CASE("a heat map holds the best estimate of every pair of values") {
     for (const bool of_token : {false, true}) {
         auto q = asked(eight_ranks(small_gpt()), {"parallelism.tp=1,2,4", "parallelism.pp=1,2,4,8", "parallelism.dp=rest",
@@ -196,7 +196,7 @@ TEST_CASE("a heat map holds the best estimate of every pair of values") {
         REQUIRE(answer.map);
         q = answerable(q);
         HeatMap expected{.row_key = "parallelism.tp", .column_key = "parallelism.pp", .rows = {"1", "2", "4"},
-                         .columns = {"1", "2", "4"}, .step = std::vector<Seconds>(9), .of_token = of_token};  // 8 stages of 4 layers are none
+                         .columns = {"1", "2", "4"}, .step = std::vector<Seconds>(9), .of_token = of_token};  // 8 stages exceed 4 layers
         for (const MetPoint& s : simulate_all(q)) {
             const Parallelism p = SweepSpace(q.experiment, q.axes).experiment_of(s.candidate.id).parallelism;
             const auto log2 = [](int n) { return n == 1 ? 0U : n == 2 ? 1U : 2U; };
@@ -209,7 +209,7 @@ TEST_CASE("a heat map holds the best estimate of every pair of values") {
     }
 }
 
-// One stage sends nothing: with and without overlap of sends it is one point.
+// One stage sends nothing, so the points with and without overlap of sends are the same.
 TEST_CASE("of two points that differ in a switch without effect one is simulated") {
     const SweepAnswer answer = sweep(asked(eight_ranks(small_gpt()), {"parallelism.dp=8", "parallelism.overlap_p2p=true,false"}));
     CHECK(answer.counts.simulated == 2);
@@ -252,8 +252,8 @@ TEST_CASE("a sweep that can have no answer says why") {
     CHECK_THAT(announced, Catch::Contains("1,000,000,000,000 points"));
 }
 
-// The experts of this run are spread by a system that needs all four ranks: of ep 1, 2 and 4 only the last is legal, of zero 0
-// and 3 only the first. No order of the values, and no number of threads, may let another one in.
+// A system that needs all four ranks spreads the experts of this run: of ep 1, 2 and 4 only the last is legal, of zero 0 and 3 only the
+// first. No order of the values and no number of threads may admit another.
 TEST_CASE("what only check_experiment() knows holds for every point of a sweep") {
     const Experiment e = read_unchecked_experiment("bert_mix_moe", {});
     for (const char* axis :

@@ -1,4 +1,4 @@
-// What a sweep finds is what simulating everything finds, however it is run.
+// A sweep finds the same as simulating every point, however it is run.
 #include "sim/sweep/sweep.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using namespace stepcast;
 
 namespace {
 
-// Against `best`: the first so many of all by (score, number), or all that no other dominates.
+// Compares `best` with all points: the best few by (score, number), or all points that no other dominates.
 void check_against_all(const SweepQuestion& q) {
     const SweepAnswer answer = sweep(q, {.threads = 2});
     const std::vector<MetPoint> all = simulate_all(q);
@@ -30,7 +30,7 @@ void check_against_all(const SweepQuestion& q) {
         CHECK(answer.best[i].settings == SweepSpace(q.experiment, q.axes).settings_of(found->candidate.id));
         CHECK(answer.best[i].forecast.memory.peak == answer.best[i].peak);
     }
-    CHECK(answer.counts.feasible >= all.size());  // a point bounded away may break a constraint on its step
+    CHECK(answer.counts.feasible >= all.size());  // feasible also counts bounded-away points, which may break a step constraint
     CHECK(answer.counts.feasible == answer.counts.simulated + answer.counts.bounded_away);
     const auto sum = [](const std::map<std::string, std::uint64_t>& counts) {
         std::uint64_t points = 0;
@@ -55,8 +55,8 @@ TEST_CASE("the best of a sweep are the best of simulating everything") {
     check_against_all(q);
 }
 
-// Eight ranks, one stage: nothing is sent, so that overlap_p2p and scatter_p2p do nothing, and with dp = 1 no gradient is
-// exchanged either; of two stages the two of p2p do something.
+// Eight ranks. One stage sends nothing, so overlap_p2p and scatter_p2p have no effect, and with dp = 1 no gradient is exchanged either.
+// With two stages both p2p switches have an effect.
 TEST_CASE("splits that differ in switches without effect are simulated once and ranked as what they are") {
     auto q = asked(eight_ranks(small_gpt()),
                       {"parallelism=all", "parallelism.pp=1,2", "parallelism.vp=1", "parallelism.micro_batch=2",
@@ -82,7 +82,7 @@ TEST_CASE("the best of a sweep with experts are the best of simulating everythin
     check_against_all(q);
 }
 
-// Gates drawn anew: the four points' medians over 15 draws, which is what predict() says of each.
+// New gates in each draw: the four points rank by their medians over 15 draws, which are predict()'s of each.
 TEST_CASE("a drawn routing ranks by the median over draws that every configuration meets") {
     Experiment e = small_gpt();
     e.workload = {};
@@ -114,7 +114,7 @@ TEST_CASE("a drawn routing ranks by the median over draws that every configurati
         std::vector<double> shares;
         for (std::size_t d = 0; d < 15; ++d) shares.push_back(draws[d] / first[d] - 1);
         CHECK(row.behind->p50 == quantile(shares, 0.5));
-        CHECK(row.behind->p10 <= quantile(shares, 0.1));  // wider by what forecasts of pairs have been off by
+        CHECK(row.behind->p10 <= quantile(shares, 0.1));  // wider by the past errors of forecasts of pairs
         CHECK(row.behind->p90 >= quantile(shares, 0.9));
         CHECK(row.behind->distinguishable == (row.behind->p10 > 0 || row.behind->p90 < 0));
     }
@@ -123,7 +123,7 @@ TEST_CASE("a drawn routing ranks by the median over draws that every configurati
     CHECK(sweep(one).one_routing);
 }
 
-// Each draw has its own gate and its own factor of the step; noise of single tasks leaves no bound, so that all is simulated.
+// Each draw has its own gate and its own factor of the step. Noise of single tasks has no bound, so all points are simulated.
 TEST_CASE("bounds over draws leave out nothing that would be among the best") {
     Experiment e = eight_ranks(small_moe());
     e.routing.kind = RoutingSpec::Kind::random_gate;
@@ -174,7 +174,7 @@ TEST_CASE("a Pareto front and the best of each size are those of simulating ever
             if (s.candidate.ranks == row.ranks) least = std::min(least, score(q.objective, s.candidate, s.step));
         CHECK(row.cost_per_token == least);
     }
-    // four ranks, 3.6 an hour each: 0.004 a second; 16 sequences of 128 tokens
+    // four ranks at 3.6 per hour each: 0.004 per second; 16 sequences of 128 tokens
     const SweepRow& smallest = answer.scaling.front();
     CHECK(smallest.ranks == 4);
     CHECK(smallest.cost_per_token == Approx(0.004 * smallest.step.si() / (16 * 128)));
@@ -196,7 +196,7 @@ TEST_CASE("a sweep does not depend on the number of threads, nor on being interr
     }
 }
 
-// More than 100,000 points of which most are illegal, so that screening goes round by round; the file knows each of them.
+// More than 100,000 points, most of them illegal, so that screening runs in rounds; the file records each round.
 TEST_CASE("a large space is screened in rounds, whose answer is that of simulating everything") {
     auto q = asked(eight_ranks(small_gpt()), {"parallelism.dp=rest", "parallelism.tp=1..20", "parallelism.pp=1..20",
                                                  "parallelism.micro_batch=1..32", "parallelism.vp=1..4", "parallelism.zero=0..2"});
@@ -218,8 +218,8 @@ TEST_CASE("a large space is screened in rounds, whose answer is that of simulati
     CHECK(text_of_file() == text);
 }
 
-// By brute force: under every limit and for every two keys, the shortest estimate of each pair of values is among the map's
-// points, with its values and its peak.
+// By brute force: for every limit and every two keys, the point with the shortest estimate of each pair of values is in the map, with its
+// values and its peak.
 TEST_CASE("a map's points hold the best of every two keys under every limit of memory") {
     Experiment wide = eight_ranks(small_gpt());  // megabytes, not kilobytes
     wide.workload.hidden = 1024;

@@ -1,4 +1,4 @@
-// Sweeps of small models, and what the event engine says of every point of them.
+// Sweeps of small models, and the event engine's results for every point of them.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ inline Experiment eight_ranks(Experiment e) {
     return e;
 }
 
-// What the event engine says of every legal point that fits, without any bound.
+// The event engine's step of every legal point that fits, without any bound.
 struct MetPoint {
     Candidate candidate;
     Seconds step;

@@ -19,7 +19,7 @@ SweepQuestion asking(const std::vector<std::string>& vary) {
 
 }  // namespace
 
-// A step of 3 s of 500 tokens at 7 a second, in 11 bytes: 3 s, 0.006 s a token, 0.042 a token, 11.
+// A step of 3 s with 500 tokens, at a price of 7 per second, in 11 bytes: 3 s, 0.006 s per token, 0.042 money per token, 11 bytes.
 TEST_CASE("each objective's score is the less the better") {
     const Candidate c{{1, 2}, Seconds(2), Seconds(5), Bytes(11), 500, 7, 4};
     CHECK(score(Objective::step, c, Seconds(3)) == 3);
@@ -30,12 +30,12 @@ TEST_CASE("each objective's score is the less the better") {
     CHECK(scores(q, c, Seconds(3)) == Score{3, 0});
     q.second = Objective::memory;
     CHECK(scores(q, c, Seconds(3)) == Score{3, 11});
-    // of the lower bound of 2 s, but for what sums in another order may differ by
+    // the lower bound of 2 s, less a margin for sums in another order
     CHECK(lower_scores(q, c).first == Approx(2).epsilon(1e-8));
     CHECK(lower_scores(q, c).first < 2);
 }
 
-// Eight sequences on all ranks, whatever the split; 8 a replica are more where replicas are.
+// A global batch of eight is the same work whatever the split; a batch per replica is more with more replicas.
 TEST_CASE("the work of a step differs with the model, the length and the batch, and with replicas that each bring their own") {
     CHECK_FALSE(work_differs(asking({"parallelism.tp=1,2", "parallelism.dp=1,2", "parallelism.micro_batch=1,2"})));
     CHECK(work_differs(asking({"workload.seq=64,128"})));
@@ -72,14 +72,14 @@ TEST_CASE("where the work differs tokens take the place of the step, once") {
     CHECK(answerable(q).second == Objective::memory);
 }
 
-// Of 256 settings each has its best, of 257 none; splits are no settings.
+// Up to 256 settings have their own best each, 257 none; splits are not settings.
 TEST_CASE("the best is wanted of each number of ranks, or of each setting of machines") {
     CHECK(grouping(asking({"parallelism.tp=1,2"})) == Grouping::none);
     CHECK(grouping(asking({"cluster.link.intra.bandwidth=1 GB/s,2 GB/s"})) == Grouping::none);
     CHECK(grouping(asking({"cluster.nodes=1,2", "parallelism=all"})) == Grouping::ranks);
     CHECK(grouping(asking({"cluster.gpus_per_node=1,2"})) == Grouping::ranks);
     CHECK(grouping(asking({"machines=8xdgx-a100,16xdgx-a100"})) == Grouping::settings);
-    CHECK(grouping(asking({"cluster.preset=dgx-a100"})) == Grouping::none);  // one series has nothing beside it
+    CHECK(grouping(asking({"cluster.preset=dgx-a100"})) == Grouping::none);  // a single setting has none to compare with
     CHECK(grouping(asking({"cluster.preset=dgx-a100,dgx-h100", "parallelism.tp=1,2"})) == Grouping::settings);
     SweepQuestion q = asking({"cluster.nodes=1..256"});
     q.within = Seconds(1);
@@ -109,7 +109,7 @@ TEST_CASE("what parts of a sweep screened adds up, and of a cell the shorter est
                           .candidates = {a, b}, .cells = {{{0, 0}, Seconds(3)}, {{0, 1}, Seconds(7)}, {{1, 1}, Seconds(8)}}});
 }
 
-// Draws of the routing have a peak each: less memory than the largest of them fits none, more fits all.
+// Draws of the routing have different peaks and the largest counts: half of it does not fit, ample memory does.
 TEST_CASE("a split fits where the worst of its routings does") {
     Experiment e = small_moe();
     e.routing.kind = RoutingSpec::Kind::random_gate;
@@ -121,7 +121,7 @@ TEST_CASE("a split fits where the worst of its routings does") {
     CHECK_FALSE(PointEvaluator(e).bound(e.parallelism).fits);
 }
 
-// 3,600 an hour and rank, four ranks: four a second. 16 sequences of 128 tokens.
+// 3,600 per hour and rank, four ranks: four per second. 16 sequences of 128 tokens.
 TEST_CASE("what is known of a point beside its step follows from the machine and the batch") {
     Experiment e = small_gpt();
     e.cluster.price_per_gpu_hour = 3600;
