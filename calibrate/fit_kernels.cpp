@@ -15,7 +15,15 @@
 namespace stepcast {
 namespace {
 
-constexpr double floor_margin = 1.25;
+// Rows that waited for their own call are alike whatever their size. Where a tenth of the rows of a kind of call lies within a quarter
+// of the fastest, that call has such a floor, and rows up to twice its height may still be of the host.
+constexpr double alike = 1.25, floor_margin = 2, floor_share = 0.1;
+
+double floor_of(std::vector<double> times) {
+    const double fastest = std::ranges::min(times);
+    const auto near = std::ranges::count_if(times, [&](double time) { return time <= alike * fastest; });
+    return (static_cast<double>(near) >= floor_share * static_cast<double>(times.size()) ? floor_margin : alike) * fastest;
+}
 
 void add_launch(std::vector<ParameterReport>& reports, const BuildingBlocks& blocks, const char* key, const char* kind,
                 Seconds prior, int least, int most) {
@@ -67,24 +75,22 @@ FitResult launch_fit(const Cluster& start, const BuildingBlocks& blocks) {
 }
 
 std::vector<KernelRow> above_floor(const std::vector<KernelRow>& rows) {
-    std::map<std::string, Seconds> fastest;
-    for (const KernelRow& row : rows) {
-        const auto [at, fresh] = fastest.emplace(row.call, row.time);
-        if (!fresh) at->second = std::min(at->second, row.time);
-    }
+    std::map<std::string, std::vector<double>> times;
+    for (const KernelRow& row : rows) times[row.call].push_back(row.time.si());
     std::vector<KernelRow> kept;
     for (const KernelRow& row : rows)
-        if (row.time > floor_margin * fastest.at(row.call)) kept.push_back(row);
+        if (row.time.si() > floor_of(times.at(row.call))) kept.push_back(row);
     return kept;
 }
 
 std::vector<GemmRow> above_floor(const std::vector<GemmRow>& rows) {
-    Seconds fastest(INFINITY);
+    std::vector<double> times;
     for (const GemmRow& row : rows)
-        if (row.between_events) fastest = std::min(fastest, row.time);
+        if (row.between_events) times.push_back(row.time.si());
+    const double floor = times.empty() ? 0 : floor_of(times);
     std::vector<GemmRow> kept;
     for (const GemmRow& row : rows)
-        if (!row.between_events || row.time > floor_margin * fastest) kept.push_back(row);
+        if (!row.between_events || row.time.si() > floor) kept.push_back(row);
     return kept;
 }
 
@@ -100,9 +106,12 @@ std::vector<FitPart> kernel_fits(const BuildingBlocks& blocks) {
             if (std::ranges::find(kinds, row.kind) != kinds.end()) of_kinds.push_back(kernel_case(row));
         return of_kinds;
     };
+    const bool backward = std::ranges::any_of(blocks.kernels, [](const KernelRow& row) { return row.kind == "attention_backward"; });
     return {{fit_priors({launch_known ? "script_event" : "script_launch", "script_passes"}), cases({"memory_pass", "rows"})},
+            {fit_priors({"script_strided"}), cases({"strided"})},
+            {fit_priors({"script_transposes"}), cases({"transpose"})},
             {fit_priors({"script_batches"}), cases({"batched_gemm"})},
-            {fit_priors({"script_attention"}), cases({"attention"})}};
+            {fit_priors({"script_attention", backward ? "script_attention_backward" : ""}), cases({"attention", "attention_backward"})}};
 }
 
 }  // namespace stepcast

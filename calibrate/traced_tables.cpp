@@ -75,17 +75,19 @@ struct Call {
     Access access;
     double read;
 };
-constexpr std::array<Call, 5> calls{{{"copy", "memory_pass", Access::stream, 1},
+constexpr std::array<Call, 7> calls{{{"copy", "memory_pass", Access::stream, 1},
                                      {"add", "memory_pass", Access::stream, 2},
                                      {"gelu", "memory_pass", Access::stream, 1},
                                      {"softmax", "rows", Access::rows, 1},
-                                     {"layernorm", "rows", Access::rows, 1}}};
+                                     {"layernorm", "rows", Access::rows, 1},
+                                     {"permute", "strided", Access::strided, 1},
+                                     {"transpose", "transpose", Access::transpose, 1}}};
 
 // The column `bytes` counts all bytes read and written.
 void add_pass(const TableRow& row, BuildingBlocks& blocks) {
     const std::string name = row.text("kind");
     const auto* const call = std::ranges::find(calls, name, &Call::name);
-    if (call == calls.end()) row.fail("kind", "found \"" + name + "\"; expected copy, add, gelu, softmax or layernorm");
+    if (call == calls.end()) row.fail("kind", "found \"" + name + "\"; expected copy, add, gelu, softmax, layernorm, permute or transpose");
     const Bytes bytes(row.positive("bytes")), read = bytes * (call->read / (call->read + 1));
     blocks.kernels.push_back({std::string(call->kind), name, MemoryPass{read, bytes - read, call->access}, row.time(Flops(0)), row.hash(),
                               row.text("timer") != "kernel"});
@@ -93,15 +95,15 @@ void add_pass(const TableRow& row, BuildingBlocks& blocks) {
 
 // A row of attention states as batch the heads of all sequences, as m and n both lengths, as k the width of a head.
 void add_batch(const TableRow& row, BuildingBlocks& blocks) {
-    const std::string text = row.text("dtype"), flash = "-flash-causal";
-    const bool attends = text.ends_with(flash);
-    const Dtype dtype =
-        row.read("dtype", [&] { return parse_name<Dtype>(attends ? text.substr(0, text.size() - flash.size()) : text); });
+    const std::string text = row.text("dtype");
+    const std::size_t flash = text.find("-flash-causal");
+    const bool attends = flash != std::string::npos, backward = text.ends_with("-backward");
+    const Dtype dtype = row.read("dtype", [&] { return parse_name<Dtype>(text.substr(0, flash)); });
     const long batch = row.integer("batch"), m = row.integer("m"), n = row.integer("n"), k = row.integer("k");
-    const Op op = attends ? Op(Attention{batch, 1, m, n, k, true, false, dtype, true})
+    const Op op = attends ? Op(Attention{batch, 1, m, n, k, true, backward, dtype, true})
                           : Op(Gemm{.m = m, .n = n, .k = k, .batch = batch, .dtype = dtype});
-    const char* kind = attends ? "attention" : "batched_gemm";
-    blocks.kernels.push_back({kind, attends ? "attention" : "bmm", op, row.time(Flops(0)), row.hash(),
+    const char* kind = backward ? "attention_backward" : attends ? "attention" : "batched_gemm";
+    blocks.kernels.push_back({kind, backward ? "attention backward" : attends ? "attention" : "bmm", op, row.time(Flops(0)), row.hash(),
                               row.text("timer") != "kernel"});
 }
 

@@ -181,11 +181,11 @@ private:
 
     void plain_attention_backward() {
         pass(2 * issue::node, "head_layout_backward", outer(), e_, e_, Access::strided);
-        kernel(3 * issue::node, "values", product(w_.seq, head_, w_.seq));
+        kernel(issue::product_node, "values", product(w_.seq, head_, w_.seq));
         kernel(0, "values", product(w_.seq, w_.seq, head_));
-        pass(2 * issue::node, "softmax_backward", scores(), 2.0 * e_, e_, Access::rows);
+        pass(issue::node, "softmax_backward", scores(), 2.0 * e_, e_, Access::rows);
         pass(issue::node, "scale_backward", scores(), e_, e_);
-        kernel(3 * issue::node, "scores", product(head_, w_.seq, w_.seq));
+        kernel(issue::product_node, "scores", product(head_, w_.seq, w_.seq));
         kernel(0, "scores", product(w_.seq, head_, w_.seq));
     }
 

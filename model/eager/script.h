@@ -10,19 +10,19 @@
 
 namespace stepcast {
 
-// Host time in units of cluster.host.call, the time of one in-place addition issued by the script: Python, dispatcher, autograd, and
-// the launch itself, which is about half. The other values are the ratios of PyTorch 2.11's operators, on tensors of a few elements,
-// to that addition (docs/pytorch.md).
+// Host time in units of cluster.host.call, which is one in-place addition issued by the script: Python, dispatcher, autograd and the
+// launch itself, of about half. The other ratios are PyTorch 2.11's operators on tensors of a few elements to that addition, each timed
+// by itself on an H200 machine (calibrate/measurements/h200/host_ops.csv, docs/pytorch.md); the optimizer's are of a CPU.
 namespace issue {
-inline constexpr double launch = 0.5;  // each kernel; the values below come on top, once per operator
-inline constexpr double operation = 0.4, function = 0.8, module = 1.9;
-inline constexpr double linear = 3;   // module call, views, choice of epilogue
+inline constexpr double launch = 0.5;  // each kernel; what follows comes on top, once an operator
+inline constexpr double operation = 1.2, function = 1.2, module = 1.3, norm = 3.4;
+inline constexpr double linear = 4.5;  // module, views, epilogue chosen
 inline constexpr double views = 1.8;  // view, permute and unpack
-inline constexpr double attention = 4, product = 1.6;
-inline constexpr double node = 0.6;  // a node of the backward; each gradient that it accumulates
-inline constexpr double linear_node = 4.5, attention_node = 5;
+inline constexpr double attention = 3, product = 6.6;  // product: of two tensors with heads
+inline constexpr double node = 2;  // of the backward: the engine's thread, the function, a gradient that is passed on or accumulated
+inline constexpr double norm_node = 6.2, linear_node = 10.4, attention_node = 8.5, product_node = 14.5;
 inline constexpr double event = 0.5, backward_start = 6;
-inline constexpr double optimizer = 12, parameter = 1, zero_gradient = 0.1;  // per step; per tensor
+inline constexpr double optimizer = 12, parameter = 1, zero_gradient = 0.1;  // a step; a tensor
 }  // namespace issue
 
 class EagerScript {
@@ -52,10 +52,10 @@ public:
 
     // A norm of x into y, rows of any width. Backward: one kernel for dx, one that sums over rows for scale and shift.
     void norm(std::string_view name, double elements) {
-        pass(issue::module, name, elements, element_, element_, Access::rows);
+        pass(issue::norm, name, elements, element_, element_, Access::rows);
     }
     void norm_backward(std::string_view name, double elements) {
-        pass(3 * issue::node, name, elements, 2.0 * element_, element_, Access::rows);
+        pass(issue::norm_node, name, elements, 2.0 * element_, element_, Access::rows);
         pass(0, "norm_weight_gradient", elements, 2.0 * element_, Bytes(0), Access::strided);
     }
     // One addmm with the bias in its epilogue.
@@ -73,14 +73,14 @@ public:
         kernel(0, l.name, dw);
         pass(0, "bias_gradient", static_cast<double>(l.tokens * l.out.rank), element_, Bytes(0), Access::strided);
     }
-    // Fused AdamW: reads gradients, weights and two moments, writes weights and moments, all in the parameters' type. Each kernel
-    // handles 320 pieces of 65536 elements.
-    void adam(double parameters, int tensors) {
-        constexpr double piece = 65536, pieces = 320;
+    // Fused AdamW: gradients, weights and two moments in, weights and moments out, all of the parameters' type; kernels of
+    // 320 chunks of 65536 elements (multi_tensor_apply.cuh). An SM takes whole chunks, so the last ones leave the others idle.
+    void adam(double parameters, int tensors, int sms) {
+        constexpr double chunk = 65536, chunks = 320;
         small(issue::optimizer + issue::parameter * tensors, "step_count", 1 + tensors / 110, tensors);
-        const double kernels = std::ceil(parameters / (piece * pieces));
-        for (double i = 0; i < kernels; ++i)
-            pass(0, "adam", parameters / kernels, 4.0 * element_, 3.0 * element_, Access::optimizer);
+        const double kernels = std::ceil(parameters / (chunk * chunks)), waves = std::min(chunks, parameters / chunk) / sms;
+        const double moved = parameters / kernels * std::ceil(waves) / waves;
+        for (double i = 0; i < kernels; ++i) pass(0, "adam", moved, 4.0 * element_, 3.0 * element_, Access::optimizer);
         small(issue::zero_gradient * tensors + issue::event, "end_of_step", 1);
     }
 

@@ -10,9 +10,6 @@ namespace stepcast {
 namespace {
 
 constexpr double backward_products = 2.5;  // relative to the forward's two
-// Bytes of an element of the queries in the backward's passes outside its kernel: the sum of dO * O reads both, dQ in fp32 is zeroed,
-// read, and written in 16 bits. Measured on an H200 (docs/calibration.md): 244 us for 67 M elements, whatever the length.
-constexpr double backward_passes = 14;
 constexpr double traffic_efficiency = 0.85;
 constexpr double cache_gain = 2;  // how much faster passes outside the kernel are if the L2 holds their operands
 constexpr double usual_width = 128;  // the head width that `efficiency` refers to
@@ -109,8 +106,7 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
     time = setting == GemmSetting::alone && cluster.power.limit > 0 ? burst_time(time, slowdown, cluster.power)
                                                                     : time * slowdown;
     const Bytes outside = (eight ? kernel.fp8_traffic : 1) * (kernel.traffic * heads * queries + kernel.cache * kv_heads * keys) *
-                              (width + values) * size_of(Dtype::bf16) +
-                          (op.backward ? backward_passes * heads * queries * width : 0.0) * Bytes(1);
+                         (width + values) * size_of(Dtype::bf16);
     const double written = kv_heads / static_cast<double>(op.batch) * width;  // keys of a token
     const double of_block = kernel.token_block > 0 ? std::min(1.0, written / kernel.token_block) : 1;
     const Seconds tokens = static_cast<double>(op.batch) * queries * of_block * kernel.token;
