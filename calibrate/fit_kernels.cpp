@@ -15,14 +15,14 @@
 namespace stepcast {
 namespace {
 
-// Rows that waited for their own call are alike whatever their size. Where a tenth of the rows of a kind of call lies within a quarter
-// of the fastest, that call has such a floor, and rows up to twice its height may still be of the host.
-constexpr double alike = 1.25, floor_margin = 2, floor_share = 0.1;
+// Rows that waited for their own call are alike whatever their size. If three rows of a call, and a tenth of them, lie within a quarter
+// of the fastest, then the host's call is that floor, and rows of up to twice its height may still have waited.
+constexpr double alike = 1.25, floor_margin = 2, floor_share = 0.1, floor_rows = 3;
 
 double floor_of(std::vector<double> times) {
     const double fastest = std::ranges::min(times);
-    const auto near = std::ranges::count_if(times, [&](double time) { return time <= alike * fastest; });
-    return (static_cast<double>(near) >= floor_share * static_cast<double>(times.size()) ? floor_margin : alike) * fastest;
+    const auto near = static_cast<double>(std::ranges::count_if(times, [&](double time) { return time <= alike * fastest; }));
+    return (near >= std::max(floor_rows, floor_share * static_cast<double>(times.size())) ? floor_margin : alike) * fastest;
 }
 
 void add_launch(std::vector<ParameterReport>& reports, const BuildingBlocks& blocks, const char* key, const char* kind,

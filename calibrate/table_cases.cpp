@@ -66,10 +66,8 @@ std::vector<FitParameter> gemm_parameters(const BuildingBlocks& blocks) {
     add_where_any([](const GemmRow& row) { return row.gemm.accumulate; }, "products_accumulated");
     add_where_any([](const GemmRow& row) { return row.gemm.layout == Gemm::Layout::nn; }, "products_nn");
     add_where_any([](const GemmRow& row) { return row.gemm.layout == Gemm::Layout::tn; }, "products_tn");
-    const auto begin = [](Gemm::Rows rows) { return [rows](const GemmRow& row) { return row.gemm.rows == rows; }; };
-    const bool even = std::ranges::any_of(blocks.gemms, begin(Gemm::Rows::even));
-    if (even || std::ranges::any_of(blocks.gemms, begin(Gemm::Rows::odd))) tables.emplace_back("products_unaligned");
-    if (even) add_where_any(begin(Gemm::Rows::odd), "products_odd");  // odd rows alone tell no two constants
+    add_where_any([](const GemmRow& row) { return row.gemm.rows == Gemm::Rows::even; }, "products_unaligned");
+    add_where_any([](const GemmRow& row) { return row.gemm.rows == Gemm::Rows::odd; }, "products_odd");
     add_where_any([](const GemmRow& row) { return row.between_events && row.gemm.dtype == Dtype::fp32; }, "products_fp32");
     add_where_any([](const GemmRow& row) { return row.groups > 1; }, "products_grouped");
     return fit_priors(tables);

@@ -177,12 +177,6 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shel
         assumptions.push_back("tokens beyond a capacity of 1 are dropped");
     }
     match_stated_parameters(row, w, assumptions);
-    if (framework.vocab_multiple > 0) {
-        const int multiple = framework.vocab_multiple * count_in(row, "tp").value_or(1);
-        const int padded = (w.vocab + multiple - 1) / multiple * multiple;
-        if (padded != w.vocab) assumptions.push_back(fmt::format("vocabulary of {} padded to {}", w.vocab, padded));
-        w.vocab = padded;
-    }
     return w;
 }
 

@@ -96,6 +96,7 @@ struct Workload {
     KEY(int, head_dim, 0, "width of a head; 0 = hidden / heads", 0, upto::width);
     KEY(int, ffn, 0, "inner width of the feed-forward block, of one expert", 1, upto::width);
     KEY(int, vocab, 0, "vocabulary", 0, upto::tokens);
+    KEY(int, vocab_multiple, 1, "each tensor-parallel rank holds a multiple of this many words, the last ones padding", 1, 65536);
     KEY(bool, gated, false, "feed-forward with a gate: three matrices");
     KEY(bool, tied, true, "logits use the weights of the embedding");
     KEY(int, seq, 0, "tokens of one sequence", 1, upto::tokens);

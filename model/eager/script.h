@@ -74,13 +74,13 @@ public:
         pass(0, "bias_gradient", static_cast<double>(l.tokens * l.out.rank), element_, Bytes(0), Access::strided);
     }
     // Fused AdamW: gradients, weights and two moments in, weights and moments out, all of the parameters' type; kernels of
-    // 320 chunks of 65536 elements (multi_tensor_apply.cuh). An SM takes whole chunks, so the last ones leave the others idle.
-    void adam(double parameters, int tensors, int sms) {
+    // 320 chunks of 65536 elements (multi_tensor_apply.cuh).
+    void adam(double parameters, int tensors) {
         constexpr double chunk = 65536, chunks = 320;
         small(issue::optimizer + issue::parameter * tensors, "step_count", 1 + tensors / 110, tensors);
-        const double kernels = std::ceil(parameters / (chunk * chunks)), waves = std::min(chunks, parameters / chunk) / sms;
-        const double moved = parameters / kernels * std::ceil(waves) / waves;
-        for (double i = 0; i < kernels; ++i) pass(0, "adam", moved, 4.0 * element_, 3.0 * element_, Access::optimizer);
+        const double kernels = std::ceil(parameters / (chunk * chunks));
+        for (double i = 0; i < kernels; ++i)
+            pass(0, "adam", parameters / kernels, 4.0 * element_, 3.0 * element_, Access::optimizer);
         small(issue::zero_gradient * tensors + issue::event, "end_of_step", 1);
     }
 

@@ -90,7 +90,7 @@ TaskGraph build_eager_transformer_step(const Experiment& e) {
     if (w.optimizer == Optimizer::adam) {
         eager.begin(Phase::optimizer);
         eager.host(issue::event);
-        eager.adam(count_parameters(w).total(), tensors(w), e.cluster.gpu.sms);
+        eager.adam(count_parameters(w).total(), tensors(w));
     }
     return graph;
 }

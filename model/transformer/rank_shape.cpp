@@ -23,7 +23,7 @@ RankShape rank_shape(const Workload& w, const Parallelism& p) {
     s.routed_tokens = p.expert_tensor_parallel ? s.outer_tokens : share(s.tokens, p.tp);
     s.hidden = w.hidden;
     s.ffn = share(w.ffn, p.tp);
-    s.vocab = share(w.vocab, p.tp);
+    s.vocab = share(w.vocab, long{p.tp} * w.vocab_multiple) * w.vocab_multiple;
     s.heads = share(w.heads, p.tp);
     s.kv_heads = share(kv_heads(w), p.tp);
     s.expert_ffn = share(expert_ffn(w), p.expert_tensor_parallel ? p.tp : 1);

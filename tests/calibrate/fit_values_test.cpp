@@ -158,11 +158,11 @@ TEST_CASE("a kernel of a script takes what its law says, and between events what
     BuildingBlocks blocks;
     CHECK(kernel_fits(blocks).front().parameters.front() == FitParameter{"kernel.launch", "2.4 us", 0.5, "0.3 us", "20 us"});
     blocks.launches.push_back({"graph replay wall", 100, 2_us, 0});
-    CHECK(kernel_fits(blocks).front().parameters.front() == FitParameter{"kernel.event", "2 us", 0.7, "0.05 us", "50 us"});
+    CHECK(kernel_fits(blocks).front().parameters.front() == FitParameter{"kernel.event", "2 us", 0.7, "0.05 us", "6 us"});
     std::string text;
     for (const FitPart& fit : kernel_fits(blocks)) text += text_of(fit.parameters);
-    CHECK(text == "kernel.event 2 us 0.7 0.05 us..50 us\nkernel.memory_efficiency 0.88 0.2 0.2..1.1\nkernel.row_efficiency 0.8 0.3 0.1..1.1\n"
-                  "kernel.cache 40 MB 0.5 4 MB..400 MB\nkernel.cache_gain 1.5 0.4 1.01..8\nkernel.batched_gemm 0.9 0.3 0.1..1.5\n"
+    CHECK(text == "kernel.event 2 us 0.7 0.05 us..6 us\nkernel.memory_efficiency 0.88 0.2 0.2..1.1\nkernel.row_efficiency 0.8 0.3 0.1..1.1\n"
+                  "kernel.cache 40 MB 0.5 4 MB..400 MB\nkernel.cache_gain 1.5 0.4 1.01..8\nkernel.strided_efficiency 0.5 0.5 0.02..1.1\nkernel.transpose_efficiency 0.25 0.7 0.02..1.1\nkernel.batched_gemm 0.9 0.3 0.1..1.5\n"
                   "kernel.attention_efficiency 0.7 0.4 0.1..1\nkernel.attention_ramp 600 0.7 10..10000\nkernel.attention_width 40 0.7 0.5..500\n");
 }
 

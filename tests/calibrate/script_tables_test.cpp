@@ -49,7 +49,7 @@ Cluster truth() {
     k.gemm_nn = 0.94;
     k.gemm_tn = 0.9;
     k.gemm_fp32 = 0.8;
-    k.gemm_unaligned = 0.5;
+    k.gemm_odd = 0.5;
     k.batched_gemm = 0.75;
     k.memory_efficiency = 0.92;
     k.row_efficiency = 0.7;
@@ -220,14 +220,14 @@ TEST_CASE("tables of a script bring back the constants that made them, and its s
     CHECK(found.launch.si() == Approx(made.launch.si()));
     CHECK(found.memory_efficiency == Approx(made.memory_efficiency).epsilon(0.01));
     CHECK(found.row_efficiency == Approx(made.row_efficiency).epsilon(0.01));
-    CHECK(found.cache.si() == Approx(made.cache.si()).epsilon(0.15));
+    CHECK(found.cache.si() == Approx(made.cache.si()).epsilon(0.25));
     CHECK(found.cache_gain == Approx(made.cache_gain).epsilon(0.12));  // most kernels that fit the cache wait for their call
     CHECK(found.event.si() == Approx(made.event.si()).epsilon(0.35));
     CHECK(found.gemm_efficiency == Approx(made.gemm_efficiency).epsilon(0.03));
     CHECK(found.gemm_nn == Approx(made.gemm_nn).epsilon(0.02));
     CHECK(found.gemm_tn == Approx(made.gemm_tn).epsilon(0.02));
     CHECK(found.gemm_fp32 == Approx(made.gemm_fp32).epsilon(0.06));
-    CHECK(found.gemm_unaligned == Approx(made.gemm_unaligned).epsilon(0.05));
+    CHECK(found.gemm_odd == Approx(made.gemm_odd).epsilon(0.05));
     CHECK(found.batched_gemm == Approx(made.batched_gemm).epsilon(0.05));
     CHECK(found.attention.efficiency == Approx(made.attention.efficiency).epsilon(0.05));
     CHECK(found.attention.ramp == Approx(made.attention.ramp).epsilon(0.15));
@@ -255,15 +255,18 @@ TEST_CASE("tables of a script bring back the constants that made them, and its s
     CHECK(median(errors) < 0.03);
 }
 
-// Six microseconds at any size are the host's; rows of 7.5 and more tell about the device.
+// Three of five copies within a quarter of 6 us wait for the host, so rows up to 12 us may do so too. Of twelve additions one alone lies
+// within a quarter of the fastest: no floor shows, and only that quarter is left out.
 TEST_CASE("kernels that waited for their own call tell nothing") {
     const auto row = [](const char* call, double micros) {
         return KernelRow{"memory_pass", call, MemoryPass{}, Seconds(micros * 1e-6)};
     };
-    const std::vector<KernelRow> kept =
-        above_floor({row("copy", 6), row("copy", 6.3), row("copy", 7.4), row("copy", 7.6), row("gelu", 7.6)});
-    REQUIRE(kept.size() == 1);
-    CHECK(kept[0].time.si() == Approx(7.6e-6));
+    std::vector<KernelRow> rows{row("copy", 6), row("copy", 6.3), row("copy", 7.4), row("copy", 11.9), row("copy", 12.1)};
+    for (int i = 0; i < 12; ++i) rows.push_back(row("add", 6 + 2 * i));
+    const std::vector<KernelRow> kept = above_floor(rows);
+    REQUIRE(kept.size() == 12);
+    CHECK(kept[0].time.si() == Approx(12.1e-6));
+    CHECK(kept[1].time.si() == Approx(8e-6));
 }
 
 TEST_CASE("tables of a script are refused with the line of what is wrong") {
@@ -280,7 +283,7 @@ TEST_CASE("tables of a script are refused with the line of what is wrong") {
           "environment.csv:2: gpu: measured on \"NVIDIA H200\", but the cluster to start from has X1; expected its "
           "device");
     CHECK(read("memory.csv", "kind,bytes,time_us\ncopy,8192,5\nsort,8192,5\n") ==
-          "memory.csv:3: kind: found \"sort\"; expected copy, add, gelu, softmax or layernorm");
+          "memory.csv:3: kind: found \"sort\"; expected copy, add, gelu, softmax, layernorm, permute or transpose");
     CHECK(read("gemm.csv", "m,n,k,layout,dtype,time_us\n8,8,8,TT,bf16,5\n") ==
           "gemm.csv:2: layout: found \"TT\"; expected NT, NN or TN");
     CHECK(read("launch.csv", "kind,calls,time_us_per_call\nhost read,200,0\n") ==

@@ -26,11 +26,11 @@ Profile written_down() {
         s.launched = start - 1;
         p.spans.push_back(s);
     };
-    p.operators = {{"aten::mm", "c10::Half", Gemm{8, 16, 32, 1, Dtype::fp16, false, false, Gemm::Layout::tn}, "", 0, true, true},
+    p.operators = {{"aten::mm", "c10::Half", Gemm{8, 16, 32, 1, Dtype::fp16, false, {}, Gemm::Layout::tn}, "", 0, true, true},
                    {"aten::bmm", "c10::Half", Gemm{8, 16, 32, 5, Dtype::fp16}, "", 0, true, false},
                    {"aten::mm", "double", Gemm{8, 16, 32, 1, Dtype::fp32}, "", 0, false, false},
-                   {"aten::mm", "c10::Half", Gemm{8, 16, 64, 1, Dtype::fp16, false, false, Gemm::Layout::nn}, "", 0, true, true},
-                   {"aten::mm", "c10::Half", Gemm{8, 16, 128, 1, Dtype::fp16, false, false, Gemm::Layout::nt}, "", 0, true, true},
+                   {"aten::mm", "c10::Half", Gemm{8, 16, 64, 1, Dtype::fp16, false, {}, Gemm::Layout::nn}, "", 0, true, true},
+                   {"aten::mm", "c10::Half", Gemm{8, 16, 128, 1, Dtype::fp16, false, {}, Gemm::Layout::nt}, "", 0, true, true},
                    {"aten::mm", "c10::Half", Gemm{8, 16, 256, 1, Dtype::fp16}, "", 0, true, false},
                    {"aten::copy_", "float", MemoryPass{Bytes(3000), Bytes(0)}, "copy"},
                    {"aten::_flash", "c10::Half", Attention{2, 4, 128, 256, 64, true, true, Dtype::fp16, true}, "", 1}};

@@ -79,11 +79,11 @@ TEST_CASE("products have the sizes, type and layout of the innermost operator, a
     const auto products = operator_times(read(folder, small_trace));
     REQUIRE(products.size() == 2);
     // Two calls of 20 and 15 us; one of 30.
-    REQUIRE(products[0].call.work == Op(Gemm{64, 256, 128, 1, Dtype::bf16, false, false, Gemm::Layout::nt}));
+    REQUIRE(products[0].call.work == Op(Gemm{64, 256, 128, 1, Dtype::bf16, false, {}, Gemm::Layout::nt}));
     REQUIRE(products[0].calls == 2);
     REQUIRE(us(products[0].total) == Approx(35));
     REQUIRE(us(products[0].typical) == Approx(17.5));
-    REQUIRE(products[1].call.work == Op(Gemm{256, 128, 64, 1, Dtype::bf16, false, false, Gemm::Layout::tn}));
+    REQUIRE(products[1].call.work == Op(Gemm{256, 128, 64, 1, Dtype::bf16, false, {}, Gemm::Layout::tn}));
 }
 
 TEST_CASE("a collective's transfer is its shortest duration over the ranks, the rest is waiting") {
@@ -229,7 +229,7 @@ TEST_CASE("import writes the tables that have rows, and refuses a rank twice") {
 TEST_CASE("operators: products, passes and what attention leaves unsaid") {
     const auto bmm = sized_operator("aten::baddbmm", {"[[4,8,16],[4,8,32],[4,32,16]]", R"(["float","c10::Half","c10::Half"])", "", ""});
     REQUIRE(bmm);
-    REQUIRE(bmm->work == Op(Gemm{8, 16, 32, 4, Dtype::fp16, false, false, Gemm::Layout::nn}));
+    REQUIRE(bmm->work == Op(Gemm{8, 16, 32, 4, Dtype::fp16, false, {}, Gemm::Layout::nn}));
     REQUIRE_FALSE(sized_operator("aten::mm", {"[[],[]]", "[]", "", ""}));
     // Two tensors of 64 floats read, one written.
     REQUIRE(sized_operator("aten::add", {"[[64],[64],[]]", R"(["float","float","Scalar"])", "", ""})->work == Op(MemoryPass{Bytes(768), Bytes(0)}));

@@ -112,6 +112,24 @@ TEST_CASE("the products of a block are two operations for each of its weights an
     CHECK(kernels.flops(kernels.forward) == 2 * tokens * weights);
 }
 
+// 50257 words over 4 ranks: 12565 a rank, in odd rows. In multiples of 128 a rank holds 99 of them: 12672 words.
+TEST_CASE("a padded vocabulary gives each rank whole multiples and aligned rows") {
+    Experiment e = small_model();
+    e.workload.vocab = 50257;
+    e.parallelism.tp = 4;
+    const auto logits = [&] {
+        const Block head = head_block(e.workload, rank_shape(e));
+        for (const Operator& op : head)
+            if (const auto* linear = std::get_if<Linear>(&op)) return *linear;
+        throw std::logic_error("no product");
+    };
+    CHECK(logits().out.rank == 12565);
+    CHECK(rows_of_weight(logits()) == Gemm::Rows::odd);
+    e.workload.vocab_multiple = 128;
+    CHECK(logits().out.rank == 12672);
+    CHECK(rows_of_weight(logits()) == Gemm::Rows::aligned);
+}
+
 // With T tokens and V symbols: cast (2 + 4 bytes), maximum (4), subtract and exponential (8 each) and sum (4) read 18 T V bytes and write
 // 12. The backward's subtract and scale (8) and cast (4 + 2) read 8 and write 6. Like the optimizer's, these passes are long.
 TEST_CASE("passes over the logits are long ones and counted whole") {

@@ -209,20 +209,20 @@ TEST_CASE("an expert layer of an eager script: every kernel and what issues it")
     };
     using Lines = std::vector<std::string>;
     CHECK(lines(Phase::forward) ==
-          Lines{"gate 10x4x8 @3.5", "scores r80 w160 @2.9", "scores r160 w160 @0.5", "top_k r832 w832 @0.5", "top_k r832 w832 @0.5", "histogram r672 w672 @1.3", "histogram 1 calls @0",
-                "histogram r672 w672 @1.3", "histogram 1 calls @0", "histogram r672 w672 @1.3", "histogram r672 w672 @0.5", "sort r672 w672 @1.3", "sort r672 w672 @0.5",
+          Lines{"gate 10x4x8 unaligned @5", "scores r80 w160 @4.1", "scores r160 w160 @0.5", "top_k r832 w832 @0.5", "top_k r832 w832 @0.5", "histogram r672 w672 @1.7", "histogram 1 calls @0",
+                "histogram r672 w672 @1.7", "histogram 1 calls @0", "histogram r672 w672 @1.7", "histogram r672 w672 @0.5", "sort r672 w672 @1.7", "sort r672 w672 @0.5",
                 "sort r672 w672 @0.5", "sort r672 w672 @0.5", "sort r672 w672 @0.5", "sort r672 w672 @0.5", "sort r672 w672 @0.5", "sort r672 w672 @0.5", "counts 1 calls @0",
-                "gather r672 w672 @2.1", "gather r320 w320 @0.5", "expert_up 12x24x8 @5.3", "gelu r576 w576 @1.3", "expert_down 12x8x24 @3.5", "expert_up 5x24x8 @5.3",
-                "gelu r240 w240 @1.3", "expert_down 5x8x24 @3.5", "expert_up 3x24x8 @5.3", "gelu r144 w144 @1.3", "expert_down 3x8x24 @3.5", "concatenate r320 w320 @1.3",
-                "scatter r0 w320 @1.3", "scatter r320 w320 @1.3", "scatter r320 w320 @0.5", "weigh r672 w672 @2.3", "weigh r320 w320 @0.9", "sum_slots r320 w160 @0.9"});
+                "gather r672 w672 @2.9", "gather r320 w320 @0.5", "expert_up 12x24x8 @6.8", "gelu r576 w576 @1.7", "expert_down 12x8x24 @5", "expert_up 5x24x8 @6.8",
+                "gelu r240 w240 @1.7", "expert_down 5x8x24 @5", "expert_up 3x24x8 @6.8", "gelu r144 w144 @1.7", "expert_down 3x8x24 @5", "concatenate r320 w320 @1.7",
+                "scatter r0 w320 @1.7", "scatter r320 w320 @1.7", "scatter r320 w320 @0.5", "weigh r672 w672 @2.3", "weigh r320 w320 @1.7", "sum_slots r320 w160 @1.7"});
     CHECK(lines(Phase::backward) ==
-          Lines{"loss r160 w320 @2.2", "loss r320 w320 @0.5", "loss r320 w0 @0.5", "ones r512 w512 @6.5", "loss_backward r0 w320 @1.1", "loss_backward r320 w320 @1.9",
-                "loss_backward r320 w320 @0.5", "loss_backward r640 w320 @0.5", "loss_backward r320 w160 @1.1", "weigh_backward r160 w320 @1.7", "weigh_backward r480 w320 @0.5",
-                "weigh_backward r320 w0 @0.5", "weigh_backward r672 w672 @1.1", "scatter_backward r320 w320 @1.1", "expert_down 3x24x8 @5.6", "expert_down 8x24x3 @0.5",
-                "bias_gradient r48 w0 @0.5", "gelu_backward r288 w144 @1.1", "expert_up 24x8x3 @5", "bias_gradient r144 w0 @0.5", "expert_down 5x24x8 @5.6", "expert_down 8x24x5 @0.5",
-                "bias_gradient r80 w0 @0.5", "gelu_backward r480 w240 @1.1", "expert_up 24x8x5 @5", "bias_gradient r240 w0 @0.5", "expert_down 12x24x8 @5.6",
-                "expert_down 8x24x12 @0.5", "bias_gradient r192 w0 @0.5", "gelu_backward r1152 w576 @1.1", "expert_up 24x8x12 @5", "bias_gradient r576 w0 @0.5",
-                "top_k_backward r0 w160 @1.7", "top_k_backward r672 w672 @0.5", "scores_backward r320 w160 @1.1", "scores_backward r160 w80 @1.1", "gate 4x8x10 @5",
+          Lines{"loss r160 w320 @4.6", "loss r320 w320 @0.5", "loss r320 w0 @0.5", "ones r512 w512 @6.5", "loss_backward r0 w320 @2.5", "loss_backward r320 w320 @4.9",
+                "loss_backward r320 w320 @0.5", "loss_backward r640 w320 @0.5", "loss_backward r320 w160 @2.5", "weigh_backward r160 w320 @4.5", "weigh_backward r480 w320 @0.5",
+                "weigh_backward r320 w0 @0.5", "weigh_backward r672 w672 @2.5", "scatter_backward r320 w320 @2.5", "expert_down 3x24x8 @12.9", "expert_down 8x24x3 @0.5",
+                "bias_gradient r48 w0 @0.5", "gelu_backward r288 w144 @2.5", "expert_up 24x8x3 @10.9", "bias_gradient r144 w0 @0.5", "expert_down 5x24x8 @12.9", "expert_down 8x24x5 @0.5",
+                "bias_gradient r80 w0 @0.5", "gelu_backward r480 w240 @2.5", "expert_up 24x8x5 @10.9", "bias_gradient r240 w0 @0.5", "expert_down 12x24x8 @12.9",
+                "expert_down 8x24x12 @0.5", "bias_gradient r192 w0 @0.5", "gelu_backward r1152 w576 @2.5", "expert_up 24x8x12 @10.9", "bias_gradient r576 w0 @0.5",
+                "top_k_backward r0 w160 @4.5", "top_k_backward r672 w672 @0.5", "scores_backward r320 w160 @2.5", "scores_backward r160 w80 @2.5", "gate 4x8x10 unaligned @10.9",
                 "bias_gradient r80 w0 @0.5", "end_of_step r512 w512 @1"});
     e.workload.dtype = Dtype::fp32;  // without the four casts
     CHECK(lines(Phase::forward).size() == 37);
@@ -250,20 +250,20 @@ TEST_CASE("a layer of an eager script with plain attention: every kernel and wha
     };
     using Lines = std::vector<std::string>;
     CHECK(lines(Phase::forward) ==
-          Lines{"embedding r160 w160 @4.3", "positions r552 w552 @1.3", "positions r80 w80 @2.4", "positions r240 w160 @0.9", "attention_norm r160 w160 @4.3", "qkv 10x24x8 @3.5",
-                "head_layout r160 w160 @3.9", "head_layout r160 w160 @0.5", "scores 5x5x4 *4 @0.5", "scale r200 w200 @0.9", "softmax r200 w200 @1.3", "head_layout r160 w160 @2.1",
-                "values 5x4x5 *4 @0.5", "head_layout r160 w160 @1.3", "attention_output 10x8x8 @3.5", "residual r320 w160 @0.9", "ffn_norm r160 w160 @2.4", "ffn_up 10x24x8 @3.5",
-                "gelu r480 w480 @1.3", "ffn_down 10x8x24 @3.5", "residual r320 w160 @0.9", "final_norm r160 w160 @2.4", "logits 10x30x8 @3.5", "cast_logits r600 w1200 @1.3",
-                "log_softmax r2880 w1200 @2.1", "loss r832 w832 @0.5"});
+          Lines{"embedding r160 w160 @3.1", "positions r552 w552 @1.7", "positions r80 w80 @1.8", "positions r240 w160 @1.7", "attention_norm r160 w160 @5.2", "qkv 10x24x8 @5",
+                "head_layout r160 w160 @8.9", "head_layout r160 w160 @0.5", "scores 5x5x4 *4 @0.5", "scale r200 w200 @1.7", "softmax r200 w200 @1.7", "head_layout r160 w160 @7.1",
+                "values 5x4x5 *4 @0.5", "head_layout r160 w160 @1.7", "attention_output 10x8x8 @5", "residual r320 w160 @1.7", "ffn_norm r160 w160 @3.9", "ffn_up 10x24x8 @5",
+                "gelu r480 w480 @1.7", "ffn_down 10x8x24 @5", "residual r320 w160 @1.7", "final_norm r160 w160 @3.9", "logits 10x30x8 unaligned @5", "cast_logits r600 w1200 @2.9",
+                "log_softmax r2880 w1200 @2.9", "loss r832 w832 @0.5"});
     CHECK(lines(Phase::backward) ==
-          Lines{"ones r512 w512 @7", "loss_backward r0 w1200 @1.1", "loss_backward r832 w832 @0.5", "log_softmax_backward r3240 w1200 @1.1", "cast_logits_backward r1200 w600 @1.1",
-                "logits 30x8x10 @5", "logits 10x8x30 @0.5", "final_norm_backward r320 w160 @2.3", "norm_weight_gradient r320 w0 @0.5", "ffn_down 10x24x8 @5", "ffn_down 8x24x10 @0.5",
-                "bias_gradient r160 w0 @0.5", "gelu_backward r960 w480 @1.1", "ffn_up 10x8x24 @5", "ffn_up 24x8x10 @0.5", "bias_gradient r480 w0 @0.5", "ffn_norm_backward r320 w160 @2.3",
-                "norm_weight_gradient r320 w0 @0.5", "gradient_sum r320 w160 @1.1", "attention_output 10x8x8 @5", "attention_output 8x8x10 @0.5", "bias_gradient r160 w0 @0.5",
-                "head_layout_backward r160 w160 @1.7", "values 5x4x5 *4 @2.3", "values 5x5x4 *4 @0.5", "softmax_backward r400 w200 @1.7", "scale_backward r200 w200 @1.1",
-                "scores 4x5x5 *4 @2.3", "scores 5x4x5 *4 @0.5", "stack_gradients r480 w480 @1.7", "head_layout_backward r480 w480 @1.7", "qkv 10x8x24 @5", "qkv 24x8x10 @0.5",
-                "bias_gradient r480 w0 @0.5", "attention_norm_backward r320 w160 @2.3", "norm_weight_gradient r320 w0 @0.5", "gradient_sum r320 w160 @1.1",
-                "positions_backward r160 w80 @1.7", "positions_backward r0 w80 @1.7", "positions_backward r160 w80 @0.5", "embedding_backward r0 w480 @1.7", "embedding_backward r320 w160 @0.5"});
+          Lines{"ones r512 w512 @7", "loss_backward r0 w1200 @2.5", "loss_backward r832 w832 @0.5", "log_softmax_backward r3240 w1200 @2.5", "cast_logits_backward r1200 w600 @2.5",
+                "logits 30x8x10 unaligned @10.9", "logits 10x8x30 unaligned @0.5", "final_norm_backward r320 w160 @6.7", "norm_weight_gradient r320 w0 @0.5", "ffn_down 10x24x8 @10.9", "ffn_down 8x24x10 @0.5",
+                "bias_gradient r160 w0 @0.5", "gelu_backward r960 w480 @2.5", "ffn_up 10x8x24 @10.9", "ffn_up 24x8x10 @0.5", "bias_gradient r480 w0 @0.5", "ffn_norm_backward r320 w160 @6.7",
+                "norm_weight_gradient r320 w0 @0.5", "gradient_sum r320 w160 @2.5", "attention_output 10x8x8 @10.9", "attention_output 8x8x10 @0.5", "bias_gradient r160 w0 @0.5",
+                "head_layout_backward r160 w160 @4.5", "values 5x4x5 *4 @15", "values 5x5x4 *4 @0.5", "softmax_backward r400 w200 @2.5", "scale_backward r200 w200 @2.5",
+                "scores 4x5x5 *4 @15", "scores 5x4x5 *4 @0.5", "stack_gradients r480 w480 @4.5", "head_layout_backward r480 w480 @4.5", "qkv 10x8x24 @10.9", "qkv 24x8x10 @0.5",
+                "bias_gradient r480 w0 @0.5", "attention_norm_backward r320 w160 @6.7", "norm_weight_gradient r320 w0 @0.5", "gradient_sum r320 w160 @2.5",
+                "positions_backward r160 w80 @4.5", "positions_backward r0 w80 @4.5", "positions_backward r160 w80 @0.5", "embedding_backward r0 w480 @4.5", "embedding_backward r320 w160 @0.5"});
     CHECK(lines(Phase::optimizer) == Lines{"step_count r648 w648 @30", "adam r10176 w7632 long @0.5", "end_of_step r512 w512 @2.7"});
 }
 

@@ -131,6 +131,23 @@ TEST_CASE("a library that goes by sizes alone cuts results into few and alike ti
     CHECK(time(160, 25856) / time(160, 25600) == Approx(2));
 }
 
+// 8192 x 4096 x 1024 makes 68.7 GFLOP. An unaligned weight costs rate alone: even rows 1 / 0.35, odd ones 1 / (0.35 x 0.5) as much
+// arithmetic time. fp32 products run at their rate however rows begin.
+TEST_CASE("a weight whose rows begin between multiples of 16 bytes slows the product down, odd rows further") {
+    Cluster c = plain_cluster();
+    c.kernel.launch = Seconds(0);
+    c.gpu.peaks[Dtype::fp32] = FlopsPerSecond(1e13);
+    c.kernel.gemm_unaligned = 0.35;
+    c.kernel.gemm_odd = 0.5;
+    const auto time = [&](Gemm::Rows rows, Dtype dtype) {
+        return gemm_law_time({.m = 8192, .n = 4096, .k = 1024, .dtype = dtype, .rows = rows}, c);
+    };
+    const Seconds whole = time(Gemm::Rows::aligned, Dtype::fp16);
+    CHECK(time(Gemm::Rows::even, Dtype::fp16) / whole == Approx(1 / 0.35).epsilon(0.02));
+    CHECK(time(Gemm::Rows::odd, Dtype::fp16) / whole == Approx(1 / 0.175).epsilon(0.02));
+    CHECK(time(Gemm::Rows::odd, Dtype::fp32) == time(Gemm::Rows::aligned, Dtype::fp32));
+}
+
 // 16 x 102,400 x 3,072: weights of 629.1456 MB and activations of 98,304 bytes, both in rows of 6 KiB; rows of results are 204,800 bytes.
 // Rows of 3,200 elements are no multiple of 6 KiB. The weights of an input gradient lie in rows of n, and the activations of a weight
 // gradient in rows of m.
@@ -139,7 +156,7 @@ TEST_CASE("rows that all begin at one channel of the memory come at a part of it
     c.kernel.gemm_traffic_efficiency = 1;
     c.kernel.gemm_camping = 0.5;
     const auto longer = [&](long k, Gemm::Layout layout) {
-        const Gemm product{16, 102400, k, 1, Dtype::fp16, false, false, layout};
+        const Gemm product{.m = 16, .n = 102400, .k = k, .dtype = Dtype::fp16, .layout = layout};
         Cluster camped = c;
         camped.gpu.memory_interleave = Bytes(6144);
         return gemm_law_time(product, camped).si() - gemm_law_time(product, c).si();
