@@ -59,7 +59,7 @@ void adopt_workload(Experiment& e, Adoption& adopt) {
     const bool written_out = (p.unfused && !f.unfused) || p.eager_script;
     adopt.set("workload.attention", w.attention, only(!has_own_kind() && !written_out, f.attention));
     adopt.set("workload.dropout", w.dropout, f.dropout);
-    adopt.set("workload.vocab_multiple", w.vocab_multiple, f.vocab_multiple);
+    adopt.set("workload.vocab_multiple", w.vocab_multiple, only(f.vocab_multiple > 0, f.vocab_multiple));
     adopt.set("workload.tied", w.tied, only(w.positions == Positions::learned && f.tied == false, false));
     adopt.set("workload.optimizer", w.optimizer, f.optimizer);
     adopt.set("workload.fused_projections", w.fused_projections, only(!has_own_kind(), f.fused_projections));

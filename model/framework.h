@@ -72,7 +72,7 @@ struct Framework {
     KEY(std::optional<bool>, recompute_stops_early, {}, "full recompute ends with the last tensor that the backward needs");
     KEY(std::optional<bool>, reads_loss, {}, "the host waits for the loss before the optimizer");
     KEY(double, head_share, 1, "share of the positions whose logits are made; 1 = as the model says", 0.001, 1);
-    KEY(std::optional<int>, vocab_multiple, {}, "each tensor-parallel rank holds a multiple of this many words", 1, 65536);
+    KEY(int, vocab_multiple, 0, "each tensor-parallel rank holds a multiple of this many words; 0 = as the experiment says", 0, 65536);
     KEY(int, mean_sequence, 0, "cases: tokens of a padded sequence in the mean; 0 = all are full", 0, upto::tokens);
     KEY(int, optimizer_groups_a_layer, 0, "parameters of a layer that the optimizer updates one by one; 0 = fused, or two an expert with more calls than one", 0, 1000);
     KEY(int, optimizer_calls, 1, "calls of the optimizer for each of them", 1, 1000);
