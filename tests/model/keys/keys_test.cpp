@@ -17,7 +17,7 @@ namespace {
 // A step has at least one of each of these.
 const std::set<std::string_view> at_least_one{
     "workload.layers", "workload.hidden", "workload.ffn", "workload.seq", "workload.mamba.head_dim", "workload.mamba.state", "workload.mamba.groups",
-    "workload.loss_pieces", "workload.table_slices", "workload.optimizer_groups", "workload.optimizer_calls", "workload.patch", "workload.pool_queries", "workload.moe.top_k",
+    "workload.loss_pieces", "workload.vocab_multiple", "workload.table_slices", "workload.optimizer_groups", "workload.optimizer_calls", "workload.patch", "workload.pool_queries", "workload.moe.top_k",
     "workload.moe.interval", "workload.moe.groups", "workload.moe.top_groups", "parallelism.dp", "parallelism.tp", "parallelism.pp", "parallelism.vp",
     "parallelism.ep", "parallelism.cp", "parallelism.micro_batch", "parallelism.overlap_chunks", "parallelism.messages_per_tensor", "parallelism.bucket",
     "routing.draws", "run.steps", "cluster.nodes", "cluster.gpus_per_node", "cluster.gpu.sms", "cluster.gpu.memory", "cluster.gpu.memory_bandwidth",
