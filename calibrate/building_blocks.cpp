@@ -74,7 +74,7 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const
         found.between_events = row.text("timer") != "kernel";
         if (!row.text("layout").empty()) found.gemm.layout = layout_of(row);
     }
-    found.gemm.rows = rows_of(found.gemm);
+    found.gemm.alignment = alignment_of(found.gemm);
     found.time = row.time(found.groups * flops_of(found.gemm));
     found.row = row.hash();
     if (!has_rate(gpu, found.gemm.dtype)) return void(++blocks.other_op_rows);

@@ -19,7 +19,7 @@ namespace {
 // of the fastest, then the host's call is that floor, and rows of up to twice its height may still have waited.
 constexpr double alike = 1.25, floor_margin = 2, floor_share = 0.1, floor_rows = 3;
 
-double floor_of(std::vector<double> times) {
+double floor_of(const std::vector<double>& times) {
     const double fastest = std::ranges::min(times);
     const auto near = static_cast<double>(std::ranges::count_if(times, [&](double time) { return time <= alike * fastest; }));
     return (near >= std::max(floor_rows, floor_share * static_cast<double>(times.size())) ? floor_margin : alike) * fastest;
@@ -77,9 +77,11 @@ FitResult launch_fit(const Cluster& start, const BuildingBlocks& blocks) {
 std::vector<KernelRow> above_floor(const std::vector<KernelRow>& rows) {
     std::map<std::string, std::vector<double>> times;
     for (const KernelRow& row : rows) times[row.call].push_back(row.time.si());
+    std::map<std::string, double> floors;
+    for (const auto& [call, of_call] : times) floors[call] = floor_of(of_call);
     std::vector<KernelRow> kept;
     for (const KernelRow& row : rows)
-        if (row.time.si() > floor_of(times.at(row.call))) kept.push_back(row);
+        if (row.time.si() > floors.at(row.call)) kept.push_back(row);
     return kept;
 }
 

@@ -83,7 +83,7 @@ void add_row(GpuPoints& points, const std::string& name, const Op& op, int ranks
         points.ops.push_back({"sustained_gemm", op, time});
     } else if (const auto* gemm = std::get_if<Gemm>(&op)) {
         points.blocks.gemms.push_back({*gemm, 1, time});
-        points.blocks.gemms.back().gemm.rows = rows_of(*gemm);
+        points.blocks.gemms.back().gemm.alignment = alignment_of(*gemm);
     } else if (const auto* group = std::get_if<GroupedGemm>(&op)) {
         points.blocks.gemms.push_back({Gemm{group->rows.front(), group->n, group->k, 1, group->dtype},
                                        static_cast<int>(group->rows.size()), time});

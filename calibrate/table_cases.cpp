@@ -66,8 +66,8 @@ std::vector<FitParameter> gemm_parameters(const BuildingBlocks& blocks) {
     add_where_any([](const GemmRow& row) { return row.gemm.accumulate; }, "products_accumulated");
     add_where_any([](const GemmRow& row) { return row.gemm.layout == Gemm::Layout::nn; }, "products_nn");
     add_where_any([](const GemmRow& row) { return row.gemm.layout == Gemm::Layout::tn; }, "products_tn");
-    add_where_any([](const GemmRow& row) { return row.gemm.rows == Gemm::Rows::even; }, "products_unaligned");
-    add_where_any([](const GemmRow& row) { return row.gemm.rows == Gemm::Rows::odd; }, "products_odd");
+    add_where_any([](const GemmRow& row) { return row.gemm.alignment == Gemm::Alignment::even; }, "products_unaligned");
+    add_where_any([](const GemmRow& row) { return row.gemm.alignment == Gemm::Alignment::odd; }, "products_odd");
     add_where_any([](const GemmRow& row) { return row.between_events && row.gemm.dtype == Dtype::fp32; }, "products_fp32");
     add_where_any([](const GemmRow& row) { return row.groups > 1; }, "products_grouped");
     return fit_priors(tables);

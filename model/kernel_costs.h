@@ -118,7 +118,7 @@ struct KernelCosts {
     KEY(double, gemm_boost, 0, "clock above the sustained one in short kernels, as a share", 0, 10);
     KEY(Seconds, gemm_boost_time, Seconds(2e-4), "how long a kernel keeps that clock", 1e-9, upto::seconds);
     KEY(double, gemm_unaligned, 1, "rate of a GEMM whose rows are not aligned to 8 elements", 0.01, 1);
-    KEY(double, gemm_odd, 1, "rate of a GEMM whose rows have odd lengths against even ones that are not aligned", 0.01, 1);
+    KEY(double, gemm_odd, 1, "further rate of a GEMM whose rows begin between multiples of 4 bytes, as odd lengths of 16 bits do", 0.01, 1);
     KEY(double, gemm_fp32, 1, "rate of an fp32 GEMM relative to the law", atleast::share, upto::share);
     KEY(double, gemm_nn, 1, "rate of an input gradient's layout relative to the forward's", atleast::share, upto::share);
     KEY(double, gemm_tn, 1, "rate of a weight gradient's layout relative to the forward's", atleast::share, upto::share);

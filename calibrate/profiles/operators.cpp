@@ -176,7 +176,7 @@ std::optional<OperatorCall> product_of(const ProductRule& rule, const Arguments&
     call.layout_known = !args.stride(rule.a).empty();
     const bool ta = transposed(args.stride(rule.a)), tb = transposed(args.stride(rule.b));
     gemm.layout = ta ? Gemm::Layout::tn : tb ? Gemm::Layout::nt : Gemm::Layout::nn;
-    gemm.rows = rows_of(gemm);
+    gemm.alignment = alignment_of(gemm);
     call.work = gemm;
     return call;
 }

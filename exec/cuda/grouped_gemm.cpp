@@ -33,8 +33,8 @@ int small(long value) {
 // fp8 kernels take the summed dimension inside only (stored_rows()).
 Product product_of_group(const GroupedGemm& op, long rows) {
     const auto element = static_cast<long>(size_of(element_of(op.dtype)));
-    const bool even = op.k * element % 16 == 0 && op.n * element % 16 == 0;
-    const auto packed = static_cast<unsigned int>(even ? 16 : element);
+    const bool in_sixteens = op.k * element % 16 == 0 && op.n * element % 16 == 0;
+    const auto packed = static_cast<unsigned int>(in_sixteens ? 16 : element);
     const bool narrow = op.dtype == Dtype::fp8;
     if (op.weight_gradient) return {op.k, op.n, stored_rows(op, rows), 1, op.dtype, !narrow, narrow, false, packed};
     return {rows, op.n, op.k, 1, op.dtype, false, true, false, packed};

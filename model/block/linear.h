@@ -7,7 +7,7 @@
 namespace stepcast {
 
 inline Gemm product_of(const Linear& l, long m, long n, long k) {
-    return {.m = m, .n = n, .k = k, .dtype = l.dtype, .rows = rows_of_weight(l)};
+    return {.m = m, .n = n, .k = k, .dtype = l.dtype, .alignment = alignment_of(l)};
 }
 
 // Casts an operand of a narrow product: reads 16 bits, writes it twice, by rows and by columns. Wider types need no cast.

@@ -43,7 +43,7 @@ struct Linear {
     bool constant_input = false;  // the input needs no gradient
     int adapter_rank = 0;         // of the LoRA matrices beside it (arXiv 2106.09685); 0 = none
 };
-inline Gemm::Rows rows_of_weight(const Linear& l) { return std::max(rows_of(l.in.rank), rows_of(l.out.rank)); }
+inline Gemm::Alignment alignment_of(const Linear& l) { return std::max(alignment_of(l.in.rank), alignment_of(l.out.rank)); }
 
 // A tensor of `elements` per rank that several operators read. The backward adds their gradients.
 struct Fork {

@@ -60,13 +60,13 @@ public:
     }
     // One addmm with the bias in its epilogue.
     void linear(const Linear& l) {
-        kernel(issue::linear, l.name, Gemm{.m = l.tokens, .n = l.out.rank, .k = l.in.rank, .dtype = dtype_, .rows = rows_of_weight(l)});
+        kernel(issue::linear, l.name, Gemm{.m = l.tokens, .n = l.out.rank, .k = l.in.rank, .dtype = dtype_, .alignment = alignment_of(l)});
     }
     // dx (unless the input needs none), dW, and a sum over tokens for the bias. Without a bias dW comes first.
     void linear_backward(const Linear& l) {
         host(issue::linear_node);
-        const Gemm dx{.m = l.tokens, .n = l.in.rank, .k = l.out.rank, .dtype = dtype_, .rows = rows_of_weight(l), .layout = Gemm::Layout::nn};
-        const Gemm dw{.m = l.out.rank, .n = l.in.rank, .k = l.tokens, .dtype = dtype_, .rows = rows_of_weight(l), .layout = Gemm::Layout::tn};
+        const Gemm dx{.m = l.tokens, .n = l.in.rank, .k = l.out.rank, .dtype = dtype_, .alignment = alignment_of(l), .layout = Gemm::Layout::nn};
+        const Gemm dw{.m = l.out.rank, .n = l.in.rank, .k = l.tokens, .dtype = dtype_, .alignment = alignment_of(l), .layout = Gemm::Layout::tn};
         if (!l.bias) kernel(0, l.name, dw);
         if (!l.constant_input) kernel(0, l.name, dx);
         if (!l.bias) return;

@@ -21,22 +21,22 @@ namespace stepcast {
 // or transposed (t). For a linear layer with weights [out, in] the forward is nt, the input gradient nn, the weight gradient tn.
 struct Gemm {
     enum class Layout : std::uint8_t { nt, nn, tn };
-    enum class Rows : std::uint8_t { aligned, even, odd };  // at multiples of 8 elements, of 2, of 1
+    enum class Alignment : std::uint8_t { full, even, odd };  // of rows: begin at multiples of 8 elements, of 2, of 1
     long m = 0, n = 0, k = 0;
     long batch = 1;
     Dtype dtype = Dtype::fp16;
     bool accumulate = false;
-    Rows rows = Rows::aligned;
+    Alignment alignment = Alignment::full;
     Layout layout = Layout::nt;
     friend bool operator==(const Gemm&, const Gemm&) = default;
 };
-constexpr Gemm::Rows rows_of(long elements) {
-    return elements % 8 == 0 ? Gemm::Rows::aligned : elements % 2 == 0 ? Gemm::Rows::even : Gemm::Rows::odd;
+constexpr Gemm::Alignment alignment_of(long elements) {
+    return elements % 8 == 0 ? Gemm::Alignment::full : elements % 2 == 0 ? Gemm::Alignment::even : Gemm::Alignment::odd;
 }
 // Of C the rows have n elements, of A k (m where it lies transposed), of B n (k where it lies transposed): the worst of the three.
-inline Gemm::Rows rows_of(const Gemm& g) {
+inline Gemm::Alignment alignment_of(const Gemm& g) {
     const long a = g.layout == Gemm::Layout::tn ? g.m : g.k, b = g.layout == Gemm::Layout::nt ? g.k : g.n;
-    return std::max({rows_of(a), rows_of(b), rows_of(g.n)});
+    return std::max({alignment_of(a), alignment_of(b), alignment_of(g.n)});
 }
 
 // Several GEMMs with one weight shape: group g is C[rows[g],n] = A[rows[g],k] B_g[k,n]. A weight gradient sums over the rows instead:

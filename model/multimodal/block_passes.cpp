@@ -89,7 +89,7 @@ private:
     }
     // A product with the scores, whose rows have one number per key.
     [[nodiscard]] Gemm product(long m, long n, long k) const {
-        return {m, n, k, c.batch() * b.heads, c.workload().dtype, false, rows_of(b.keys)};
+        return {m, n, k, c.batch() * b.heads, c.workload().dtype, false, alignment_of(b.keys)};
     }
 };
 

@@ -15,7 +15,7 @@ Seconds OpPrices::local(const Op& op, Phase phase) {
     const auto* g = std::get_if<Gemm>(&op);
     if (!g) return op_time(op, phase, {}, cluster_);
     const auto [known, is_new] =
-        gemms_.try_emplace({g->m, g->n, g->k, g->batch, g->dtype, g->accumulate, g->rows, g->layout});
+        gemms_.try_emplace({g->m, g->n, g->k, g->batch, g->dtype, g->accumulate, g->alignment, g->layout});
     if (is_new) known->second = op_time(op, phase, {}, cluster_);
     return known->second;
 }

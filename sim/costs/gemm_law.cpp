@@ -204,16 +204,19 @@ Kernel kernel_of(std::span<const Shape> shapes, Dtype dtype, bool accumulate, co
     return {shapes, dtype, accumulate, in_step, setting, in_step};
 }
 
+// Rows that begin between multiples of 16 bytes shut out the tensor memory accelerator, rows between multiples of 4 bytes asynchronous
+// copies as well (CUDA C++ programming guide). fp32 products on the CUDA cores use neither.
+double alignment_rate(const Gemm& op, const KernelCosts& kernel) {
+    if (op.alignment == Gemm::Alignment::full || op.dtype == Dtype::fp32) return 1;
+    const Bytes between = (op.alignment == Gemm::Alignment::even ? 2.0 : 1.0) * size_of(op.dtype);
+    return kernel.gemm_unaligned * (between < Bytes(4) ? kernel.gemm_odd : 1.0);
+}
+
 double rate_of(const Gemm& op, const KernelCosts& kernel) {
     const double layout = op.layout == Gemm::Layout::nn   ? kernel.gemm_nn
                           : op.layout == Gemm::Layout::tn ? kernel.gemm_tn
                                                           : 1.0;
-    // Rows that begin between multiples of 16 bytes shut out the tensor memory accelerator, rows between multiples of 4 bytes
-    // asynchronous copies as well (CUDA C++ programming guide). fp32 products on the CUDA cores use neither.
-    const double rows = op.rows == Gemm::Rows::aligned || op.dtype == Dtype::fp32 ? 1
-                        : op.rows == Gemm::Rows::even                             ? kernel.gemm_unaligned
-                                                                                  : kernel.gemm_unaligned * kernel.gemm_odd;
-    return layout * rows * (op.dtype == Dtype::fp32 ? kernel.gemm_fp32 : 1.0) *
+    return layout * alignment_rate(op, kernel) * (op.dtype == Dtype::fp32 ? kernel.gemm_fp32 : 1.0) *
            (op.batch > 1 ? kernel.batched_gemm : 1.0);
 }
 

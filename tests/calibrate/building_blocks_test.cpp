@@ -118,27 +118,27 @@ TEST_CASE("MoE layer rows are read with the skew of their distribution") {
 
 // Rows of 8 elements of 16 bits begin at multiples of 16 bytes. C has n of them a row; A has k, or m as TN; B has k as NT, else n.
 TEST_CASE("operands whose rows begin between multiples of eight elements are even or odd") {
-    using Rows = Gemm::Rows;
-    const auto rows = [](int m, int n, int k, const char* layout) {
+    using Alignment = Gemm::Alignment;
+    const auto alignment = [](int m, int n, int k, const char* layout) {
         const Table table("m,n,k,dtype,layout,timer,time_us\n" + std::to_string(m) + "," + std::to_string(n) + "," + std::to_string(k) + ",bf16," + layout + ",,3\n");
         const BuildingBlocks blocks = table.read();
         CHECK(blocks.gemms.at(0).between_events);
-        return blocks.gemms[0].gemm.rows;
+        return blocks.gemms[0].gemm.alignment;
     };
     for (const char* layout : {"NT", "NN", "TN"}) {
         CAPTURE(layout);
-        CHECK(rows(16, 24, 32, layout) == Rows::aligned);
-        CHECK(rows(16, 25, 32, layout) == Rows::odd);
-        CHECK(rows(16, 26, 32, layout) == Rows::even);
-        CHECK(rows(16, 28, 32, layout) == Rows::even);
+        CHECK(alignment(16, 24, 32, layout) == Alignment::full);
+        CHECK(alignment(16, 25, 32, layout) == Alignment::odd);
+        CHECK(alignment(16, 26, 32, layout) == Alignment::even);
+        CHECK(alignment(16, 28, 32, layout) == Alignment::even);
     }
-    CHECK(rows(16, 24, 31, "NT") == Rows::odd);
-    CHECK(rows(16, 24, 31, "NN") == Rows::odd);
-    CHECK(rows(16, 24, 31, "TN") == Rows::aligned);
-    CHECK(rows(15, 24, 32, "TN") == Rows::odd);
-    CHECK(rows(15, 24, 32, "NT") == Rows::aligned);
-    CHECK(rows(15, 24, 32, "NN") == Rows::aligned);
-    CHECK_THROWS_WITH(rows(8, 8, 8, "TT"), Contains("layout: found \"TT\"; expected NT, NN or TN"));
+    CHECK(alignment(16, 24, 31, "NT") == Alignment::odd);
+    CHECK(alignment(16, 24, 31, "NN") == Alignment::odd);
+    CHECK(alignment(16, 24, 31, "TN") == Alignment::full);
+    CHECK(alignment(15, 24, 32, "TN") == Alignment::odd);
+    CHECK(alignment(15, 24, 32, "NT") == Alignment::full);
+    CHECK(alignment(15, 24, 32, "NN") == Alignment::full);
+    CHECK_THROWS_WITH(alignment(8, 8, 8, "TT"), Contains("layout: found \"TT\"; expected NT, NN or TN"));
     const Table kernels("m,n,k,dtype,layout,timer,time_us\n8,8,8,bf16,,kernel,3\n8,16,8,bf16,NN,kernel,3\n");
     CHECK_FALSE(kernels.read().gemms.at(0).between_events);
     CHECK(kernels.read().gemms.at(0).gemm.layout == Gemm{}.layout);

@@ -179,12 +179,14 @@ TEST_CASE("products and links and expert layers start from the same beliefs on e
     blocks.gemms[0].gemm.accumulate = true;
     blocks.gemms[1].gemm.layout = Gemm::Layout::nn;
     blocks.gemms[2].gemm.layout = Gemm::Layout::tn;
-    blocks.gemms[3].gemm.rows = Gemm::Rows::odd;
+    blocks.gemms[3].gemm.alignment = Gemm::Alignment::odd;
     blocks.gemms[4].gemm.dtype = Dtype::fp32;
     blocks.gemms[4].between_events = true;
     blocks.gemms[5].groups = 2;
     CHECK(text_of(gemm_parameters(blocks)) == products + "kernel.gemm_accumulate 0.97 0.1 0.5..1.2\nkernel.gemm_nn 1 0.1 0.5..1.5\nkernel.gemm_tn 1 0.1 0.5..1.5\n"
                                                     "kernel.gemm_odd 0.5 0.5 0.05..0.999\nkernel.gemm_fp32 0.9 0.3 0.2..1.5\nkernel.grouped_gemm 0.9 0.3 0.05..1.2\n");
+    blocks.gemms[3].gemm.alignment = Gemm::Alignment::even;
+    CHECK(text_of(gemm_parameters(blocks)).find("kernel.gemm_tn 1 0.1 0.5..1.5\nkernel.gemm_unaligned 0.6 0.5 0.05..0.999\nkernel.gemm_fp32") != std::string::npos);
     blocks.gemms = {blocks.gemms[4], {}};
     blocks.gemms[0].between_events = false;
     blocks.gemms[1].between_events = true;

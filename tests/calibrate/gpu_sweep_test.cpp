@@ -74,7 +74,7 @@ TEST_CASE("points of a GPU sweep are medians over repetitions and ranks, by what
     const auto time_of = [&](const Gemm& gemm) {
         for (const GemmRow& row : points.blocks.gemms) {
             Gemm known = gemm;
-            if (row.groups == 1) known.rows = rows_of(gemm);  // as tables have it
+            if (row.groups == 1) known.alignment = alignment_of(gemm);  // as tables have it
             if (row.gemm == known) return row.time.si() * 1e6;
         }
         return 0.0;

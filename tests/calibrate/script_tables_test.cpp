@@ -86,7 +86,7 @@ std::string gemm_table(const Cluster& c, MeasuringNoise& noise) {
                                  : layout == std::string("TN") ? Gemm::Layout::tn
                                                                : Gemm::Layout::nt;
         const GemmRow row{
-            {.m = m, .n = n, .k = k, .dtype = dtype, .rows = rows_of(n), .layout = way}, 1, {}, true};
+            {.m = m, .n = n, .k = k, .dtype = dtype, .alignment = alignment_of(n), .layout = way}, 1, {}, true};
         text += fmt::format("{},{},{},{},{},{:.3f}\r\n", m, n, k, layout, to_string(dtype),
                             micros(gemm_case(row).predict(c), noise));
     };
@@ -267,6 +267,32 @@ TEST_CASE("kernels that waited for their own call tell nothing") {
     REQUIRE(kept.size() == 12);
     CHECK(kept[0].time.si() == Approx(12.1e-6));
     CHECK(kept[1].time.si() == Approx(8e-6));
+}
+
+// A copy that touches 4 kB reads and writes half each. 24 heads attend to 16 keys of width 64, forward and backward.
+TEST_CASE("copies into another order and backwards of attention are kinds of their own") {
+    const TestFolder folder;
+    BuildingBlocks blocks;
+    read_building_blocks(folder.write("memory.csv", "kind,bytes,time_us\npermute,4096,5\ntranspose,4096,6\n"), made_up().gpu, blocks);
+    read_building_blocks(folder.write("batched.csv", "batch,m,n,k,dtype,time_us\n24,16,16,64,bf16-flash-causal,7\n24,16,16,64,bf16-flash-causal-backward,8\n"),
+                         made_up().gpu, blocks);
+    REQUIRE(blocks.kernels.size() == 4);
+    CHECK(blocks.kernels[0].kind == "strided");
+    CHECK(blocks.kernels[0].op == Op(MemoryPass{Bytes(2048), Bytes(2048), MemoryPass::Access::strided}));
+    CHECK(blocks.kernels[1].kind == "transpose");
+    CHECK(blocks.kernels[1].op == Op(MemoryPass{Bytes(2048), Bytes(2048), MemoryPass::Access::transpose}));
+    CHECK(blocks.kernels[2].kind == "attention");
+    CHECK(blocks.kernels[2].op == Op(Attention{24, 1, 16, 16, 64, true, false, Dtype::bf16, true}));
+    CHECK(blocks.kernels[3].kind == "attention_backward");
+    CHECK(blocks.kernels[3].op == Op(Attention{24, 1, 16, 16, 64, true, true, Dtype::bf16, true}));
+    const auto has = [&](std::string_view key) {
+        for (const FitPart& part : kernel_fits(blocks))
+            if (std::ranges::find(part.parameters, key, &FitParameter::key) != part.parameters.end()) return true;
+        return false;
+    };
+    CHECK(has("kernel.attention_backward"));
+    blocks.kernels.pop_back();
+    CHECK_FALSE(has("kernel.attention_backward"));
 }
 
 TEST_CASE("tables of a script are refused with the line of what is wrong") {

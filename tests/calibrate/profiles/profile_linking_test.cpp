@@ -344,17 +344,17 @@ TEST_CASE("operators of PyTorch by their inputs") {
     for (const char* op : {"aten::mm", "aten::bmm", "aten::_scaled_mm"}) {
         const auto found = product(op, "[[3,5,7],[3,7,11],[1]]", "[[35,1,5],[77,11,1],[1]]");
         REQUIRE(found);
-        CHECK(found->work == Op(Gemm{5, 11, 7, 3, Dtype::fp16, false, Gemm::Rows::odd, Gemm::Layout::tn}));
+        CHECK(found->work == Op(Gemm{5, 11, 7, 3, Dtype::fp16, false, Gemm::Alignment::odd, Gemm::Layout::tn}));
         CHECK(found->layout_known);
     }
     for (const char* op : {"aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::baddbmm_"}) {
         const auto found = product(op, "[[1],[5,7],[7,11]]", "[[1],[7,1],[1,7]]");
         REQUIRE(found);
-        CHECK(found->work == Op(Gemm{5, 11, 7, 1, Dtype::fp32, false, Gemm::Rows::odd, Gemm::Layout::nt}));
+        CHECK(found->work == Op(Gemm{5, 11, 7, 1, Dtype::fp32, false, Gemm::Alignment::odd, Gemm::Layout::nt}));
         CHECK(is_product(op));
     }
     CHECK_FALSE(product("aten::mm", "[[5,7],[7,11]]", "")->layout_known);
-    CHECK(product("aten::mm", "[[5,1],[1,11]]", "[[1,1],[11,1]]")->work == Op(Gemm{5, 11, 1, 1, Dtype::fp16, false, Gemm::Rows::odd, Gemm::Layout::nn}));  // both strides 1: no transpose
+    CHECK(product("aten::mm", "[[5,1],[1,11]]", "[[1,1],[11,1]]")->work == Op(Gemm{5, 11, 1, 1, Dtype::fp16, false, Gemm::Alignment::odd, Gemm::Layout::nn}));  // both strides 1: no transpose
     CHECK_FALSE(product("aten::mm", "[[5,7],[7]]"));
     CHECK_FALSE(product("aten::mm", "[[5],[7]]"));
     CHECK_FALSE(product("aten::mm", "[[5,0],[0,7]]"));

@@ -124,10 +124,10 @@ TEST_CASE("a padded vocabulary gives each rank whole multiples and aligned rows"
         throw std::logic_error("no product");
     };
     CHECK(logits().out.rank == 12565);
-    CHECK(rows_of_weight(logits()) == Gemm::Rows::odd);
+    CHECK(alignment_of(logits()) == Gemm::Alignment::odd);
     e.workload.vocab_multiple = 128;
     CHECK(logits().out.rank == 12672);
-    CHECK(rows_of_weight(logits()) == Gemm::Rows::aligned);
+    CHECK(alignment_of(logits()) == Gemm::Alignment::full);
 }
 
 // With T tokens and V symbols: cast (2 + 4 bytes), maximum (4), subtract and exponential (8 each) and sum (4) read 18 T V bytes and write

@@ -17,7 +17,7 @@ inline std::string line_of(const Op& op) {
     if (const auto* p = std::get_if<MemoryPass>(&op))
         return fmt::format("r{} w{}{}", p->read.si(), p->written.si(), p->access == MemoryPass::Access::optimizer ? " long" : "");
     if (const auto* g = std::get_if<Gemm>(&op))
-        return fmt::format("{}x{}x{}{}{}{}{}", g->m, g->n, g->k, g->batch > 1 ? fmt::format(" *{}", g->batch) : "", g->rows != Gemm::Rows::aligned ? " unaligned" : "",
+        return fmt::format("{}x{}x{}{}{}{}{}", g->m, g->n, g->k, g->batch > 1 ? fmt::format(" *{}", g->batch) : "", g->alignment != Gemm::Alignment::full ? " unaligned" : "",
                            g->accumulate ? " accumulate" : "", g->dtype == Dtype::fp32 ? " fp32" : "");
     if (const auto* a = std::get_if<Attention>(&op))
         return fmt::format("{} sequences {} heads {}x{} widths {} {}{}{}", a->batch, a->heads, a->seq_q, a->seq_k, a->head_dim, a->value_dim,

@@ -244,7 +244,7 @@ TEST_CASE("products over odd numbers of keys are unaligned") {
         const bool odd = name == "vision_scores" || name == "vision_values" || name == "text_scores" ||
                          name == "text_values" || name == "decoder_scores" || name == "decoder_values" ||
                          name == "pooler_scores" || name == "pooler_values";
-        CHECK(gemm->rows == (odd ? Gemm::Rows::odd : Gemm::Rows::aligned));
+        CHECK(gemm->alignment == (odd ? Gemm::Alignment::odd : Gemm::Alignment::full));
     }
 }
 

@@ -132,20 +132,23 @@ TEST_CASE("a library that goes by sizes alone cuts results into few and alike ti
 }
 
 // 8192 x 4096 x 1024 makes 68.7 GFLOP. An unaligned weight costs rate alone: even rows 1 / 0.35, odd ones 1 / (0.35 x 0.5) as much
-// arithmetic time. fp32 products run at their rate however rows begin.
+// arithmetic time. Odd rows of tf32 begin at multiples of 4 bytes, as even ones of 16 bits. fp32 products run at their rate however
+// rows begin.
 TEST_CASE("a weight whose rows begin between multiples of 16 bytes slows the product down, odd rows further") {
     Cluster c = plain_cluster();
     c.kernel.launch = Seconds(0);
-    c.gpu.peaks[Dtype::fp32] = FlopsPerSecond(1e13);
+    c.gpu.peaks[Dtype::fp32] = c.gpu.peaks[Dtype::tf32] = FlopsPerSecond(1e13);
     c.kernel.gemm_unaligned = 0.35;
     c.kernel.gemm_odd = 0.5;
-    const auto time = [&](Gemm::Rows rows, Dtype dtype) {
-        return gemm_law_time({.m = 8192, .n = 4096, .k = 1024, .dtype = dtype, .rows = rows}, c);
+    using Alignment = Gemm::Alignment;
+    const auto time = [&](Alignment alignment, Dtype dtype) {
+        return gemm_law_time({.m = 8192, .n = 4096, .k = 1024, .dtype = dtype, .alignment = alignment}, c);
     };
-    const Seconds whole = time(Gemm::Rows::aligned, Dtype::fp16);
-    CHECK(time(Gemm::Rows::even, Dtype::fp16) / whole == Approx(1 / 0.35).epsilon(0.02));
-    CHECK(time(Gemm::Rows::odd, Dtype::fp16) / whole == Approx(1 / 0.175).epsilon(0.02));
-    CHECK(time(Gemm::Rows::odd, Dtype::fp32) == time(Gemm::Rows::aligned, Dtype::fp32));
+    const Seconds whole = time(Alignment::full, Dtype::fp16);
+    CHECK(time(Alignment::even, Dtype::fp16) / whole == Approx(1 / 0.35).epsilon(0.02));
+    CHECK(time(Alignment::odd, Dtype::fp16) / whole == Approx(1 / 0.175).epsilon(0.02));
+    CHECK(time(Alignment::odd, Dtype::tf32) / time(Alignment::full, Dtype::tf32) == Approx(1 / 0.35).epsilon(0.02));
+    CHECK(time(Alignment::odd, Dtype::fp32) == time(Alignment::full, Dtype::fp32));
 }
 
 // 16 x 102,400 x 3,072: weights of 629.1456 MB and activations of 98,304 bytes, both in rows of 6 KiB; rows of results are 204,800 bytes.
