@@ -62,6 +62,7 @@ void adopt_workload(Experiment& e, Adoption& adopt) {
     adopt.set("workload.vocab_multiple", w.vocab_multiple, only(f.vocab_multiple > 0, f.vocab_multiple));
     adopt.set("workload.tied", w.tied, only(w.positions == Positions::learned && f.tied == false, false));
     adopt.set("workload.optimizer", w.optimizer, f.optimizer);
+    adopt.set("workload.master_weights", w.master_weights, f.master_weights);
     adopt.set("workload.fused_projections", w.fused_projections, only(!has_own_kind(), f.fused_projections));
     adopt.set("workload.fused_gate", w.fused_gate, f.fused_gate);
     adopt.set("workload.fused_loss", w.fused_loss, f.fused_loss);
@@ -103,6 +104,7 @@ void adopt_split(Experiment& e, Adoption& adopt) {
     adopt.set("parallelism.recompute_stops_early", p.recompute_stops_early, f.recompute_stops_early);
     adopt.set("cluster.link.inter.training", e.cluster.inter.training, only(p.zero == 3 && f.shard_rate != 0.0, f.shard_rate));
     adopt.set("parallelism.gradient_dtype", p.gradient_dtype, gradient_dtype(f.gradients, e.workload.dtype));
+    adopt.set("parallelism.frees_gradients", p.frees_gradients, f.frees_gradients);
     constexpr double everything = 1e12;  // weights; more than any model has
     const double weights = f.bucket_weights.value_or(0) > 0 ? *f.bucket_weights : everything;
     adopt.set("parallelism.bucket", p.bucket, only(f.bucket_weights.has_value(), weights * size_of(p.gradient_dtype)));

@@ -50,8 +50,10 @@ struct Framework {
     KEY(std::optional<double>, dropout, {}, "share of activations dropped", 0, 1);
     KEY(std::optional<bool>, tied, {}, "false: models with learned positions that do not say it share no weights between embedding and logits");
     KEY(std::optional<Optimizer>, optimizer, {}, "optimizer");
+    KEY(std::optional<bool>, master_weights, {}, "16-bit weights have an fp32 copy that the optimizer updates");
     KEY(std::optional<Recompute>, recompute, {}, "recompute of a case that does not state it; empty: the least that fits");
     KEY(std::optional<GradientType>, gradients, {}, "element type of gradients; training: the 16-bit type of training");
+    KEY(std::optional<bool>, frees_gradients, {}, "gradients are freed after the update, not set to zero");
     KEY(std::optional<double>, bucket_weights, {}, "weights in a gradient bucket; 0 = one bucket for all", 0, 1e15);
     KEY(std::optional<bool>, overlap, {}, "gradient collectives overlap the backward");  // always under ZeRO 3, which gathers parameters early
     KEY(std::optional<bool>, overlap_params, {}, "zero 1, 2: parameters are gathered during the next forward");

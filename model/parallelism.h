@@ -57,6 +57,7 @@ struct Parallelism {
     KEY(std::string, rank_order, "tp-cp-dp-pp", "order of the groups over ranks, innermost first");  // experts are spread inside cp and dp
     KEY(int, shard, 0, "zero 3: ranks that hold one copy between them, 2 or more; 0 = dp x cp", 0, upto::ranks);
     KEY(Dtype, gradient_dtype, Dtype::fp32, "element type of accumulated and reduced gradients");
+    KEY(bool, frees_gradients, false, "gradients are freed after the update, not set to zero");  // PyTorch's set_to_none
     KEY(bool, eager, false, "element-wise passes run operation by operation, with twice the traffic");  // see Planner
     KEY(double, eager_traffic, 2, "eager: bytes of element-wise passes over those of fused ones", 0.5, 10);
     KEY(bool, unfused, false, "each element-wise operation is a kernel by itself");  // model/block/unfused.h

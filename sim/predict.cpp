@@ -13,6 +13,7 @@
 #include "model/records/measurements.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
+#include "model/transformer/layer.h"
 #include "sim/breakdown.h"
 #include "sim/costs/clock.h"
 #include "sim/explain/explain.h"
@@ -116,6 +117,24 @@ std::vector<OtherReading> other_readings(const Experiment& e, int draw, const Si
         found.push_back({reading.what, simulate_quiet(other, draw).timeline.end / as_read});
     }
     return found;
+}
+
+// What a vocabulary costs that is no multiple of 8 words, or which one is used in its place.
+std::vector<std::string> vocabulary_notes(const Experiment& e) {
+    constexpr int usual_multiple = 64;
+    constexpr double worth_telling = 0.02;
+    const Workload& w = e.workload;
+    if (w.kind != Workload::Kind::transformer || w.vocab == 0) return {};
+    const long on_rank = rank_shape(w, e.parallelism).vocab, used = on_rank * e.parallelism.tp;
+    if (static_cast<double>(used) > (1 + worth_telling) * w.vocab)
+        return {fmt::format("vocabulary of {} words counted as {}: workload.vocab_multiple is {}", w.vocab, used, w.vocab_multiple)};
+    if (alignment_of(on_rank) == Gemm::Alignment::full) return {};
+    Experiment padded = e;
+    padded.workload.vocab_multiple = usual_multiple;
+    const double faster = 1 - simulate_quiet(padded, 0).timeline.end / simulate_quiet(e, 0).timeline.end;
+    if (faster < worth_telling) return {};
+    return {fmt::format("vocabulary of {} words, unaligned: padded to {} the step takes {:.0f} % less time (workload.vocab_multiple = {})",
+                        w.vocab, rank_shape(padded.workload, e.parallelism).vocab * e.parallelism.tp, 100 * faster, usual_multiple)};
 }
 
 std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& timeline) {
@@ -224,6 +243,7 @@ Prediction predict_step(const Experiment& e) {
     f.ranks_simulated = s.graph.rank_count();
     f.kernels = kernel_times(s.graph, s.timeline);
     f.notes = notes_on(e, s.graph);
+    std::ranges::copy(vocabulary_notes(e), std::back_inserter(f.notes));
     std::ranges::copy(pipeline_notes(e, s.graph, s.timeline), std::back_inserter(f.notes));
     result.graph = std::move(s.graph);
     result.timeline = std::move(s.timeline);

@@ -31,6 +31,7 @@ std::string emit_deepspeed(const Experiment& e, Emission& out) {
     out.refuse_unless(dtype == Dtype::bf16 || dtype == Dtype::fp16 || dtype == Dtype::fp32,
                       fmt::format("workload.dtype {}", to_string(dtype)));
     out.refuse_unless(p.zero < 2 || p.pp == 1, "zero 2 and 3 with a pipeline");
+    out.refuse_unless(e.workload.master_weights, "workload.master_weights = false");
     out.refuse_unless(!p.sequence_parallel, "sequence parallel with tensor parallel");
     out.refuse_unless(p.vp == 1, "chunks of stages (vp)");
     out.note_unless(p.pp == 1, fmt::format("pp = {}: stages are given in code, PipelineModule(num_stages={})", p.pp, p.pp));
@@ -119,6 +120,7 @@ std::string emit_torchtitan(const Experiment& e, Emission& out) {
     text += fmt::format("mixed_precision_param = \"{}\"\nmixed_precision_reduce = \"{}\"\n",
                         e.workload.dtype == Dtype::fp32 ? "float32" : "bfloat16",
                         p.gradient_dtype == Dtype::bf16 ? "bfloat16" : "float32");
+    if (!e.workload.master_weights) text += "dtype = \"bfloat16\"\n";
     if (e.workload.dtype == Dtype::fp8) text = "[model]\nconverters = [\"float8\"]\n\n" + std::string(e.workload.row_scales ? "[float8]\nrecipe_name = \"rowwise\"\n\n" : "") + text;
     text += fmt::format(
         "\n[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"

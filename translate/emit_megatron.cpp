@@ -72,6 +72,7 @@ private:
         out_.refuse_unless(p.zero < 2 || !nemo(), "zero 2 and 3");
         out_.refuse_unless(p.recompute != Recompute::alternate, "recompute alternate");
         out_.refuse_unless(!w.row_scales, "row_scales");
+        out_.refuse_unless(w.master_weights, "workload.master_weights = false");
         out_.refuse_unless(p.shard == 0 || p.zero == 3, "shards of part of the replicas without zero 3");
         out_.refuse_unless(w.norm == Norm::rmsnorm || w.norm == Norm::layernorm, "this norm");
         out_.refuse_unless(p.gradient_dtype == Dtype::fp32 || p.gradient_dtype == Dtype::bf16 ||

@@ -178,6 +178,8 @@ void read_training(Document& d, Translation& t) {
     if (!t.find("workload.dtype")) t.take("workload.dtype", weights, dtype, "bf16");  // a converter's type applies to the products only
     t.take("parallelism.gradient_dtype", d.find("training.mixed_precision_reduce"),
            [](const NamedValue& v) { return std::string(v.value == "bfloat16" ? "bf16" : "fp32"); }, "fp32");
+    // The type of all parameters, gradients and optimizer states; without it fp32 beside mixed_precision_param.
+    t.take("workload.master_weights", d.find("training.dtype"), [](const NamedValue& v) { return std::string(v.value == "bfloat16" ? "false" : "true"); });
     const auto* mode = d.find("activation_checkpoint.mode");
     const auto how = mode ? mode->value : "selective";
     const auto* option = d.find("activation_checkpoint.selective_ac_option");

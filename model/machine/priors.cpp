@@ -86,6 +86,7 @@ void lay_rates(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
     move(kernel.gemm_traffic_efficiency, traffic_ratio(from.all, from.near, gpu));
     move(kernel.gemm_efficiency, efficiency_ratio(from.all, from.near, gpu, Dtype::bf16));
     kernel.gemm_tile_reuse *= reuse_ratio(from.near, gpu);
+    kernel.gemm_unaligned = std::min(1.0, kernel.gemm_unaligned * slower_sms(from.near, gpu));
     kernel.launch = launch_ratio(from.near, gpu) * kernel.launch;
 }
 

@@ -63,6 +63,10 @@ double traffic_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>
 // registers feed the tensor cores, the loss grows with operations per cycle. If shared memory does, tiles have grown as well: 1.
 double reuse_ratio(const std::vector<Cluster>& near, const Gpu& to);
 
+// How many times slower the SMs of `to` are than those of `near`, in 16 bits (the median; 1 if a file states no SMs). Products with
+// unaligned rows run on kernels of older generations, whose rate is an SM's and no share of the peak.
+double slower_sms(const std::vector<Cluster>& near, const Gpu& to);
+
 // Ratio of the share of the peak that products of a type reach to that on `near`. On all machines, in 16, 8 and 4 bits, an operation
 // takes its time at the peak plus a constant time to feed registers and shared memory, so 1 / share is a line over the rate of an SM:
 // 0.95 / (1 + rate / 76 TFLOP/s) over all eight machines, with 15 of 18 points within 10 %.

@@ -144,6 +144,11 @@ double traffic_ratio(const std::vector<Cluster>& all, const std::vector<Cluster>
     return std::exp(line_through(points).second * (size(to) - of_near));
 }
 
+double slower_sms(const std::vector<Cluster>& near, const Gpu& to) {
+    const auto ratio = median_over(near, [&](const Cluster& c) { return when(states_sms(c.gpu) && states_sms(to), rate_of_sm(c.gpu) / rate_of_sm(to)); });
+    return ratio.value_or(1);
+}
+
 double reuse_ratio(const std::vector<Cluster>& near, const Gpu& to) {
     std::vector<double> ratios;
     for (const Cluster& c : near)

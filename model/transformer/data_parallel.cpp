@@ -7,8 +7,8 @@ struct StateBytes {
     Bytes read, written;
 };
 
-// A framework without autocast updates 16-bit weights in place, with no fp32 copies and no loss scale.
-bool keeps_masters(const Experiment& e) { return !e.parallelism.unfused || e.workload.autocast; }
+// An unfused framework without autocast updates 16-bit weights in place, with no fp32 copies and no loss scale.
+bool keeps_masters(const Experiment& e) { return e.workload.master_weights && (!e.parallelism.unfused || e.workload.autocast); }
 
 // Bytes of Adam as nine fp32 operations: first moment (scale, add), second moment (scale, add product), root, add, divide and add to
 // the weight, decay or clip. Tensors have four bytes per element.
@@ -17,21 +17,21 @@ constexpr StateBytes unfused_adam{12 * Bytes(4), 8 * Bytes(4)};
 constexpr StateBytes unfused_lamb{(12 + 5) * Bytes(4), (8 + 2) * Bytes(4)};
 
 // Bytes per parameter: reads the fp32 gradient, the master weight and two moments; writes master, moments and the weight. In fp32
-// training the weight is its own master. LAMB also writes, reads and applies the update, for the layer's norms.
+// training, and without masters, the weight is its own, and all tensors have its type. LAMB also writes, reads and applies the update,
+// for the layer's norms.
 StateBytes state_bytes(const Experiment& e) {
     const Workload& w = e.workload;
-    const Dtype stored = between_products(w.dtype);
-    const Bytes gradient(4);
-    if (!keeps_masters(e) && w.optimizer == Optimizer::sgd) return {2.0 * size_of(w.dtype), size_of(w.dtype)};
-    const Bytes weight = size_of(stored) < Bytes(4) ? size_of(stored) : Bytes(0);
+    const Bytes stored = size_of(between_products(w.dtype));
+    const Bytes state = w.master_weights ? Bytes(4) : stored, weight = stored < state ? stored : Bytes(0);
+    if (!keeps_masters(e) && w.optimizer == Optimizer::sgd) return {2.0 * stored, stored};
     if ((e.parallelism.unfused || !w.fused_optimizer) && w.optimizer == Optimizer::adam)
         return unfused_adam;
     if (e.parallelism.unfused && w.optimizer == Optimizer::lamb) return unfused_lamb;
     switch (w.optimizer) {
         case Optimizer::none: return {};
-        case Optimizer::sgd: return {gradient + Bytes(4), Bytes(4) + weight};
-        case Optimizer::adam: return {gradient + Bytes(12), Bytes(12) + weight};
-        case Optimizer::lamb: return {gradient + Bytes(12 + 8), Bytes(12 + 4) + weight};
+        case Optimizer::sgd: return {2.0 * state, state + weight};
+        case Optimizer::adam: return {4.0 * state, 3.0 * state + weight};
+        case Optimizer::lamb: return {(4.0 + 2.0) * state, (3.0 + 1.0) * state + weight};
     }
     return {};
 }
@@ -53,7 +53,7 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
     add("gradient_norm", masters ? wide : kept, Bytes(0));
     const StateBytes state = state_bytes(e);
     passes.optimizer = {updated * state.read, updated * state.written, MemoryPass::Access::optimizer};
-    passes.zero_gradients = {Bytes(0), (e.parallelism.zero >= 2 ? updated : gradients) * kept};
+    if (!e.parallelism.frees_gradients) passes.zero_gradients = {Bytes(0), (e.parallelism.zero >= 2 ? updated : gradients) * kept};
     return passes;
 }
 
@@ -156,7 +156,7 @@ void DataParallel::add_optimizer() {
     if (e.workload.reads_loss) planner.host("loss_read", HostWork{HostWork::Kind::framework, 1}, true);
     add_bucket_copies(planner);
     planner.compute("optimizer", passes.optimizer, calls);
-    planner.compute("zero_gradients", passes.zero_gradients);
+    if (!e.parallelism.frees_gradients) planner.compute("zero_gradients", passes.zero_gradients);
     stage_.stamp(planner.take(), Phase::optimizer);
     if ((e.parallelism.zero == 1 || e.parallelism.zero == 2) && !e.parallelism.overlap_params)
         stage_.follow(gather(total_, Phase::optimizer, stage_.last()));

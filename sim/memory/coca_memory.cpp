@@ -70,7 +70,7 @@ MemoryUse coca_memory(const Experiment& e) {
     MemoryUse use;
     use.weights = parameters * c.element();
     use.gradients = parameters * size_of(p.gradient_dtype);
-    use.optimizer = owned * optimizer_bytes(e.workload.optimizer, c.element());
+    use.optimizer = owned * optimizer_bytes(e.workload, c.element());
     use.activations = activations.kept;
     use.buffers = activations.work + (c.data.size() > 1 ? (p.overlap ? 2.0 : 1.0) * p.bucket : Bytes(0));
     return summed_up(use, e);

@@ -1,7 +1,7 @@
 // Bytes of a parameter in mixed precision with Adam (ZeRO, arXiv 1910.02054, section 3; D ranks share what a stage shards):
 //   weight 2; gradient 2 or 4 (parallelism.gradient_dtype); fp32 master and two moments 12
 //   zero 1: 12 / D; zero 2: gradient / D too; zero 3: weight / D too, whole units only while they are used
-// fp32 training: 4 + 4 + 8. fp8 and fp4: 16-bit weights, and two narrow copies of each layer's matrices, one for each operand order.
+// Without workload.master_weights the moments take 2 each and there is no master. fp32 training: 4 + 4 + 8. fp8 and fp4: 16-bit weights, and two narrow copies of each layer's matrices, one for each operand order.
 // Experts are sharded over their own data-parallel group; with parallelism.shard, over the ranks of that group that hold one copy.
 #include "sim/memory/memory_parts.h"
 
@@ -39,7 +39,7 @@ void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage
     use.weights = (shared_out(c, stage.all, 3) + shared_out(c, stage.frozen, 3)) * stored;
     if (is_narrow(c.shape.matrix)) use.weights += shared_out(c, stage.layers, 3) * 2.0 * size_of(c.shape.matrix);
     use.gradients = shared_out(c, stage.all, 2) * size_of(c.experiment.parallelism.gradient_dtype);
-    use.optimizer = shared_out(c, stage.all, 1) * optimizer_bytes(c.experiment.workload.optimizer, stored);
+    use.optimizer = shared_out(c, stage.all, 1) * optimizer_bytes(c.experiment.workload, stored);
 }
 
 // Automatic differentiation wants a gradient in the weights' dtype for each matrix. With fused accumulation (Transformer Engine) a
@@ -189,6 +189,15 @@ MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Mo
     use.buffers =
         moment.work + workspaces + matrix_gradients(c, weights) + reduction_buckets(c, weights) +
         sharding_buffers(c, weights) + pipeline_buffers(c);
+    // Gradients that are freed after the update exist when the backward has ended, activations when it begins.
+    if (e.parallelism.frees_gradients && micro_batches(e.parallelism) == 1) {
+        if (use.gradients <= moment.activations + moment.work) {
+            use.gradients = {};
+        } else {
+            use.activations = {};
+            use.buffers -= moment.work;
+        }
+    }
     return summed_up(use, e);
 }
 

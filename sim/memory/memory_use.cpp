@@ -21,10 +21,10 @@ std::vector<double> slots_computed(const Experiment& e, const Routing& routing) 
 
 }  // namespace
 
-Bytes optimizer_bytes(Optimizer optimizer, Bytes stored) {
-    if (optimizer == Optimizer::none) return Bytes(0);
-    const Bytes master = stored < Bytes(4) ? Bytes(4) : Bytes(0);
-    return optimizer == Optimizer::sgd ? master : master + Bytes(8);
+Bytes optimizer_bytes(const Workload& w, Bytes stored) {
+    if (w.optimizer == Optimizer::none) return Bytes(0);
+    const Bytes state = w.master_weights ? Bytes(4) : stored, master = stored < state ? state : Bytes(0);
+    return w.optimizer == Optimizer::sgd ? master : master + 2.0 * state;
 }
 
 MemoryUse summed_up(MemoryUse use, const Experiment& e) {
@@ -53,7 +53,7 @@ MemoryUse memory_use(const Experiment& e, const Routing& routing) {
     use.weights = parameters * size_of(w.dtype);
     use.gradients = use.weights;
     use.optimizer =
-        parameters * (w.optimizer == Optimizer::sgd ? Bytes(4) : optimizer_bytes(w.optimizer, size_of(w.dtype)));
+        parameters * (w.optimizer == Optimizer::sgd ? Bytes(4) : optimizer_bytes(w, size_of(w.dtype)));
     use.activations =
         w.layers * (tokens * hidden + routed * hidden * 2 + rows * (2 * hidden + 2 * ffn)) * size_of(w.dtype);
     use.buffers = dense ? e.parallelism.bucket : (routed + rows) * hidden * size_of(w.dtype);

@@ -341,3 +341,29 @@ TEST_CASE("draws that share a graph are what each is by itself") {
     e.routing.draws = 1;
     CHECK(steps_of_draws(e) == std::vector<Seconds>{alone.end});
 }
+
+// 50257 is odd. The next multiple of 64 is 50304. 50256 is a multiple of 8 and needs nothing. The next multiple of 2 x 128 above 1000 is
+// 2.4 % more.
+TEST_CASE("a vocabulary with unaligned rows is told, and what is counted in its place") {
+    Experiment e = small_gpt();
+    e.workload.vocab = 50257;
+    const auto notes = [&] {
+        std::vector<std::string> found;
+        for (const std::string& note : predict(e).notes)
+            if (note.starts_with("vocabulary")) found.push_back(note);
+        return found;
+    };
+    CHECK(notes().empty());  // this device's kernels do not mind
+    e.cluster.kernel.gemm_unaligned = 0.1;
+    REQUIRE(notes().size() == 1);
+    CHECK(notes().front().starts_with("vocabulary of 50257 words, unaligned: padded to 50304 the step takes "));
+    e.workload.vocab = 50256;
+    CHECK(notes().empty());
+    e.workload.vocab = 50257;
+    e.workload.vocab_multiple = 128;
+    CHECK(notes().empty());  // 50304 is 0.1 % more
+    e.workload.vocab = 1000;
+    e.parallelism.tp = 2;
+    e.cluster.gpus_per_node = 2;
+    CHECK(notes() == std::vector<std::string>{"vocabulary of 1000 words counted as 1024: workload.vocab_multiple is 128"});
+}

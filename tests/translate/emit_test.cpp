@@ -67,6 +67,7 @@ Experiment any_split(Dice& dice, EmitFormat format) {
     if (moe && p.tp > 1) p.expert_tensor_parallel = dice.flip();
     if (format != EmitFormat::torchtitan) p.bucket = dice.one_of({Bytes(200e6), Bytes(400e6)});
     if (format == EmitFormat::torchtitan) p.eager = dice.flip();
+    if (format == EmitFormat::torchtitan && w.dtype == Dtype::bf16) w.master_weights = dice.flip();
     return e;
 }
 

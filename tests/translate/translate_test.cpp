@@ -450,6 +450,18 @@ TEST_CASE("degrees and counts of zero, below zero or beyond any cluster are refu
     refused("h.json", R"({"train_micro_batch_size_per_gpu": 0, "train_batch_size": 8, "zero_optimization": {"stage": 1}})", "from 1 to 10^9");
 }
 
+TEST_CASE("torchtitan's training.dtype puts all states into bf16") {
+    const TestFolder folder;
+    TranslateOptions how;
+    how.model = "llama3-8b";
+    const auto read = [&](const std::string& more) {
+        return translate(folder.write("t.toml", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\nseq_len = 8192\n" + more), how);
+    };
+    CHECK(value(read("dtype = \"bfloat16\"\n"), "workload.master_weights") == "false");
+    CHECK(value(read("dtype = \"float32\"\n"), "workload.master_weights") == "true");
+    CHECK(read("").find("workload.master_weights") == nullptr);
+}
+
 // Converters make the products fp8, whatever mixed precision says of the rest; row-wise scales are of fp8 alone.
 TEST_CASE("float8 of torchtitan is fp8 with and without mixed precision") {
     const TestFolder folder;

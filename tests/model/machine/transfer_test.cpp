@@ -186,6 +186,19 @@ TEST_CASE("a tile that registers feed loses in the measure of operations a cycle
     CHECK(reuse_ratio({}, card) == 1);
 }
 
+// Kernels for unaligned rows are those of Ampere: H100's reach 0.35 of 7.5 TFLOP/s an SM. H20's SMs have a peak of 1.9, below that rate.
+TEST_CASE("products with unaligned rows keep the rate of an SM") {
+    Cluster fast;
+    fast.gpu = gpu(800, 1000, 100);
+    CHECK(slower_sms({fast}, gpu(200, 1000, 100)) == Approx(4));
+    CHECK(slower_sms({fast}, gpu(1600, 1000, 100)) == Approx(0.5));
+    CHECK(slower_sms({fast}, gpu(200, 1000, 1)) == 1);  // its file states no SMs
+    CHECK(slower_sms({}, gpu(200, 1000, 100)) == 1);
+    CHECK(read_cluster("dgx-h100").kernel.gemm_unaligned == 0.35);
+    CHECK(read_cluster("H20").kernel.gemm_unaligned == 1);
+    CHECK(read_cluster("h800-x8").kernel.gemm_unaligned == Approx(0.35));
+}
+
 // RTX PRO 6000's 16-bit tiles come from A100's, at half the operations per cycle. Its fp4 tiles relate to its 16-bit ones as those of B200
 // and GB200, which beside it and B300 are the only ones with fp4.
 TEST_CASE("tiles of fewer bits lose in the measure of a machine's tiles of sixteen") {

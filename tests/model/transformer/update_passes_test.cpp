@@ -47,6 +47,24 @@ TEST_CASE("an optimizer operation by operation moves them many times") {
     CHECK(optimizer_of(e) == of_each(8, 6));
 }
 
+// Four tensors in and three out, of 2 bytes in 16 bits; LAMB writes, reads and applies the update: two more in and one out. Gradients are
+// not cast. In fp32 a weight is its own master anyway.
+TEST_CASE("without master weights every tensor of an update has the weights' type") {
+    const auto alone = [](Optimizer optimizer, Dtype dtype) {
+        Experiment e = trained_with(optimizer, dtype);
+        e.workload.master_weights = false;
+        e.parallelism.gradient_dtype = dtype;
+        return e;
+    };
+    CHECK(optimizer_of(alone(Optimizer::adam, Dtype::bf16)) == of_each(8, 6));
+    CHECK(optimizer_of(alone(Optimizer::lamb, Dtype::bf16)) == of_each(12, 8));
+    CHECK(optimizer_of(alone(Optimizer::sgd, Dtype::bf16)) == of_each(4, 2));
+    CHECK(optimizer_of(alone(Optimizer::adam, Dtype::fp32)) == optimizer_of(trained_with(Optimizer::adam, Dtype::fp32)));
+    const UpdatePasses p = update_passes(alone(Optimizer::adam, Dtype::fp16), updated, gradients);
+    CHECK(p.norm_passes == 1);
+    CHECK(p.norm[0] == MemoryPass{Bytes(200), Bytes(0)});
+}
+
 // 16-bit gradients are cast to fp32; fp16 ones are divided by the loss scale; all are read for the norm; all that the rank keeps are
 // zeroed.
 TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
@@ -70,6 +88,8 @@ TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
         CHECK(update_passes(e, updated, gradients).zero_gradients == MemoryPass{Bytes(0), Bytes(written)});
     }
     e.parallelism.zero = 0;
+    e.parallelism.frees_gradients = true;
+    CHECK(update_passes(e, updated, gradients).zero_gradients == MemoryPass{});
     e.parallelism.unfused = true;
     CHECK(names() == Names{"gradient_norm"});
     CHECK(update_passes(e, updated, gradients).norm[0] == MemoryPass{Bytes(200), Bytes(0)});
