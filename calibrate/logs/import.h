@@ -17,12 +17,8 @@ namespace stepcast {
 // moe_steps: `STEP-n` lines for each run; the [Summary] line names the system (and for whole models the model). moe_phases: the same,
 // with every rank's kernels and host phases between the steps. opt_prime: layer times of a pipeline's stages, and ms/batch. deepspeed:
 // the wall-clock breakdown. custom: lines that a pattern file describes.
-enum class LogFormat { automatic, moe_steps, moe_phases, opt_prime, deepspeed, custom };
-constexpr auto names_of(LogFormat) {
-    using enum LogFormat;
-    return name_table<LogFormat>("a format of logs", {{automatic, "auto"}, {moe_steps, "moe-steps"}, {moe_phases, "moe-phases"},
-                                                      {opt_prime, "opt-prime"}, {deepspeed, "deepspeed"}, {custom, "custom"}});
-}
+NAMED_ENUM_AS(LogFormat, "a format of logs", "auto, moe-steps, moe-phases, opt-prime, deepspeed, custom",
+              automatic, moe_steps, moe_phases, opt_prime, deepspeed, custom);
 
 // used: gave a value; skipped: understood, but has nothing to keep; unknown: not understood.
 struct LineCounts {
