@@ -177,7 +177,7 @@ Framework read_framework(const std::string& path_or_preset) {
 std::string write_framework(const Framework& framework) {
     Experiment holder;
     holder.framework = framework;
-    return file_text(holder, framework_keys(), "framework.", framework.fitted);
+    return file_text(holder, "framework.", framework.fitted);
 }
 
 }  // namespace stepcast

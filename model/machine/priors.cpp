@@ -64,7 +64,7 @@ std::vector<Experiment> holders_of(const Machines& machines) {
 
 void lay_medians(Layers& layers, const Sources& sources) {
     std::map<const Machines*, std::vector<Experiment>> holders;  // each list is converted once
-    for (const auto& key : cluster_keys()) {
+    for (const auto& key : keys_of("cluster.")) {
         const std::string path(key.path);
         if (is_nameplate(path) || std::ranges::none_of(tables, [&](const char* t) { return path.starts_with(t); }))
             continue;
