@@ -140,7 +140,7 @@ std::vector<std::string_view> named_keys() {
 
 void give_back(Experiment& e) {
     const auto replaced = std::exchange(e.framework.replaced, {});
-    for (auto one = replaced.rbegin(); one != replaced.rend(); ++one) assign_text(*find_key(one->key), e, one->text);
+    for (auto one = replaced.rbegin(); one != replaced.rend(); ++one) assign_text(*find_key(one->key), e, one->value);
 }
 
 }  // namespace
