@@ -78,8 +78,6 @@ void lay_medians(Layers& layers, const Sources& sources) {
     }
 }
 
-constexpr double most_of_rate = 0.95;
-
 // Constants that depend on the rates of an SM: model/machine/priors.h.
 void lay_rates(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
     const auto move = [](double& share, double ratio) { share = std::min(most_of_rate, share * ratio); };
