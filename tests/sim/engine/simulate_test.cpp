@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "sim/engine/simulate.h"
+#include "tests/simulated.h"
 #include "tests/graphs.h"
 #include "tests/literals.h"
 
