@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "calibrate/logs/sample_record.h"
-#include "model/names.h"
+#include "cases/cases.h"
 #include "model/records/measurements.h"
 #include "model/routing.h"
 
@@ -25,15 +25,6 @@ struct LineCounts {
     long used = 0, skipped = 0, unknown = 0;
     friend bool operator==(const LineCounts&, const LineCounts&) = default;
 };
-
-// The shape that a log states for its layer; Sample::model carries it as "moe_layer-1024x4096-fp16-8192-top2".
-struct LayerShape {
-    int hidden = 0, ffn = 0, tokens = 0, top_k = 0;
-    std::string dtype;
-    friend bool operator==(const LayerShape&, const LayerShape&) = default;
-};
-std::string model_name(const LayerShape& shape);
-std::optional<LayerShape> parse_model_name(std::string_view text);
 
 struct ImportedRun {
     std::string run_id;  // FILE-NUMBER-SYSTEM-E (E = experts per rank), for whole models FILE-NUMBER-SYSTEM-MODEL
