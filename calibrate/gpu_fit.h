@@ -1,10 +1,8 @@
 // Calibrates GPUs: graphs to run, tables of what was measured, which anybody can fit again, and the laws fitted to them.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "calibrate/building_blocks.h"
@@ -33,7 +31,6 @@ struct OpPoint {
     std::string kind;  // "memory_pass", "transpose", "optimizer", "sustained_gemm", "attention"
     Op op;
     Seconds time;
-    friend bool operator==(const OpPoint&, const OpPoint&) = default;
 };
 
 // Medians over repetitions and ranks. `issue`: time from one kernel's start to the next where the host issues empty kernels one by one.

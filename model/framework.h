@@ -2,7 +2,6 @@
 // (model/presets/frameworks/): keys that a file leaves out keep the value of workload, split and cluster.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -1,7 +1,6 @@
 #include "reports/json.h"
 
 #include "model/records/measurements.h"
-#include "reports/tables.h"
 #include "reports/json_parts.h"
 
 namespace stepcast {

@@ -16,7 +16,6 @@ namespace stepcast {
 struct Setting {
     std::string key, value;  // as for --set
     std::string at;          // "train.sh:14"
-    friend bool operator==(const Setting&, const Setting&) = default;
 };
 
 struct NamedValue;

@@ -19,7 +19,6 @@ struct PathShare {
     bool on_host = false;
     Seconds time;
     std::size_t tasks = 0;
-    friend bool operator==(const PathShare&, const PathShare&) = default;
 };
 
 // When one rank computes nothing. `busy` and the four causes of idle time add up to the step.
@@ -31,7 +30,6 @@ struct IdleTime {
     Seconds straggler;   // waiting for a slower rank of a collective
     Seconds exposed_communication;
     Seconds host;
-    friend bool operator==(const IdleTime&, const IdleTime&) = default;
 };
 
 // Effect on the step of raising a parameter by the share `change`; a negative time is a gain.
@@ -40,7 +38,6 @@ struct Elasticity {
     std::string value;   // with unit
     Seconds simulated;   // from simulating the step again
     Seconds along_path;  // from the tasks of the critical path alone
-    friend bool operator==(const Elasticity&, const Elasticity&) = default;
 };
 
 // An inexactly known parameter, and how far the step moves when it changes by one standard deviation.
@@ -51,7 +48,6 @@ struct Uncertainty {
     double relative_error = 0;  // one standard deviation of its logarithm
     Seconds widening;
     double share = 0;  // of the step's variance from all parameters
-    friend bool operator==(const Uncertainty&, const Uncertainty&) = default;
 };
 
 struct Explanation {
@@ -63,7 +59,6 @@ struct Explanation {
     std::vector<std::string> without_effect;  // parameters that the step does not depend on
     std::vector<Uncertainty> uncertainties;   // widest first
     Seconds uncertainty;  // standard deviation of the step from all of them, assumed independent
-    friend bool operator==(const Explanation&, const Explanation&) = default;
 };
 
 }  // namespace stepcast

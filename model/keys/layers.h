@@ -2,7 +2,6 @@
 // came from. Internal to model/.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>

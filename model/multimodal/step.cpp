@@ -1,7 +1,6 @@
 #include "model/step.h"
 
 #include <functional>
-#include <numeric>
 
 #include "model/multimodal/zero_one.h"
 #include "model/rank_groups.h"

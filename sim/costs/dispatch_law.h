@@ -11,7 +11,6 @@ struct DispatchLoad {
     double rows = 0, tokens = 0;
     Bytes row;
     int turns = 0;
-    friend bool operator==(const DispatchLoad&, const DispatchLoad&) = default;
 };
 
 // W = rows (row + d.row) + tokens d.own row
