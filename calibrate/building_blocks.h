@@ -45,6 +45,7 @@ struct GemmRow {
     bool scaled_blocks = false;  // one scale per 128 elements instead of one per tensor
     bool layout_apart = false;   // with scaled_blocks: its release reorders the scales by a kernel of its own (model/presets/sources.toml)
     RowHash row = 0;
+    friend bool operator==(const GemmRow&, const GemmRow&) = default;
 };
 
 // `op` is a kind_name(). `bytes` is as in model/graph/op.h: the whole result of an all-gather, the whole input of a reduce-scatter, and
@@ -123,6 +124,7 @@ struct LaunchRow {
     int calls = 0;
     Seconds time;
     RowHash row = 0;
+    friend bool operator==(const LaunchRow&, const LaunchRow&) = default;
 };
 
 // A kernel or collective as it ran inside the steps of a traced job (table_readers.h). `kind`: the class of work whose constant it tells.

@@ -41,6 +41,7 @@ struct ParameterReport {
     FittedParameter parameter;
     double data_error = 0;
     bool at_bound = false;
+    friend bool operator==(const ParameterReport&, const ParameterReport&) = default;
 };
 
 struct FitResult {
@@ -52,6 +53,7 @@ struct FitResult {
     double condition_all = 0;  // all parameters, before any was given back to its prior
     std::vector<HeldOutError> fitted_errors;    // on the fitted cases, so no evidence of how well the fit predicts
     std::vector<HeldOutError> held_out_errors;  // each group predicted by a fit without it
+    friend bool operator==(const FitResult&, const FitResult&) = default;
 };
 
 // What the fit does with parameters that the data do not determine.

@@ -21,11 +21,13 @@ struct MoeRunTimes {
     struct Part {
         Seconds time;        // median over draws
         double scatter = 0;  // half of the distance p16..p84 of the logarithm
+        friend bool operator==(const Part&, const Part&) = default;
     };
     Part step, forward, backward;
     std::map<MoeKernel, Seconds> kernels;                      // only with known routing
     [[nodiscard]] Seconds kernel(const MoeKernel& key) const;  // throws std::logic_error when the graph has none
     [[nodiscard]] Seconds median_kernel(const std::string& name, Phase phase, int ranks) const;
+    friend bool operator==(const MoeRunTimes&, const MoeRunTimes&) = default;
 };
 
 // Draws of the random gate, the same in every evaluation, so that times change smoothly with the cluster.

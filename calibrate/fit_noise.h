@@ -15,6 +15,7 @@ struct StepSeries {
     std::string run_id;
     int ranks = 0;
     std::vector<double> step, forward, backward, optimizer;  // seconds; the phases are empty or as long as `step`
+    friend bool operator==(const StepSeries&, const StepSeries&) = default;
 };
 // The series of the run with most steps; empty when no run has a series of phase step.
 StepSeries longest_series(const std::vector<Sample>& samples);
@@ -23,6 +24,7 @@ struct NoiseFit {
     Cluster cluster;                          // `start` with the fitted noise; `fitted` is filled except date and sources
     std::vector<FittedParameter> parameters;  // those of the noise only
     std::vector<std::string> findings;        // in words, one line each
+    friend bool operator==(const NoiseFit&, const NoiseFit&) = default;
 };
 // Throws ConfigError with fewer than `fewest_noise_steps` steps.
 NoiseFit fit_noise(const Cluster& start, const StepSeries& series);

@@ -67,6 +67,7 @@ struct TablesFit {
     Cluster cluster;                  // with `fitted`, except date and sources
     std::vector<FitResult> results;   // of GEMMs, collectives, MoE layers, where there are rows
     std::vector<KeptKind> kept = {};  // kinds that the start was fitted to and that have too few new rows
+    friend bool operator==(const TablesFit&, const TablesFit&) = default;
 };
 
 // Fits to the rows that are not held out. Reports the errors on the held-out rows (method "held-out tenth") and on the others ("fitted").

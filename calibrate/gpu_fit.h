@@ -31,6 +31,7 @@ struct OpPoint {
     std::string kind;  // "memory_pass", "transpose", "optimizer", "sustained_gemm", "attention"
     Op op;
     Seconds time;
+    friend bool operator==(const OpPoint&, const OpPoint&) = default;
 };
 
 // Medians over repetitions and ranks. `issue`: time from one kernel's start to the next where the host issues empty kernels one by one.

@@ -17,6 +17,7 @@ struct KeptKind {
     int wanted = 0;       // shapes that a fit needs
     int earlier_rows = 0;  // of the earlier fit, as far as it recorded them
     HeldOutError off;      // errors of the constants that stay on the new rows
+    friend bool operator==(const KeptKind&, const KeptKind&) = default;
 };
 
 // "gemm: 3 shapes are too few for 10 constants; those of dgx-h100 (578 rows) stay, ..", with a line break.

@@ -13,6 +13,7 @@ struct BlockLeftOut {
     std::string cluster, block;
     int fitted_rows = 0;
     std::vector<HeldOutError> errors;  // by kind, on the block's rows
+    friend bool operator==(const BlockLeftOut&, const BlockLeftOut&) = default;
 };
 
 // Fits each block's kernels anew to the other rows of their laws; all other constants are the shipped ones. A block without rows inside

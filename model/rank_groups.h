@@ -20,6 +20,7 @@ struct RankGroups {
     Group expert_shard_replicas;
     Group pipeline_neighbour;  // a stage and the next one
     Group embedding;           // first and last stage
+    friend bool operator==(const RankGroups&, const RankGroups&) = default;
 };
 
 // Experts are spread over the ranks of dp x cp, and also of tp if experts are not split over tensor-parallel ranks. Throws

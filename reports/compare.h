@@ -85,6 +85,7 @@ struct Decision {
     int ranks = 0, mappings = 0;
     Seconds best;    // measured step of the fastest mapping
     Seconds chosen;  // measured step of the mapping predicted to be fastest; of equal predictions, the slowest
+    friend bool operator==(const Decision&, const Decision&) = default;
 };
 double regret(const Decision& decision);  // chosen / best - 1
 

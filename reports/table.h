@@ -55,6 +55,7 @@ struct Table {
     std::vector<Column> columns = {};
     std::vector<std::vector<Cell>> rows = {};  // a row with a single cell goes across the columns
     std::string below = {};  // a line below the table
+    friend bool operator==(const Table&, const Table&) = default;
 };
 
 Cell time_cell(Seconds time);

@@ -105,6 +105,7 @@ struct KernelSummary {
     int rows = 0, predicted = 0;
     double mape = 0, median_ape = 0, bias = 0, worst = 0;
     std::optional<double> inside_interval;
+    friend bool operator==(const KernelSummary&, const KernelSummary&) = default;
 };
 KernelSummary kernel_summary_of(const std::vector<KernelComparison>& rows);
 

@@ -16,6 +16,7 @@ namespace stepcast {
 struct Setting {
     std::string key, value;  // as for --set
     std::string at;          // "train.sh:14"
+    friend bool operator==(const Setting&, const Setting&) = default;
 };
 
 struct NamedValue;

@@ -35,12 +35,14 @@ struct ImportedRun {
     long first_line = 0, last_line = 0;
     std::optional<Routing> routing;  // block totals of the steady steps, if recorded and attributable to ranks
     std::vector<std::string> notes;
+    friend bool operator==(const ImportedRun&, const ImportedRun&) = default;
 };
 
 struct ImportResult {
     std::string path;
     LogFormat format = LogFormat::automatic;
     LineCounts lines;
+    friend bool operator==(const ImportResult&, const ImportResult&) = default;
 };
 
 struct ImportRequest {
@@ -70,6 +72,7 @@ inline constexpr int fewest_steady_steps = 10;
 struct Summaries {
     std::vector<Sample> rows;
     std::vector<std::string> refused;  // why runs have no medians: too few steady steps
+    friend bool operator==(const Summaries&, const Summaries&) = default;
 };
 Summaries summaries(const std::vector<Sample>& samples);
 // The rows of each run; runs in the order of their first rows.

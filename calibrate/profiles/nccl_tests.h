@@ -18,6 +18,7 @@ struct NcclTestsRow {
     CollectiveRow out_of_place;  // nodes 0 = unknown
     Seconds in_place;            // 0 = not printed
     std::string gpu;             // "" = unknown
+    friend bool operator==(const NcclTestsRow&, const NcclTestsRow&) = default;
 };
 struct NcclTestsLog {
     std::vector<NcclTestsRow> rows;

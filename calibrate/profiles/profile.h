@@ -36,6 +36,7 @@ struct DeviceSpan {
     std::int32_t sized = -1;       // index into Profile::operators
     std::int32_t collective = -1;  // index into Profile::collectives
     float bytes = 0;               // of a copy, where recorded; a float, since there may be millions of spans
+    friend bool operator==(const DeviceSpan&, const DeviceSpan&) = default;
 };
 
 // An operator whose work follows from its inputs: a matrix product, attention, or a pass over memory. `op` is PyTorch's name.
@@ -46,6 +47,7 @@ struct OperatorCall {
     long kv_heads = 0;          // for attention
     bool known = true;
     bool layout_known = false;  // for a product: strides were recorded
+    friend bool operator==(const OperatorCall&, const OperatorCall&) = default;
 };
 // A collective. The elements are those on this rank. `group` is the name of the process group ("" = unknown), `members` the list of its
 // ranks as recorded ("[0,1]"; cut short where they are many, "" = unknown).
@@ -76,6 +78,7 @@ struct ProfiledStep {
     Seconds start, duration;  // start: on the clock of the spans
     int skipped = 0;          // number of marked steps before it that could not be timed
 
+    friend bool operator==(const ProfiledStep&, const ProfiledStep&) = default;
 };
 
 struct ProfiledDevice {
@@ -123,6 +126,7 @@ struct Profile {
     ProfileCounts counts;
     std::string broken;              // "", or where the file breaks off
     std::vector<std::string> notes;  // what could not be determined, in words
+    friend bool operator==(const Profile&, const Profile&) = default;
 };
 
 // Reads a file of either profiler; an Nsight export may hold several processes, each a profile. Throws ConfigError for other files and for

@@ -30,6 +30,7 @@ struct DeviceTimes {
     Seconds span, busy, idle, compute, communication, copies, overlapped, exposed;
     std::map<ProfilePhase, Seconds> phases;  // sums of computing kernels by phase
     std::map<ProfilePhase, long> phase_kernels;
+    friend bool operator==(const DeviceTimes&, const DeviceTimes&) = default;
 };
 DeviceTimes device_times(const Profile& profile);
 
@@ -48,6 +49,7 @@ struct OperatorTimes {
     OperatorCall call;
     int calls = 0, kernels = 0;
     Seconds total, typical;
+    friend bool operator==(const OperatorTimes&, const OperatorTimes&) = default;
 };
 std::vector<OperatorTimes> operator_times(const Profile& profile);  // longest total first
 
@@ -72,6 +74,7 @@ struct CollectiveTimes {
     int calls = 0, ranks_seen = 1;  // ranks_seen: how many of the participating ranks' files are given
     Seconds total, least, most, transfer;  // total, least and most: over all kernels seen
     Seconds waiting;                       // mean over ranks and calls of the time that is not transfer
+    friend bool operator==(const CollectiveTimes&, const CollectiveTimes&) = default;
 };
 // `ranks`: one or several ranks of one job.
 std::vector<CollectiveTimes> collective_times(const std::vector<Profile>& ranks);

@@ -41,6 +41,7 @@ struct CudaPlan {
     std::size_t window = 0;      // what fused kernels of one other rank scatter to
     std::size_t workspaces = 0;  // one cuBLAS workspace for each lane with matrix products
     Element common = Element::fp32;
+    friend bool operator==(const CudaPlan&, const CudaPlan&) = default;
 };
 inline constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
 

@@ -29,12 +29,14 @@ struct Failures {
     KEY(Seconds, checkpoint_time, {}, "training stands while one is written");
     KEY(Seconds, restart_time, {}, "from a failure until training goes on from the last checkpoint");
     KEY(std::string, source, {}, "who says so");
+    friend bool operator==(const Failures&, const Failures&) = default;
 };
 
 struct Market {
     KEY(std::string, currency, {}, "of all prices");
     KEY(Failures, failures, {}, "");
     KEY_NAMED(std::vector<Offer>, offers, {}, "gpu", "");
+    friend bool operator==(const Market&, const Market&) = default;
 };
 // A market file (docs/buying.md); "" is model/presets/market.toml. Throws ConfigError with file:line:column.
 Market read_market(const std::string& path = "");

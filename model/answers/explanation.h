@@ -19,6 +19,7 @@ struct PathShare {
     bool on_host = false;
     Seconds time;
     std::size_t tasks = 0;
+    friend bool operator==(const PathShare&, const PathShare&) = default;
 };
 
 // When one rank computes nothing. `busy` and the four causes of idle time add up to the step.
@@ -30,6 +31,7 @@ struct IdleTime {
     Seconds straggler;   // waiting for a slower rank of a collective
     Seconds exposed_communication;
     Seconds host;
+    friend bool operator==(const IdleTime&, const IdleTime&) = default;
 };
 
 // Effect on the step of raising a parameter by the share `change`; a negative time is a gain.
@@ -38,6 +40,7 @@ struct Elasticity {
     std::string value;   // with unit
     Seconds simulated;   // from simulating the step again
     Seconds along_path;  // from the tasks of the critical path alone
+    friend bool operator==(const Elasticity&, const Elasticity&) = default;
 };
 
 // An inexactly known parameter, and how far the step moves when it changes by one standard deviation.
@@ -48,6 +51,7 @@ struct Uncertainty {
     double relative_error = 0;  // one standard deviation of its logarithm
     Seconds widening;
     double share = 0;  // of the step's variance from all parameters
+    friend bool operator==(const Uncertainty&, const Uncertainty&) = default;
 };
 
 struct Explanation {
@@ -59,6 +63,7 @@ struct Explanation {
     std::vector<std::string> without_effect;  // parameters that the step does not depend on
     std::vector<Uncertainty> uncertainties;   // widest first
     Seconds uncertainty;  // standard deviation of the step from all of them, assumed independent
+    friend bool operator==(const Explanation&, const Explanation&) = default;
 };
 
 }  // namespace stepcast

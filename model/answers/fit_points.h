@@ -19,6 +19,7 @@ struct FittedCurve {
 struct CaseResult {
     std::string name, kind;
     Seconds measured, fitted, held_out;
+    friend bool operator==(const CaseResult&, const CaseResult&) = default;
 };
 
 }  // namespace stepcast

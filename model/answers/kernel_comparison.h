@@ -24,12 +24,14 @@ struct KernelComparison {
     double bus_factor = 0;  // bytes over the slowest link per byte of payload, as nccl-tests counts bus bandwidth
     Seconds measured, predicted, p10, p90;  // p10 = p90 where the kind has no held-out error
     Evidence evidence = Evidence::unseen;
+    friend bool operator==(const KernelComparison&, const KernelComparison&) = default;
 };
 
 // A reason why rows have no forecast, and how many rows have it.
 struct KernelRefusal {
     std::string device, reason;
     int rows = 0;
+    friend bool operator==(const KernelRefusal&, const KernelRefusal&) = default;
 };
 
 struct KernelComparisons {

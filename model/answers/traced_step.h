@@ -18,6 +18,7 @@ struct KindError {
     Phase phase = Phase::forward;
     Seconds predicted, measured;
     Seconds effect;
+    friend bool operator==(const KindError&, const KindError&) = default;
 };
 
 // The step simulated twice: `predicted` with the cost model, `replayed` with the measured duration of every task. Their difference is
@@ -26,6 +27,7 @@ struct KindError {
 struct ErrorAttribution {
     Seconds predicted, replayed, measured;
     std::vector<KindError> kinds;  // largest effect first
+    friend bool operator==(const ErrorAttribution&, const ErrorAttribution&) = default;
 };
 // Both relative to the measured step; they add up to the relative error of `predicted`.
 inline double cost_error(const ErrorAttribution& a) { return (a.predicted - a.replayed) / a.measured; }
@@ -38,6 +40,7 @@ struct TracedRank {
     int rank = 0;
     Seconds measured_span, predicted_span;        // from the first to the last work on the device
     Seconds measured_exposed, predicted_exposed;  // communication that no computation covers
+    friend bool operator==(const TracedRank&, const TracedRank&) = default;
 };
 
 struct TracedStep {
@@ -45,6 +48,7 @@ struct TracedStep {
     std::vector<TracedRank> ranks;
     ErrorAttribution error;
     std::vector<std::string> notes;
+    friend bool operator==(const TracedStep&, const TracedStep&) = default;
 };
 
 // Traced work, drawn on a track of a process beside the ranks of a graph.
@@ -53,11 +57,13 @@ struct TracedSlice {
     std::string name, kind, phase;
     Seconds start, length;
     int micro_batch = -1, layer = -1;  // from 0; -1: not stated
+    friend bool operator==(const TracedSlice&, const TracedSlice&) = default;
 };
 struct TracedSlices {
     std::vector<std::pair<int, std::string>> processes;  // process number (in one sequence with the ranks') and name
     std::vector<TracedSlice> slices;
     std::vector<MemoryPoint> memory;  // its `rank` is the number of the process
+    friend bool operator==(const TracedSlices&, const TracedSlices&) = default;
 };
 
 }  // namespace stepcast

@@ -48,6 +48,7 @@ struct StageGroup {
 struct MemoryMoment {
     std::vector<int> held;
     int backward = -1;  // -1 while a forward runs; `held` does not count this chunk
+    friend bool operator==(const MemoryMoment&, const MemoryMoment&) = default;
 };
 struct MemoryStage {
     UnitCounts units;  // both copies under dualpipe

@@ -18,6 +18,7 @@ struct Costs {
     std::vector<Seconds> duration;
     std::vector<Seconds> issue;
     LinkUses links = {};
+    friend bool operator==(const Costs&, const Costs&) = default;
 };
 
 // Duration of one op on a cluster. `places` gives the participants of a collective, `phase` the direction of host calls.

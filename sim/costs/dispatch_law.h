@@ -11,6 +11,7 @@ struct DispatchLoad {
     double rows = 0, tokens = 0;
     Bytes row;
     int turns = 0;
+    friend bool operator==(const DispatchLoad&, const DispatchLoad&) = default;
 };
 
 // W = rows (row + d.row) + tokens d.own row

@@ -10,6 +10,7 @@ struct ExchangeLoad {
     Bytes sent, own, largest;
     double peers = 0;
     int ranks = 0;
+    friend bool operator==(const ExchangeLoad&, const ExchangeLoad&) = default;
 };
 
 // With m the largest message, over c channels for each peer:

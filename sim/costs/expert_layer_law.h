@@ -14,6 +14,7 @@ inline constexpr std::array expert_tile_rows{128L, 64L, 32L, 16L, 256L};
 struct ExpertLoad {
     double rows = 0, experts = 0;
     std::array<double, expert_tile_rows.size()> tiles{};
+    friend bool operator==(const ExpertLoad&, const ExpertLoad&) = default;
 };
 ExpertLoad expert_load(const std::vector<long>& rows_of_experts);
 
@@ -24,6 +25,7 @@ struct ExpertLayer {
     long tokens = 0, hidden = 0, ffn = 0, experts = 0, top_k = 1;
     Dtype dtype = Dtype::bf16;
     double weight_bytes = 2;
+    friend bool operator==(const ExpertLayer&, const ExpertLayer&) = default;
 };
 
 // t = launch + mean over draws of [ gate and up [rows, 2 ffn, hidden] + down [rows, hidden, ffn] ]

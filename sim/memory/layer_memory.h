@@ -11,6 +11,7 @@ namespace stepcast {
 // For one micro-batch. `kept` lasts from the forward to the backward. `work` comes on top while the backward of the block runs.
 struct BlockMemory {
     Bytes kept, work;
+    friend bool operator==(const BlockMemory&, const BlockMemory&) = default;
 };
 struct LayerMemory {
     BlockMemory attention, feed_forward;
@@ -19,6 +20,7 @@ struct LayerMemory {
     // 2401.10241, table 1). Nothing is recomputed for them.
     Bytes put_off;
     [[nodiscard]] Bytes kept() const { return attention.kept + feed_forward.kept; }
+    friend bool operator==(const LayerMemory&, const LayerMemory&) = default;
 };
 
 // Without recomputation of whole layers. Selective recompute keeps no attention scores.

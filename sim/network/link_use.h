@@ -25,6 +25,7 @@ struct LinkUses {
     std::vector<std::uint16_t> of_task;  // by task id, into `uses`
     std::vector<LinkUse> uses;
     [[nodiscard]] bool empty() const { return of_task.empty(); }
+    friend bool operator==(const LinkUses&, const LinkUses&) = default;
 };
 
 // Max-min fairness on one link (Bertsekas, Gallager, Data Networks, 2nd edition, section 6.5.2; flows as in SimGrid, Casanova et al.

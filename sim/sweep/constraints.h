@@ -28,6 +28,7 @@ struct Constraint {
     std::size_t split_key = 0;
     Relation relation = {};
     double value = 0;
+    friend bool operator==(const Constraint&, const Constraint&) = default;
 };
 
 // What is known of a configuration without its step. Must not outlive the split that it refers to.
