@@ -16,6 +16,7 @@
 #include "exec/host_device.h"
 #include "exec/launcher.h"
 #include "model/errors.h"
+#include "model/launcher.h"
 #include "model/experiment.h"
 #include "model/presets.h"
 #include "model/records/provenance.h"
@@ -24,7 +25,6 @@
 #include "reports/pages.h"
 #include "reports/json.h"
 #include "sim/step_labels.h"
-#include "sim/sweep/pool.h"
 #include "sim/sweep/sweep.h"
 
 using namespace stepcast;

@@ -54,11 +54,7 @@ struct StepSlopes {
 StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& keys, const std::vector<double>& factors,
                             bool whole = false);
 
-enum class LeftOut { model, ranks, framework, device };
-constexpr auto names_of(LeftOut) {
-    using enum LeftOut;
-    return name_table<LeftOut>("a block", {{model, "model"}, {ranks, "ranks"}, {framework, "framework"}, {device, "device"}});
-}
+NAMED_ENUM(LeftOut, "a block", model, ranks, framework, device);
 LeftOut parse_block(std::string_view text);  // throws ConfigError
 std::string block_of(const Case& what, LeftOut by);
 

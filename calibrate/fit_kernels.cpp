@@ -33,7 +33,7 @@ void add_launch(std::vector<ParameterReport>& reports, const BuildingBlocks& blo
     if (times.empty()) return;
     const auto [low, high] = std::minmax_element(times.begin(), times.end());
     const double error = std::log(*high / *low) / 2;
-    reports.push_back({{key, to_string(Seconds(median(times))), to_string(prior), error, true}, error});
+    put(reports, {{key, to_string(Seconds(median(times))), to_string(prior), error, true}, error}, [](const ParameterReport& r) { return r.parameter.key; });
 }
 
 std::string name_of(const KernelRow& row) {

@@ -1,11 +1,9 @@
 // Fits a cluster to imported medians of MoE layers: which cases and which free parameters.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <vector>
 

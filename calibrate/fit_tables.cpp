@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
-#include <span>
 
 #include "calibrate/fit_parameter.h"
 #include "calibrate/table_readers.h"

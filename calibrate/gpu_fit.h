@@ -1,10 +1,8 @@
 // Calibrates GPUs: graphs to run, tables of what was measured, which anybody can fit again, and the laws fitted to them.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "calibrate/building_blocks.h"

@@ -1,7 +1,6 @@
 #include "calibrate/leave_out_blocks.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include <fmt/format.h>

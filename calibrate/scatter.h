@@ -1,7 +1,6 @@
 // The basis of forecast intervals: how far measured steps lie from forecasts, by framework and device; tested with blocks left out.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 

@@ -95,7 +95,7 @@ std::vector<FittedConstants> other_constants(const Cluster& cluster, const Clust
     now.cluster = cluster;
     before.cluster = start;
     std::vector<FittedConstants> lists, priors;
-    for (const Key& key : cluster_keys()) {
+    for (const Key& key : keys_of("cluster.")) {
         if (is_preset(key)) continue;
         const std::string name(key.path.substr(prefix.size()));
         if (const std::size_t count = entries(key, now); count > 0) {

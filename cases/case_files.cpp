@@ -58,9 +58,7 @@ Case case_of_run(const std::string& folder, const std::string& cluster) {
 // The first row that is not a comment; empty for an empty file.
 std::vector<std::string> header_of(const std::string& path) {
     CsvReader csv(path);
-    bool rows = csv.next();
-    while (rows && csv.fields().front().starts_with("#")) rows = csv.next();
-    return rows ? csv.fields() : std::vector<std::string>{};
+    return csv.next_after_comments() ? csv.fields() : std::vector<std::string>{};
 }
 
 Comparison comparison_of(const CaseRow& row, const std::string& cluster, Shelf& shelf) {

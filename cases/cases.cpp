@@ -220,10 +220,12 @@ Seconds measured_step(const CaseRow& row) {
 }
 
 std::optional<Bytes> measured_peak(const CaseRow& row) {
-    const auto& notes = row.cell("notes");
-    for (const char* phrase : {"peak allocated ", "peak reserved "})
-        if (const auto gib = number_after(notes, phrase); gib && notes.find("GiB", notes.find(phrase)) != std::string::npos)
-            return parse_bytes(fmt::format("{} GiB", *gib));
+    const std::string& notes = row.cell("notes");
+    for (const std::string_view phrase : {"peak allocated ", "peak reserved "}) {
+        const auto at = notes.find(phrase), end = at == std::string::npos ? at : notes.find(' ', at + phrase.size());
+        const auto gib = end == std::string::npos || !std::string_view(notes).substr(end).starts_with(" GiB") ? std::nullopt : number_before(notes, end);
+        if (gib) return parse_bytes(fmt::format("{} GiB", *gib));
+    }
     return std::nullopt;
 }
 

@@ -85,6 +85,15 @@ std::string experiment_of_recorded(const std::string& system, const std::string&
 bool holds_pytorch_steps(const std::vector<std::string>& header);
 std::vector<Comparison> comparisons_of_pytorch(const std::string& path, const std::string& cluster = "");
 
+// The shape of a recorded layer; Sample::model carries it as "moe_layer-1024x4096-fp16-8192-top2".
+struct LayerShape {
+    int hidden = 0, ffn = 0, tokens = 0, top_k = 0;
+    std::string dtype;
+    friend bool operator==(const LayerShape&, const LayerShape&) = default;
+};
+std::string model_name(const LayerShape& shape);
+std::optional<LayerShape> parse_model_name(const std::string& name);
+
 // Imported or own measurements of MoE layers, one case per run, with the run's MoE system and number of ranks. The measured time is
 // the summary row (step = -1) or, without one, the median over the steps. Rows of single ranks mean that the run recorded its
 // routing: the file RUN_ID.csv or SYSTEM_EXPERTS.csv in `routing_folder` is used if it exists. `cluster` is as in case_of(). Runs

@@ -179,22 +179,18 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
     return found;
 }
 
-// "moe_layer-1024x4096-fp16-8192-top2" states the shape: hidden x ffn, dtype, tokens per rank, top-k.
 std::vector<Override> shape_of(const std::string& model) {
     if (model == "moe_layer" || model.starts_with("moe_layer_")) return {};  // as the preset says
-    int hidden = 0, ffn = 0, tokens = 0, top_k = 0, end = 0;
-    char dtype[16] = {};
-    const int read = std::sscanf(model.c_str(), "moe_layer-%9dx%9d-%15[a-z0-9]-%9d-top%9d%n", &hidden, &ffn, dtype,
-                                 &tokens, &top_k, &end);
-    if (read != 5 || static_cast<std::size_t>(end) != model.size())
+    const std::optional<LayerShape> shape = parse_model_name(model);
+    if (!shape)
         throw ConfigError("model \"" + model +
                           "\" states no shape; expected moe_layer or moe_layer-HIDDENxFFN-DTYPE-TOKENS-topK");
-    return {{"workload.hidden", std::to_string(hidden)},
-            {"workload.ffn", std::to_string(ffn)},
-            {"workload.dtype", dtype},
-            {"workload.seq", std::to_string(tokens)},
+    return {{"workload.hidden", std::to_string(shape->hidden)},
+            {"workload.ffn", std::to_string(shape->ffn)},
+            {"workload.dtype", shape->dtype},
+            {"workload.seq", std::to_string(shape->tokens)},
             {"parallelism.micro_batch", "1"},
-            {"workload.moe.top_k", std::to_string(top_k)}};
+            {"workload.moe.top_k", std::to_string(shape->top_k)}};
 }
 
 // The routing file of a run, or "". A run recorded its routing if it has rows of single ranks.
@@ -247,6 +243,19 @@ Comparison refused(const RecordedRun& run, const std::string& series, const std:
 }
 
 }  // namespace
+
+std::string model_name(const LayerShape& shape) {
+    return fmt::format("moe_layer-{}x{}-{}-{}-top{}", shape.hidden, shape.ffn, shape.dtype, shape.tokens, shape.top_k);
+}
+
+std::optional<LayerShape> parse_model_name(const std::string& name) {
+    LayerShape shape;
+    char dtype[16] = "";
+    const int found = std::sscanf(name.c_str(), "moe_layer-%9dx%9d-%15[^-]-%9d-top%9d", &shape.hidden, &shape.ffn, dtype, &shape.tokens, &shape.top_k);
+    shape.dtype = dtype;
+    const bool whole = found == 5 && std::min({shape.hidden, shape.ffn, shape.tokens, shape.top_k}) > 0 && model_name(shape) == name;
+    return whole ? std::optional(shape) : std::nullopt;
+}
 
 std::vector<Comparison> comparisons_of_recorded(const std::vector<Sample>& samples, const std::string& cluster) {
     std::vector<Comparison> found;

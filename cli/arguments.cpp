@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/startup.h"
 #include "model/errors.h"
 
 namespace stepcast {

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
-#include <string>
 
 #include "model/errors.h"
 #include "model/files/plain_text.h"

@@ -1,7 +1,6 @@
 #include "exec/host_device.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <ranges>
 #include <stdexcept>
@@ -13,6 +12,7 @@
 #include "exec/host_machine.h"
 #include "exec/host_rank.h"
 #include "exec/rank_group.h"
+#include "model/launcher.h"
 
 namespace stepcast {
 
@@ -140,18 +140,10 @@ private:
     std::unique_ptr<Shared> shared_;
 };
 
-// How many processes the launcher started; 1 without a launcher. srun sets its variable for a lone process inside an allocation too;
-// mpirun and PMI launchers set theirs only for what they start.
-int launched_processes() {
-    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
-        if (const char* value = std::getenv(name); value != nullptr) return std::atoi(value);
-    return 1;
-}
-
 }  // namespace
 
 std::unique_ptr<Device> open_host_device(int rank_count) {
-    const int processes = launched_processes();
+    const int processes = mpi_processes();
     if (processes <= 1) return std::make_unique<HostDevice>(rank_count);
     if (processes != rank_count)
         throw ConfigError(

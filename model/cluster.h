@@ -2,7 +2,6 @@
 // that fits, what-ifs and presets use the same names.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

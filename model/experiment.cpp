@@ -268,7 +268,7 @@ Cluster read_cluster(const std::string& path_or_preset) {
     auto& cluster = layers.experiment.cluster;
     if (cluster.name.empty()) cluster.name = stem_of(path);
     try {
-        check_required(layers.experiment, cluster_keys());
+        check_required(layers.experiment, "cluster.");
         check_cluster(cluster);
     } catch (const ConfigError& e) {
         throw ConfigError(located_in_cluster(layers, path, e.what()));

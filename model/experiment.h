@@ -33,13 +33,6 @@ struct Recorded {
     friend bool operator==(const Recorded&, const Recorded&) = default;
 };
 
-// "KEY=VALUE" from the command line, e.g. {"cluster.link.intra.bandwidth", "900 GB/s"}. The table may be omitted where only one table
-// has the key: tp for parallelism.tp.
-struct Override {
-    std::string key, value;
-    friend bool operator==(const Override&, const Override&) = default;
-};
-
 // Another way to read what nobody stated ("recompute not stated: full"), as keys that override the experiment's.
 struct Reading {
     std::string what;

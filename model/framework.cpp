@@ -142,7 +142,7 @@ std::vector<std::string_view> named_keys() {
 
 void give_back(Experiment& e) {
     const auto replaced = std::exchange(e.framework.replaced, {});
-    for (auto one = replaced.rbegin(); one != replaced.rend(); ++one) assign_text(*find_key(one->key), e, one->text);
+    for (auto one = replaced.rbegin(); one != replaced.rend(); ++one) assign_text(*find_key(one->key), e, one->value);
 }
 
 }  // namespace
@@ -179,7 +179,7 @@ Framework read_framework(const std::string& path_or_preset) {
 std::string write_framework(const Framework& framework) {
     Experiment holder;
     holder.framework = framework;
-    return file_text(holder, framework_keys(), "framework.", framework.fitted);
+    return file_text(holder, "framework.", framework.fitted);
 }
 
 }  // namespace stepcast

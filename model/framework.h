@@ -2,7 +2,6 @@
 // (model/presets/frameworks/): keys that a file leaves out keep the value of workload, split and cluster.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +12,13 @@
 #include "model/workload.h"
 
 namespace stepcast {
+
+// "KEY=VALUE" from the command line, e.g. {"cluster.link.intra.bandwidth", "900 GB/s"}. The table may be omitted where only one table
+// has the key: tp for parallelism.tp.
+struct Override {
+    std::string key, value;
+    friend bool operator==(const Override&, const Override&) = default;
+};
 
 // training: the 16-bit type of training, or fp32 if training is in fp32 or tf32.
 NAMED_ENUM(GradientType, "a gradient type", training, fp32, fp16, bf16);
@@ -93,11 +99,7 @@ struct Framework {
     // Keys that the adopting experiment states itself, so the framework leaves them alone.
     std::vector<std::string> stated;
     // Values that the framework replaced; they are restored before another framework is adopted.
-    struct Replaced {
-        std::string key, text;
-        friend bool operator==(const Replaced&, const Replaced&) = default;
-    };
-    std::vector<Replaced> replaced;
+    std::vector<Override> replaced;
     friend bool operator==(const Framework&, const Framework&) = default;
 };
 

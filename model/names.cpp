@@ -1,6 +1,5 @@
 #include "model/names.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // How the work is split over ranks.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -37,8 +37,8 @@ std::string origin_of(const Layers& layers, const std::string& key) {
 // The keys of `table` as lines, with "" as the preset if none is to be named. Keys that are empty or off are listed at the end.
 std::string table_text(const Layers& layers, const std::string& table, bool named) {
     std::string lines, off;
-    for (const auto& key : all_keys()) {
-        if (!key.path.starts_with(table + ".") || is_preset(key)) continue;
+    for (const auto& key : keys_of(table + ".")) {
+        if (is_preset(key)) continue;
         const std::string path(key.path), shown = path.substr(table.size() + 1);
         if (is_unset(key, layers.experiment) && !layers.said.contains(path)) {
             off += (off.empty() ? "" : ", ") + shown;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "model/errors.h"
@@ -22,6 +23,7 @@ struct Unit {
 };
 
 struct Dimension {
+    Exponents exponents;
     std::string_view what, example;
     std::span<const Unit> units;  // ascending
 };
@@ -49,11 +51,18 @@ constexpr Unit flop_rate_units[] = {{"FLOP/s", true, 0},  {"kFLOP/s", true, 3}, 
                                     {"PFLOPS", true, 15, false}};
 
 constexpr Unit power_units[] = {{"W", true, 0}, {"kW", true, 3}};
-constexpr Dimension time_dimension{"a time", "8 us", time_units};
-constexpr Dimension byte_dimension{"bytes", "80 GiB", byte_units};
-constexpr Dimension bandwidth_dimension{"bytes per second", "900 GB/s", bandwidth_units};
-constexpr Dimension flop_rate_dimension{"floating-point operations per second", "312 TFLOP/s", flop_rate_units};
-constexpr Dimension power_dimension{"a power", "700 W", power_units};
+constexpr Dimension dimensions[] = {
+    {Seconds::exponents, "a time", "8 us", time_units},
+    {Bytes::exponents, "bytes", "80 GiB", byte_units},
+    {BytesPerSecond::exponents, "bytes per second", "900 GB/s", bandwidth_units},
+    {FlopsPerSecond::exponents, "floating-point operations per second", "312 TFLOP/s", flop_rate_units},
+    {Watts::exponents, "a power", "700 W", power_units}};
+
+const Dimension& dimension_of(const Exponents& exponents) {
+    const auto* const found = std::ranges::find(dimensions, exponents, &Dimension::exponents);
+    if (found == std::end(dimensions)) throw std::logic_error("a quantity without units");
+    return *found;
+}
 
 std::string expected(const Dimension& d) {
     return "; expected " + std::string(d.what) + ", for example \"" + std::string(d.example) + "\"";
@@ -101,7 +110,10 @@ std::string unit_hint(std::string_view found, const Dimension& dimension) {
     return "; write " + names;
 }
 
-double parse(std::string_view text, const Dimension& dimension) {
+}  // namespace
+
+double parse_si(std::string_view text, const Exponents& of) {
+    const Dimension& dimension = dimension_of(of);
     const auto body = trimmed(text);
     double bare = 0;
     const auto [end, error] = std::from_chars(body.data(), body.data() + body.size(), bare);
@@ -119,6 +131,8 @@ double parse(std::string_view text, const Dimension& dimension) {
     throw ConfigError(quoted(text) + " has the unknown unit " + quoted(unit_text) + expected(dimension) +
                       unit_hint(unit_text, dimension));
 }
+
+namespace {
 
 // Decimal digits of a positive number 0.digits * 10^point: the fewest that read back within `tolerance`.
 struct Decimal {
@@ -151,8 +165,11 @@ std::string plain(const Decimal& d) {
            d.digits.substr(static_cast<std::size_t>(d.point));
 }
 
+}  // namespace
+
 // Of the largest decimal and the largest binary unit not above the value, uses the one with fewer digits.
-std::string format(double value, const Dimension& dimension, double tolerance) {
+std::string text_of_si(double value, const Exponents& of, double tolerance) {
+    const Dimension& dimension = dimension_of(of);
     const auto base = [&] {
         for (const auto& unit : dimension.units)
             if (unit.decimal && unit.power == 0) return unit;
@@ -181,26 +198,5 @@ std::string format(double value, const Dimension& dimension, double tolerance) {
     }
     return (value < 0 ? "-" : "") + text + " " + std::string(name);
 }
-
-constexpr double readable = 1e-6;
-
-}  // namespace
-
-Seconds parse_seconds(std::string_view text) { return Seconds(parse(text, time_dimension)); }
-Bytes parse_bytes(std::string_view text) { return Bytes(parse(text, byte_dimension)); }
-BytesPerSecond parse_bandwidth(std::string_view text) { return BytesPerSecond(parse(text, bandwidth_dimension)); }
-FlopsPerSecond parse_flop_rate(std::string_view text) { return FlopsPerSecond(parse(text, flop_rate_dimension)); }
-Watts parse_power(std::string_view text) { return Watts(parse(text, power_dimension)); }
-
-std::string to_string(Seconds value) { return format(value.si(), time_dimension, readable); }
-std::string to_string(Bytes value) { return format(value.si(), byte_dimension, readable); }
-std::string to_string(BytesPerSecond value) { return format(value.si(), bandwidth_dimension, readable); }
-std::string to_string(FlopsPerSecond value) { return format(value.si(), flop_rate_dimension, readable); }
-std::string to_string(Watts value) { return format(value.si(), power_dimension, readable); }
-
-std::string exact_text(Seconds value) { return format(value.si(), time_dimension, 0); }
-std::string exact_text(Bytes value) { return format(value.si(), byte_dimension, 0); }
-std::string exact_text(BytesPerSecond value) { return format(value.si(), bandwidth_dimension, 0); }
-std::string exact_text(FlopsPerSecond value) { return format(value.si(), flop_rate_dimension, 0); }
 
 }  // namespace stepcast

@@ -9,10 +9,16 @@
 
 namespace stepcast {
 
+struct Exponents {
+    int second, byte, flop, joule;
+    friend bool operator==(const Exponents&, const Exponents&) = default;
+};
+
 // A number with dimension second^S byte^B flop^F joule^J. The quotient of equal dimensions is a plain double.
 template <int S, int B, int F, int J = 0>
 class Quantity {
 public:
+    static constexpr Exponents exponents{S, B, F, J};
     constexpr Quantity() = default;
     constexpr explicit Quantity(double si) : si_(si) {}
     [[nodiscard]] constexpr double si() const { return si_; }
@@ -57,43 +63,30 @@ using FlopsPerSecond = Quantity<-1, 0, 1>;
 using Joules = Quantity<0, 0, 0, 1>;
 using Watts = Quantity<-1, 0, 0, 1>;
 
-namespace literals {
-constexpr Seconds operator""_s(long double v) { return Seconds(static_cast<double>(v)); }
-constexpr Seconds operator""_s(unsigned long long v) { return Seconds(static_cast<double>(v)); }
-constexpr Seconds operator""_ms(long double v) { return Seconds(static_cast<double>(v) * 1e-3); }
-constexpr Seconds operator""_ms(unsigned long long v) { return Seconds(static_cast<double>(v) * 1e-3); }
-constexpr Seconds operator""_us(long double v) { return Seconds(static_cast<double>(v) * 1e-6); }
-constexpr Seconds operator""_us(unsigned long long v) { return Seconds(static_cast<double>(v) * 1e-6); }
-constexpr Bytes operator""_B(unsigned long long v) { return Bytes(static_cast<double>(v)); }
-constexpr Bytes operator""_KiB(unsigned long long v) { return Bytes(static_cast<double>(v) * 1024.0); }
-constexpr Bytes operator""_MiB(unsigned long long v) { return Bytes(static_cast<double>(v) * 1048576.0); }
-constexpr BytesPerSecond operator""_GBps(long double v) { return BytesPerSecond(static_cast<double>(v) * 1e9); }
-constexpr BytesPerSecond operator""_GBps(unsigned long long v) { return BytesPerSecond(static_cast<double>(v) * 1e9); }
-constexpr FlopsPerSecond operator""_TFLOPps(long double v) { return FlopsPerSecond(static_cast<double>(v) * 1e12); }
-constexpr FlopsPerSecond operator""_TFLOPps(unsigned long long v) {
-    return FlopsPerSecond(static_cast<double>(v) * 1e12);
+inline constexpr FlopsPerSecond teraflops(1e12);
+
+// Text of Seconds, Bytes, BytesPerSecond, FlopsPerSecond and Watts. Reads "8 us", "60 d", "80 GiB", "312 TFLOP/s", "900 GB/s" (GB is 1e9,
+// GiB is 2^30). Throws ConfigError with what was found and what was expected; the caller adds position and key in front.
+double parse_si(std::string_view text, const Exponents& of);
+template <class T>
+T parse_quantity(std::string_view text) {
+    return T(parse_si(text, T::exponents));
 }
-}  // namespace literals
+inline constexpr auto parse_seconds = parse_quantity<Seconds>;
+inline constexpr auto parse_bytes = parse_quantity<Bytes>;
+inline constexpr auto parse_bandwidth = parse_quantity<BytesPerSecond>;
+inline constexpr auto parse_flop_rate = parse_quantity<FlopsPerSecond>;
 
-// Reads "8 us", "60 d", "80 GiB", "312 TFLOP/s", "900 GB/s" (GB is 1e9, GiB is 2^30). Throws ConfigError with what was found and what
-// was expected; the caller adds position and key in front.
-Seconds parse_seconds(std::string_view text);
-Bytes parse_bytes(std::string_view text);
-BytesPerSecond parse_bandwidth(std::string_view text);
-FlopsPerSecond parse_flop_rate(std::string_view text);
-Watts parse_power(std::string_view text);
-
-// The shortest text with a suitable prefix that reads back to within 1e-6 relative: "8 us", "1.5 GiB", "312 TFLOP/s".
-std::string to_string(Seconds value);
-std::string to_string(Bytes value);
-std::string to_string(BytesPerSecond value);
-std::string to_string(FlopsPerSecond value);
-std::string to_string(Watts value);
-
-// The same, but for files: reads back to exactly the same value.
-std::string exact_text(Seconds value);
-std::string exact_text(Bytes value);
-std::string exact_text(BytesPerSecond value);
-std::string exact_text(FlopsPerSecond value);
+// The shortest text with a suitable prefix that reads back to within `tolerance` relative: "8 us", "1.5 GiB", "312 TFLOP/s".
+std::string text_of_si(double value, const Exponents& of, double tolerance);
+template <int S, int B, int F, int J>
+std::string to_string(Quantity<S, B, F, J> value) {
+    return text_of_si(value.si(), value.exponents, 1e-6);
+}
+// For files: reads back to exactly the same value.
+template <int S, int B, int F, int J>
+std::string exact_text(Quantity<S, B, F, J> value) {
+    return text_of_si(value.si(), value.exponents, 0);
+}
 
 }  // namespace stepcast

@@ -11,11 +11,11 @@
 #include "cli/verbs.h"
 #include "cli/startup.h"
 #include "model/errors.h"
+#include "model/launcher.h"
 #include "model/presets.h"
 #include "model/show.h"
 #include "reports/json.h"
 #include "reports/pages.h"
-#include "sim/sweep/pool.h"
 #include "sim/sweep/sweep.h"
 
 namespace py = pybind11;

@@ -1,6 +1,5 @@
 #include "reports/compare.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <numeric>

@@ -5,7 +5,6 @@
 namespace stepcast {
 namespace {
 
-using namespace literals;
 using namespace json;
 
 Json phase_rows(const Comparison& c) {
@@ -41,7 +40,7 @@ Json row(const Comparison& c) {
         {"inside", predicted ? Json(inside_interval(c)) : Json(nullptr)},
         {"tokens_per_s_per_gpu", of_forecast([](const Forecast& f) { return number(f.tokens_per_second / f.gpus); })},
         {"model_tflops_per_gpu",
-         of_forecast([](const Forecast& f) { return number(f.model_flops_per_gpu / 1_TFLOPps); })},
+         of_forecast([](const Forecast& f) { return number(f.model_flops_per_gpu / teraflops); })},
         {"measured_forward_s", optional_number(c.what.measured_forward)},
         {"predicted_forward_s", of_forecast([](const Forecast& f) { return number(f.forward.p50); })},
         {"measured_backward_s", optional_number(c.what.measured_backward)},

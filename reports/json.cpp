@@ -1,7 +1,6 @@
 #include "reports/json.h"
 
 #include "model/records/measurements.h"
-#include "reports/tables.h"
 #include "reports/json_parts.h"
 
 namespace stepcast {
@@ -73,7 +72,6 @@ std::string text_of(const Json& j) { return j.dump(2, ' ', false, Json::error_ha
 
 namespace {
 
-using namespace literals;
 using namespace json;
 
 Json memory(const MemoryUse& m) {
@@ -176,7 +174,7 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"tokens_per_s", number(f.tokens_per_second)},
            {"tokens_per_s_per_gpu", number(f.tokens_per_second / f.gpus)},
            {"model_flops_utilization", number(f.model_flops_utilization)},
-           {"model_tflops_per_gpu", number(f.model_flops_per_gpu / 1_TFLOPps)},
+           {"model_tflops_per_gpu", number(f.model_flops_per_gpu / teraflops)},
            {"causal_mask_counted", false},
            {"interval_log", doubts(f.doubts)},
            {"energy_j", f.energy > Joules(0) ? number(f.energy.si()) : Json(nullptr)},

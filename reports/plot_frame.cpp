@@ -1,6 +1,5 @@
 #include "reports/plot_frame.h"
 
-#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 

@@ -10,7 +10,6 @@
 namespace stepcast {
 namespace {
 
-using namespace literals;
 using namespace json;
 
 Json sweep_row(const SweepRow& row) {
@@ -24,7 +23,7 @@ Json sweep_row(const SweepRow& row) {
             {"tokens_per_s", number(row.tokens_per_second)},
             {"tokens_per_s_per_gpu", number(row.tokens_per_second / row.ranks)},
             {"model_flops_utilization", number(row.forecast.model_flops_utilization)},
-            {"model_tflops_per_gpu", number(row.forecast.model_flops_per_gpu / 1_TFLOPps)},
+            {"model_tflops_per_gpu", number(row.forecast.model_flops_per_gpu / teraflops)},
             {"peak_bytes", number(row.peak)},
             {"cost_per_token", row.cost_per_token > 0 ? number(row.cost_per_token) : Json(nullptr)},
             {"ranks", row.ranks}};

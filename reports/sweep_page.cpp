@@ -14,7 +14,7 @@ namespace {
 std::string settings_text(const Settings& settings) {
     std::string text;
     for (const auto& [key, value] : settings)
-        text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", key.substr(key.find_last_of('.') + 1), value);
+        text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", short_key(key), value);
     return text;
 }
 
@@ -61,7 +61,7 @@ void add_tables(Page& page, const SweepAnswer& r) {
         page.sections.push_back({.title = "The best of each number of GPUs", .tables = {rows_table(r, r.scaling)}});
     if (!r.of_each.empty()) {
         PageSection each{.title = "The best of each", .tables = {rows_table(r, r.of_each)}};
-        for (const std::string& key : r.each_of) each.title += (key == r.each_of.front() ? " " : " and ") + key.substr(key.find_last_of('.') + 1);
+        for (const std::string& key : r.each_of) each.title += (key == r.each_of.front() ? " " : " and ") + short_key(key);
         page.sections.push_back(std::move(each));
     }
     page.sections.push_back({.title = "What was searched", .listing = sweep_counts(r) + campaign_text(r), .is_folded = true});

@@ -11,9 +11,6 @@
 namespace stepcast {
 namespace {
 
-// "tp" for parallelism.tp.
-std::string short_key(const std::string& key) { return key.substr(key.find_last_of('.') + 1); }
-
 constexpr std::size_t most_machines = 8;              // machines whose prices and powers are listed
 
 // Costs are shown only if they are an objective; a known price alone is no reason.

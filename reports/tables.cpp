@@ -17,8 +17,6 @@
 namespace stepcast {
 namespace {
 
-using namespace literals;
-
 std::string bar(double share) {
     const auto width = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * 50));
     return width == 0 ? "" : "  " + std::string(width, '#');
@@ -123,7 +121,7 @@ std::string forecast_table(const Forecast& f, bool all_notes) {
     text += wrapped(
         fmt::format("{} tokens/s, {} a GPU; model FLOP utilization {}, {:.3g} TFLOP/s a GPU (causal mask not counted)",
                     count_text(f.tokens_per_second), count_text(f.tokens_per_second / f.gpus),
-                    percent_text(f.model_flops_utilization), f.model_flops_per_gpu / 1_TFLOPps));
+                    percent_text(f.model_flops_utilization), f.model_flops_per_gpu / teraflops));
     if (f.energy > Joules(0)) text += energy_line(f);
     text +=
         fmt::format("{} tasks on {} simulated ranks\n\n", count_text(static_cast<double>(f.tasks)), f.ranks_simulated);

@@ -94,6 +94,8 @@ std::string sweep_doubts(const SweepAnswer& result);   // what the ranking leave
 std::string within_text(const SweepAnswer& result);    // the smallest machines that finish in time
 std::string campaign_text(const SweepAnswer& result);  // the basis of days, money and energy for each machine
 
+inline std::string short_key(const std::string& key) { return key.substr(key.find_last_of('.') + 1); }  // "tp" for parallelism.tp
+
 // The best configurations as comma-separated values, with SI units in the names.
 std::string top_csv(const SweepAnswer& result);
 

@@ -9,12 +9,8 @@
 
 namespace stepcast {
 
-enum class EmitFormat : std::uint8_t { megatron, megatron_bridge, nemo, torchtitan, deepspeed };
-constexpr auto names_of(EmitFormat) {
-    using enum EmitFormat;
-    return name_table<EmitFormat>("a format of --emit", {{megatron, "megatron"}, {megatron_bridge, "megatron-bridge"}, {nemo, "nemo"},
-                                                         {torchtitan, "torchtitan"}, {deepspeed, "deepspeed"}});
-}
+NAMED_ENUM_AS(EmitFormat, "a format of --emit", "megatron, megatron-bridge, nemo, torchtitan, deepspeed",
+              megatron, megatron_bridge, nemo, torchtitan, deepspeed);
 
 struct Emission {
     std::string text;

@@ -53,7 +53,6 @@ std::string experiment_text(const Translation& translation);
 std::vector<std::string> report(const Translation& translation);
 
 enum class ForeignFormat : std::uint8_t {
-    none,  // none of these: one of stepcast's own files, or a log
     megatron,
     nemo,
     megatron_bridge,
@@ -65,14 +64,12 @@ enum class ForeignFormat : std::uint8_t {
     nccl_graph,
     nvidia_smi,  // nvidia-smi -q -x
     lspci,
+    none,  // none of these: one of stepcast's own files, or a log
 };
 constexpr auto names_of(ForeignFormat) {
-    using enum ForeignFormat;
-    return name_table<ForeignFormat>("a format of --format", {{megatron, "megatron"}, {nemo, "nemo"}, {megatron_bridge, "megatron-bridge"},
-                                                              {torchtitan, "torchtitan"}, {deepspeed, "deepspeed-config"},
-                                                              {hub_config, "config.json"}, {topology_matrix, "topo"},
-                                                              {nccl_topology, "nccl-topology"}, {nccl_graph, "nccl-graph"},
-                                                              {nvidia_smi, "nvidia-smi"}, {lspci, "lspci"}});
+    return names_as_written<static_cast<std::size_t>(ForeignFormat::none)>(
+        "a format of --format", "megatron, nemo, megatron-bridge, torchtitan, deepspeed-config, config.json, topo, nccl-topology, nccl-graph, "
+                                "nvidia-smi, lspci");
 }
 // Throws ConfigError with these formats and `others`, which are read elsewhere.
 ForeignFormat parse_foreign_format(std::string_view text, std::span<const std::string_view> others);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -165,20 +164,6 @@ private:
 };
 
 }  // namespace
-
-std::string model_name(const LayerShape& shape) {
-    return fmt::format("moe_layer-{}x{}-{}-{}-top{}", shape.hidden, shape.ffn, shape.dtype, shape.tokens, shape.top_k);
-}
-
-std::optional<LayerShape> parse_model_name(std::string_view text) {
-    LayerShape shape;
-    char dtype[16] = "";
-    const std::string name(text);
-    const int found = std::sscanf(name.c_str(), "moe_layer-%dx%d-%15[^-]-%d-top%d", &shape.hidden, &shape.ffn, dtype, &shape.tokens, &shape.top_k);
-    shape.dtype = dtype;
-    const bool whole = found == 5 && std::min({shape.hidden, shape.ffn, shape.tokens, shape.top_k}) > 0 && model_name(shape) == name;
-    return whole ? std::optional(shape) : std::nullopt;
-}
 
 Sample sample_like(const ImportedRun& run) {
     Sample sample;

@@ -4,11 +4,10 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "calibrate/logs/sample_record.h"
-#include "model/names.h"
+#include "cases/cases.h"
 #include "model/records/measurements.h"
 #include "model/routing.h"
 
@@ -17,27 +16,14 @@ namespace stepcast {
 // moe_steps: `STEP-n` lines for each run; the [Summary] line names the system (and for whole models the model). moe_phases: the same,
 // with every rank's kernels and host phases between the steps. opt_prime: layer times of a pipeline's stages, and ms/batch. deepspeed:
 // the wall-clock breakdown. custom: lines that a pattern file describes.
-enum class LogFormat { automatic, moe_steps, moe_phases, opt_prime, deepspeed, custom };
-constexpr auto names_of(LogFormat) {
-    using enum LogFormat;
-    return name_table<LogFormat>("a format of logs", {{automatic, "auto"}, {moe_steps, "moe-steps"}, {moe_phases, "moe-phases"},
-                                                      {opt_prime, "opt-prime"}, {deepspeed, "deepspeed"}, {custom, "custom"}});
-}
+NAMED_ENUM_AS(LogFormat, "a format of logs", "auto, moe-steps, moe-phases, opt-prime, deepspeed, custom",
+              automatic, moe_steps, moe_phases, opt_prime, deepspeed, custom);
 
 // used: gave a value; skipped: understood, but has nothing to keep; unknown: not understood.
 struct LineCounts {
     long used = 0, skipped = 0, unknown = 0;
     friend bool operator==(const LineCounts&, const LineCounts&) = default;
 };
-
-// The shape that a log states for its layer; Sample::model carries it as "moe_layer-1024x4096-fp16-8192-top2".
-struct LayerShape {
-    int hidden = 0, ffn = 0, tokens = 0, top_k = 0;
-    std::string dtype;
-    friend bool operator==(const LayerShape&, const LayerShape&) = default;
-};
-std::string model_name(const LayerShape& shape);
-std::optional<LayerShape> parse_model_name(std::string_view text);
 
 struct ImportedRun {
     std::string run_id;  // FILE-NUMBER-SYSTEM-E (E = experts per rank), for whole models FILE-NUMBER-SYSTEM-MODEL

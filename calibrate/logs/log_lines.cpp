@@ -1,5 +1,6 @@
 #include "calibrate/logs/log_lines.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -94,9 +95,7 @@ std::string quoted_piece(std::string_view text) {
 }
 
 void LineCursor::skip_blanks() {
-    std::size_t i = 0;
-    while (i < rest_.size() && (rest_[i] == ' ' || rest_[i] == '\t')) ++i;
-    rest_.remove_prefix(i);
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t"), rest_.size()));
 }
 
 bool LineCursor::word(std::string_view literal) {
@@ -113,14 +112,17 @@ bool LineCursor::find(std::string_view literal) {
     return true;
 }
 
-std::optional<double> LineCursor::number() {
+template <class Number>
+std::optional<Number> LineCursor::parsed() {
     skip_blanks();
-    double value = 0;
+    Number value{};
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    if (error != std::errc() || !std::isfinite(value)) return std::nullopt;
+    if (error != std::errc() || !std::isfinite(static_cast<double>(value))) return std::nullopt;
     rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
     return value;
 }
+std::optional<double> LineCursor::number() { return parsed<double>(); }
+std::optional<int> LineCursor::integer() { return parsed<int>(); }
 
 std::optional<double> LineCursor::grouped_number() {
     skip_blanks();
@@ -138,15 +140,6 @@ std::optional<double> LineCursor::grouped_number() {
         for (digits += rest_[end++]; is_digit(end); ++end) digits += rest_[end];
     rest_.remove_prefix(end);
     return LineCursor(digits).number();
-}
-
-std::optional<int> LineCursor::integer() {
-    skip_blanks();
-    int value = 0;
-    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    if (error != std::errc()) return std::nullopt;
-    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
-    return value;
 }
 
 bool LineCursor::at_end() {

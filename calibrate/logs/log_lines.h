@@ -42,6 +42,8 @@ public:
 
 private:
     void skip_blanks();
+    template <class Number>
+    std::optional<Number> parsed();
     std::string_view rest_;
 };
 

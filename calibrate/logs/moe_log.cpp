@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 
 namespace stepcast {
 namespace {
@@ -26,16 +27,7 @@ std::string dtype_of(std::string_view line) {
 
 // The words before "[Summary]" in lines such as "mix_moe 4 [Summary] .." or "naive gpt2 16 [Summary] ..".
 std::vector<std::string> words_before_summary(std::string_view line) {
-    std::vector<std::string> words;
-    std::string_view rest = line.substr(0, line.find("[Summary]"));
-    while (words.size() < 8) {
-        const std::size_t first = rest.find_first_not_of(" \t");
-        if (first == std::string_view::npos) break;
-        const std::size_t length = std::min(rest.find_first_of(" \t", first), rest.size()) - first;
-        words.emplace_back(rest.substr(first, length));
-        rest.remove_prefix(first + length);
-    }
-    return words;
+    return words_of(std::string(line.substr(0, line.find("[Summary]"))), " \t");
 }
 
 constexpr const char* headless =

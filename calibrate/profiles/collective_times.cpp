@@ -4,7 +4,6 @@
 #include <array>
 #include <functional>
 #include <set>
-#include <tuple>
 
 #include "calibrate/profiles/operators.h"
 #include "calibrate/profiles/profile_times.h"

@@ -15,11 +15,7 @@ namespace stepcast {
 
 // The phase of a kernel, from the operators around the call that launched it. `unlinked`: launched before the trace begins, or by a
 // thread that was not profiled; its time belongs to another step.
-enum class ProfilePhase : std::uint8_t { forward, backward, recompute, optimizer, unlinked };
-constexpr auto names_of(ProfilePhase) {
-    using enum ProfilePhase;
-    return name_table<ProfilePhase>("a phase of a profile", {{forward, "forward"}, {backward, "backward"}, {recompute, "recompute"}, {optimizer, "optimizer"}, {unlinked, "unlinked"}});
-}
+NAMED_ENUM(ProfilePhase, "a phase of a profile", forward, backward, recompute, optimizer, unlinked);
 
 enum class SpanKind : std::uint8_t { compute, communication, copy, set };
 

@@ -1,27 +1,12 @@
 #include "calibrate/profiles/profile_times.h"
 
 #include <algorithm>
-#include <functional>
-#include <limits>
-#include <tuple>
 #include <utility>
 
 #include "model/records/measurements.h"
 
 namespace stepcast {
 namespace {
-
-// Length of the union of the spans for which `counts` is true.
-template <typename Counts>
-std::int64_t covered(const Profile& profile, Counts counts) {
-    std::int64_t sum = 0, end = std::numeric_limits<std::int64_t>::min();
-    for (const DeviceSpan& span : profile.spans) {  // by start
-        if (!counts(span) || span.finish <= end) continue;
-        sum += span.finish - std::max(span.start, end);
-        end = span.finish;
-    }
-    return sum;
-}
 
 // The key by which calls count as alike.
 using Alike = std::tuple<std::string, std::string, std::vector<double>>;
@@ -39,17 +24,17 @@ Alike alike(const OperatorCall& c) {
 DeviceTimes device_times(const Profile& profile) {
     const auto computes = [](const DeviceSpan& s) { return s.kind == SpanKind::compute; };
     const auto communicates = [](const DeviceSpan& s) { return s.kind == SpanKind::communication; };
-    const auto compute = covered(profile, computes), communication = covered(profile, communicates);
-    const auto either = covered(profile, [&](const DeviceSpan& s) { return computes(s) || communicates(s); });
+    const auto compute = covered(profile.spans, computes), communication = covered(profile.spans, communicates);
+    const auto either = covered(profile.spans, [&](const DeviceSpan& s) { return computes(s) || communicates(s); });
     std::int64_t end = 0;
     for (const DeviceSpan& span : profile.spans) end = std::max(end, span.finish);
     DeviceTimes times;
     times.span = seconds(end);
-    times.busy = seconds(covered(profile, [](const DeviceSpan&) { return true; }));
+    times.busy = seconds(covered(profile.spans, [](const DeviceSpan&) { return true; }));
     times.idle = times.span - times.busy;
     times.compute = seconds(compute);
     times.communication = seconds(communication);
-    times.copies = seconds(covered(profile, [&](const DeviceSpan& s) { return !computes(s) && !communicates(s); }));
+    times.copies = seconds(covered(profile.spans, [&](const DeviceSpan& s) { return !computes(s) && !communicates(s); }));
     times.overlapped = seconds(compute + communication - either);
     times.exposed = times.communication - times.overlapped;
     for (const DeviceSpan& span : profile.spans) {

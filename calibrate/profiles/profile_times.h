@@ -2,6 +2,7 @@
 // long a collective transfers and how long it waits. Sums over streams are unions of intervals.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <tuple>
@@ -11,6 +12,18 @@
 #include "calibrate/profiles/profile.h"
 
 namespace stepcast {
+
+// Length of the union of those spans, sorted by start, for which `counts` is true.
+auto covered(const auto& spans, const auto& counts) {
+    using Time = decltype(spans.front().start);
+    Time sum{}, end = spans.empty() ? Time{} : spans.front().start;
+    for (const auto& span : spans) {
+        if (!counts(span) || span.finish <= end) continue;
+        sum += span.finish - std::max(span.start, end);
+        end = span.finish;
+    }
+    return sum;
+}
 
 // busy: union of all work. exposed: communication during which nothing computes. Copies count as busy, but not as computation.
 struct DeviceTimes {

@@ -1,40 +1,23 @@
 #include "calibrate/profiles/replay.h"
 
 #include <algorithm>
-#include <limits>
-#include <utility>
+
+#include "calibrate/profiles/profile_times.h"
 
 namespace stepcast {
-namespace {
-
-// Length of the union of stretches (from, to).
-using Stretches = std::vector<std::pair<Seconds, Seconds>>;
-Seconds covered(Stretches all) {
-    std::ranges::sort(all);
-    Seconds sum(0), end(-std::numeric_limits<double>::infinity());
-    for (const auto& [from, to] : all) {
-        sum += std::max(Seconds(0), to - std::max(from, end));
-        end = std::max(end, to);
-    }
-    return sum;
-}
-
-}  // namespace
 
 DeviceUse use_of(const TaskGraph& graph, const Trace& trace, int rank) {
-    Stretches computing, all;
-    Seconds first(std::numeric_limits<double>::infinity()), last(0);
-    for (const Span& s : trace.spans) {
-        if (s.place.rank() != rank || !on_device(s.place.lane())) continue;
-        first = std::min(first, s.start);
-        last = std::max(last, s.finish);
+    std::vector<Span> spans = trace.spans;
+    std::erase_if(spans, [&](const Span& s) { return s.place.rank() != rank || !on_device(s.place.lane()); });
+    if (spans.empty()) return {};
+    std::ranges::sort(spans, {}, &Span::start);
+    const Seconds length = std::ranges::max(spans, {}, &Span::finish).finish - spans.front().start;
+    std::erase_if(spans, [&](const Span& s) { return graph.name(s.task).starts_with("Mem"); });  // copies
+    const auto computes = [&](const Span& s) {
         const std::string_view kind = kind_name(graph.op(s.task));
-        const bool computes = kind == "gemm" || kind == "attention" || kind == "memory_pass";
-        if (graph.name(s.task).starts_with("Mem")) continue;  // a copy
-        if (computes) computing.emplace_back(s.start, s.finish);
-        all.emplace_back(s.start, s.finish);
-    }
-    return {std::max(Seconds(0), last - first), covered(all) - covered(computing)};
+        return kind == "gemm" || kind == "attention" || kind == "memory_pass";
+    };
+    return {length, covered(spans, [](const Span&) { return true; }) - covered(spans, computes)};
 }
 
 }  // namespace stepcast

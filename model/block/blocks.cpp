@@ -68,9 +68,6 @@ Block relative_attention(const Workload& w, const RankShape& s) {
             Normalize{"attention_norm", s.outer_tokens, w.hidden, s.matrix}};
 }
 
-// A gated block whose gate and up projections are one product, followed by one kernel for gate and activation.
-bool gates_at_once(const Workload& w) { return w.gated && w.fused_projections; }
-
 }  // namespace
 
 FlashGeneration flash_generation(AttentionKind kind) {
@@ -133,10 +130,11 @@ Block mixing_block(const Workload& w, const RankShape& s) {
 
 Block feed_forward_block(const Workload& w, const RankShape& s) {
     const Width ffn{w.ffn, s.ffn};
-    const bool separate = w.gated && !w.fused_projections, by_steps = separate && !w.fused_gate;
+    // A gate and its input are one product, followed by one kernel for gate and activation, or `separate` products.
+    const bool at_once = w.gated && w.fused_projections, separate = w.gated && !w.fused_projections, by_steps = separate && !w.fused_gate;
     const int inputs = w.gated && !by_steps ? 2 : 1;
     const auto up = [&](std::string_view name, Split split) {
-        return Linear{.name = name, .tokens = s.tokens, .out = ffn * (gates_at_once(w) ? 2 : 1), .in = w.hidden, .dtype = s.matrix,
+        return Linear{.name = name, .tokens = s.tokens, .out = ffn * (at_once ? 2 : 1), .in = w.hidden, .dtype = s.matrix,
                       .split = split, .bias = w.linear_bias, .after_norm = name == "ffn_up"};
     };
     Block b;
@@ -197,14 +195,6 @@ std::vector<bool> alternate_runs(std::span<const Operator> operators, int tp) {
             op));
     return runs;
 }
-
-Block before_experts(const Workload& w, const RankShape& s) {
-    Block b;
-    add_norm(b, w, s, "ffn_norm", s.matrix);
-    return b;
-}
-
-Block after_experts(const Workload& w) { return {Residual{w.linear_bias}}; }
 
 // The projection is not split over tensor-parallel ranks.
 Block prediction_block(const Workload& w, const RankShape& s) {

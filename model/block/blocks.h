@@ -28,9 +28,6 @@ Block mixing_block(const Workload& workload, const RankShape& shape);
 
 Block feed_forward_block(const Workload& workload, const RankShape& shape);
 Block expert_block(const Workload& workload, const RankShape& shape);
-// The rest of an expert block when a MoE system runs the experts: the norm before, the residual after.
-Block before_experts(const Workload& workload, const RankShape& shape);
-Block after_experts(const Workload& workload);
 
 // For each operator, whether an alternate recompute runs it again. It reruns memory passes and every second product in forward order,
 // unless tensor parallelism sums that product's result. It never reruns attention or the work of experts.

@@ -38,7 +38,7 @@ struct FusedAttention : BlockPass {
         const Op collective = back != nullptr ? Op(ReduceScatter{2.0 * all}) : Op(AllGather{all});
         const std::string_view name = back != nullptr ? "cp_reduce_scatter" : "cp_all_gather";
         if (!ring) planner().collective(name, collective, c.groups.context);
-        overlap(planner(), ring, name, collective, c.groups.context, [&] { is_plain() ? scores(op) : one_kernel(op); });
+        planner().overlap(ring, name, collective, c.groups.context, [&] { is_plain() ? scores(op) : one_kernel(op); });
     }
 
 private:

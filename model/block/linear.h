@@ -41,12 +41,4 @@ inline void plan_weight_gradient(Planner& planner, const Linear& l, const Experi
     planner.compute("accumulate_gradient", MemoryPass{weights * (made + kept), weights * kept, MemoryPass::Access::optimizer});
 }
 
-// Runs `work`; if `overlapped`, the collective runs at the same time.
-template <typename Work>
-void overlap(Planner& planner, bool overlapped, std::string_view name, const Op& op, const Group& group, Work work) {
-    if (overlapped) planner.fork(name, op, group);
-    work();
-    if (overlapped) planner.join();
-}
-
 }  // namespace stepcast

@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "model/dtype.h"
+#include "model/graph/op.h"
 
 namespace stepcast {
 

@@ -26,7 +26,7 @@ struct SplitLinear : BlockPass {
             return adapter();
         }
         adapter();
-        overlap(*ahead, p.overlap_tp, sum_name(), sum(l.out), group, [&] { product(); });
+        ahead->overlap(p.overlap_tp, sum_name(), sum(l.out), group, [&] { product(); });
         if (p.overlap_tp) return;
         lay_out(l.out);
         ahead->collective(sum_name(), sum(l.out), group);
@@ -43,7 +43,7 @@ struct SplitLinear : BlockPass {
             lay_out(l.in);
             if (!p.overlap_weight_gradient || apart) inputs.collective(sum_name(), sum(l.in), group);
         }
-        overlap(weights, column && p.overlap_weight_gradient && !apart, sum_name(), sum(l.in), group, weight_gradient);
+        weights.overlap(column && p.overlap_weight_gradient && !apart, sum_name(), sum(l.in), group, weight_gradient);
         adapter();
     }
 
@@ -65,7 +65,7 @@ private:
     void gather(Width width, bool overlapped) const {
         const AllGather all{whole(width)};
         if (p.sequence_parallel && !overlapped) planner().collective("tp_all_gather", all, group);
-        overlap(planner(), p.sequence_parallel && overlapped, "tp_all_gather", all, group, [&] { product(); });
+        planner().overlap(p.sequence_parallel && overlapped, "tp_all_gather", all, group, [&] { product(); });
         lay_out(width);
     }
 

@@ -111,7 +111,7 @@ void check_default(const Experiment& e, std::string_view path) {
 }
 
 void check_experiment(const Experiment& experiment) {
-    check_required(experiment, all_keys());
+    check_required(experiment);
     check_modelled(experiment);
     check_rank_count(experiment);
     check_routing_file(experiment);

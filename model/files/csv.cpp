@@ -87,6 +87,12 @@ bool CsvReader::next() {
     return true;
 }
 
+bool CsvReader::next_after_comments() {
+    while (next())
+        if (!fields_.front().starts_with('#')) return true;
+    return false;
+}
+
 int csv_int(std::string_view text, int least) {
     const auto value = as_number<int>(text);
     if (!value || *value < least)

@@ -13,6 +13,7 @@ class CsvReader {
 public:
     explicit CsvReader(const std::string& path);  // throws ConfigError when it cannot be read
     bool next();                                  // goes to the next row that is not empty; false at the end
+    bool next_after_comments();                   // the same, past rows that begin with '#'; shipped tables begin with their provenance
     [[nodiscard]] const std::vector<std::string>& fields() const { return fields_; }
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] int line() const { return row_line_; }    // where the row begins

@@ -1,6 +1,5 @@
 #include "model/graph/op.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <concepts>
 #include <cstdint>
 #include <optional>
@@ -28,7 +29,7 @@ struct Gemm {
     bool accumulate = false;
     Alignment alignment = Alignment::full;
     Layout layout = Layout::nt;
-    friend bool operator==(const Gemm&, const Gemm&) = default;
+    friend auto operator<=>(const Gemm&, const Gemm&) = default;
 };
 constexpr Gemm::Alignment alignment_of(long elements) {
     return elements % 8 == 0 ? Gemm::Alignment::full : elements % 2 == 0 ? Gemm::Alignment::even : Gemm::Alignment::odd;

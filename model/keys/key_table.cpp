@@ -1,4 +1,5 @@
 // Builds the keys of all tables from the fields of the structs that hold them (keyed.h).
+#include <algorithm>
 #include <deque>
 #include <utility>
 
@@ -63,12 +64,10 @@ private:
     }
 };
 
-struct Table {
-    std::vector<Key> keys;
-    std::size_t cluster, framework;  // index of the first key of each of the two
-};
-const Table& table() {
-    static const Table all = [] {
+}  // namespace
+
+const std::vector<Key>& all_keys() {
+    static const std::vector<Key> all = [] {
         KeyRows rows;
         rows.add_preset("workload.preset", PresetKind::workload, "workload to start from: a preset's name or a file");
         rows.add_preset("workload.family", PresetKind::family, "architecture to start from: a family's name or a file");
@@ -77,22 +76,19 @@ const Table& table() {
         rows.add_table<&Experiment::routing>({"routing.", ""});
         rows.add_table<&Experiment::run>({"run.", ""});
         rows.add_table<&Experiment::recorded>({"recorded.", ""});
-        const std::size_t cluster = rows.keys.size();
         rows.add_preset("cluster.preset", PresetKind::cluster, "cluster to start from: a preset's name or a file");
         rows.add_table<&Experiment::cluster>({"cluster.", ""});
-        const std::size_t framework = rows.keys.size();
         rows.add_preset("framework.preset", PresetKind::framework, "framework to start from: a preset's name or a file");
         rows.add_table<&Experiment::framework>({"framework.", ""});
-        return Table{std::move(rows.keys), cluster, framework};
+        return std::move(rows.keys);
     }();
     return all;
 }
 
-}  // namespace
-
-const std::vector<Key>& all_keys() { return table().keys; }
-std::span<const Key> workload_keys() { return std::span(all_keys()).first(table().cluster); }
-std::span<const Key> cluster_keys() { return std::span(all_keys()).subspan(table().cluster, table().framework - table().cluster); }
-std::span<const Key> framework_keys() { return std::span(all_keys()).subspan(table().framework); }
+std::span<const Key> keys_of(std::string_view table) {
+    const auto is_of = [&](const Key& key) { return key.path.starts_with(table); };
+    const auto first = std::ranges::find_if(all_keys(), is_of);
+    return {first, std::find_if_not(first, all_keys().end(), is_of)};
+}
 
 }  // namespace stepcast

@@ -42,19 +42,6 @@ std::int64_t integer_of(const ConfigValue& found) {
     wrong(found, "not an integer", expected);
 }
 
-// A quantity is text with a unit. A bare number gets the error of a text without unit, but without quotes, as the file has none.
-template <class T>
-T quantity_of(const ConfigValue& found, T (*parse)(std::string_view)) {
-    if (const auto* v = as<std::string>(found)) return parse(*v);
-    const bool number = as<std::int64_t>(found) || as<double>(found);
-    try {
-        return parse(number ? shown(found) : "");
-    } catch (const ConfigError& e) {
-        const std::string what = e.what();
-        throw ConfigError(number ? shown(found) + what.substr(what.find('"', 1) + 1) : "found " + shown(found) + what.substr(what.find(';')));
-    }
-}
-
 using Values = std::vector<ConfigValue>;
 
 // Field names of a row's values, in order; "" marks a value that is no longer used.
@@ -153,12 +140,18 @@ void read_value(const ConfigValue& found, std::string& out) {
         throw ConfigError(fmt::format("\"{}\" holds control characters; expected a line of text", plain_text(*v)));
     out = *v;
 }
-void read_value(const ConfigValue& found, Seconds& out) { out = quantity_of(found, parse_seconds); }
-void read_value(const ConfigValue& found, Bytes& out) { out = quantity_of(found, parse_bytes); }
-void read_value(const ConfigValue& found, BytesPerSecond& out) { out = quantity_of(found, parse_bandwidth); }
-void read_value(const ConfigValue& found, FlopsPerSecond& out) { out = quantity_of(found, parse_flop_rate); }
-void read_value(const ConfigValue& found, Watts& out) { out = quantity_of(found, parse_power); }
 
+// A quantity is text with a unit. A bare number gets the error of a text without unit, but without quotes, as the file has none.
+double si_in(const ConfigValue& found, const Exponents& of) {
+    if (const auto* v = as<std::string>(found)) return parse_si(*v, of);
+    const bool number = as<std::int64_t>(found) || as<double>(found);
+    try {
+        return parse_si(number ? shown(found) : "", of);
+    } catch (const ConfigError& e) {
+        const std::string what = e.what();
+        throw ConfigError(number ? shown(found) + what.substr(what.find('"', 1) + 1) : "found " + shown(found) + what.substr(what.find(';')));
+    }
+}
 const std::string& name_in(const ConfigValue& found) {
     if (const auto* v = as<std::string>(found)) return *v;
     if (as<std::vector<ConfigValue>>(found)) throw ConfigError("found an array; expected a name in quotes");

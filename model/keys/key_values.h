@@ -16,15 +16,15 @@ void read_value(const ConfigValue& found, bool& out);
 void read_value(const ConfigValue& found, double& out);
 void read_value(const ConfigValue& found, std::uint64_t& out);
 void read_value(const ConfigValue& found, std::string& out);
-void read_value(const ConfigValue& found, Seconds& out);
-void read_value(const ConfigValue& found, Bytes& out);
-void read_value(const ConfigValue& found, BytesPerSecond& out);
-void read_value(const ConfigValue& found, FlopsPerSecond& out);
-void read_value(const ConfigValue& found, Watts& out);
 void read_value(const ConfigValue& found, Curve& out);                    // [["4 KiB", "3.1 us"], ..]
 void read_value(const ConfigValue& found, std::vector<GemmPoint>& out);  // [[m, n, k, "fp32", "12 us"], ..]
 void read_value(const ConfigValue& found, std::vector<AttentionKernel>& out);  // rows without field names, as in older files
 void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out);
+double si_in(const ConfigValue& found, const Exponents& of);  // a quantity's value
+template <int S, int B, int F, int J>
+void read_value(const ConfigValue& found, Quantity<S, B, F, J>& out) {
+    out = Quantity<S, B, F, J>(si_in(found, out.exponents));
+}
 // Text that names something, and lists of such texts.
 const std::string& name_in(const ConfigValue& found);
 const std::vector<ConfigValue>& list_in(const ConfigValue& found, std::string_view of);
@@ -65,11 +65,10 @@ std::string value_text(const Curve& value);
 std::string value_text(const std::vector<AttentionKernel>& value);
 std::string value_text(const std::vector<ExpertKernel>& value);
 std::string value_text(const std::vector<GemmPoint>& value);
-inline std::string value_text(Watts value) { return to_string(value); }
-inline std::string value_text(Seconds value) { return exact_text(value); }
-inline std::string value_text(Bytes value) { return exact_text(value); }
-inline std::string value_text(BytesPerSecond value) { return exact_text(value); }
-inline std::string value_text(FlopsPerSecond value) { return exact_text(value); }
+template <int S, int B, int F, int J>
+std::string value_text(Quantity<S, B, F, J> value) {
+    return exact_text(value);
+}
 template <HasNames Enum>
 std::string value_text(Enum value) {
     return std::string(to_string(value));

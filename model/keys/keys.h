@@ -35,12 +35,9 @@ struct Key {
 
 inline bool is_preset(const Key& key) { return !key.type; }
 
-std::span<const Key> workload_keys();  // workload, parallelism, routing, run, recorded
-std::span<const Key> cluster_keys();
-std::span<const Key> framework_keys();
-
 // Every key once, in documentation order.
 const std::vector<Key>& all_keys();
+std::span<const Key> keys_of(std::string_view table);  // "cluster."
 const Key* find_key(std::string_view path);
 
 // Text of the ConfigError for an unknown key. `prefix` is what keys of the file omit ("cluster." in a cluster file).
@@ -61,7 +58,7 @@ std::string text_of(const Key& key, const Experiment& experiment);       // bare
 std::string toml_text_of(const Key& key, const Experiment& experiment);  // as after `key = ` in a file
 std::string quoted_toml(std::string_view text);
 bool is_missing(const Key& key, const Experiment& experiment);  // required and still at its default
-void check_required(const Experiment& experiment, std::span<const Key> keys);  // throws ConfigError for the first missing key
+void check_required(const Experiment& experiment, std::string_view table = "");  // throws ConfigError for the first missing key
 bool is_unset(const Key& key, const Experiment& experiment);    // its default is empty or zero, and it still has it
 
 }  // namespace stepcast

@@ -11,11 +11,7 @@ namespace stepcast {
 
 namespace {
 
-bool is_table(const std::string& path) {
-    for (const auto& key : all_keys())
-        if (key.path.starts_with(path + ".")) return true;
-    return false;
-}
+bool is_table(const std::string& path) { return !keys_of(path + ".").empty(); }
 
 void check_tables(const TomlFile& file, const std::string& prefix) {
     for (const auto& [path, at] : file.tables) {
@@ -62,10 +58,9 @@ void lay_workload(Layers& layers, const std::string& path) {
         auto config = read_hub_config(path);
         layers.experiment.workload = std::move(config.workload);
         layers.notes = std::move(config.notes);
-        for (const auto& key : workload_keys()) {
-            if (!key.path.starts_with("workload.") || is_preset(key)) continue;
-            if (text_of(key, layers.experiment) != text_of(key, Experiment{})) layers.said[std::string(key.path)] = {Origin::preset, path};
-        }
+        const Experiment defaults;
+        for (const auto& key : keys_of("workload."))
+            if (text_of(key, layers.experiment) != text_of(key, defaults)) layers.said[std::string(key.path)] = {Origin::preset, path};
         keep_tie(layers.experiment.framework);
         return;
     }

@@ -2,7 +2,6 @@
 // came from. Internal to model/.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
@@ -50,9 +49,8 @@ void lay_framework(Layers& layers, const std::string& path);  // in order: the f
 void lay_family(Layers& layers, const std::string& path);     // the architecture only, no sizes
 // lay_file() for a file that may have a [fitted] table: lays the fitted values over the others and returns the table.
 std::optional<Fitted> lay_fitted_file(Layers& layers, TomlFile file, const std::string& prefix);
-// The text of such a file: the values of `keys` as they were before the fit, and the [fitted] table.
-std::string file_text(Experiment holder, std::span<const Key> keys, const std::string& prefix,
-                      const std::optional<Fitted>& fitted);
+// The text of such a file: the values as they were before the fit, and the [fitted] table.
+std::string file_text(Experiment holder, const std::string& prefix, const std::optional<Fitted>& fitted);
 std::string fitted_text(const Cluster& cluster);            // the [fitted] table as in a file; "" if not fitted
 void lay_override(Layers& layers, const Override& override);
 

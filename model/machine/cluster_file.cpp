@@ -115,11 +115,10 @@ std::optional<Fitted> lay_fitted_file(Layers& layers, TomlFile file, const std::
     return lay_fitted(layers, prefix, fitted);
 }
 
-std::string file_text(Experiment holder, std::span<const Key> keys, const std::string& prefix,
-                      const std::optional<Fitted>& fitted) {
-    if (!fitted) return nameplate(holder, keys, prefix);
+std::string file_text(Experiment holder, const std::string& prefix, const std::optional<Fitted>& fitted) {
+    if (!fitted) return nameplate(holder, keys_of(prefix), prefix);
     lay_nameplate(holder, prefix, *fitted);
-    return nameplate(holder, keys, prefix) + text_of_fit(*fitted);
+    return nameplate(holder, keys_of(prefix), prefix) + text_of_fit(*fitted);
 }
 
 // A cluster that starts from another one states only the keys that differ, and keeps the other's constants. It also keeps what they
@@ -142,12 +141,12 @@ void lay_cluster(Layers& layers, const std::string& path) {
 std::string write_cluster(const Cluster& cluster) {
     Experiment holder;
     holder.cluster = cluster;
-    return file_text(holder, cluster_keys(), "cluster.", cluster.fitted);
+    return file_text(holder, "cluster.", cluster.fitted);
 }
 
 std::string write_nameplate(const Cluster& cluster) {
     std::vector<Key> keys;
-    for (const Key& key : cluster_keys())
+    for (const Key& key : keys_of("cluster."))
         if (is_nameplate(key.path) && !key.path.starts_with("cluster.kernel.")) keys.push_back(key);
     Experiment holder;
     holder.cluster = cluster;

@@ -63,7 +63,7 @@ std::vector<ClusterParameter> cluster_parameters(const Cluster& cluster) {
     Experiment e;
     e.cluster = cluster;
     std::vector<ClusterParameter> parameters;
-    for (const Key& key : cluster_keys()) {
+    for (const Key& key : keys_of(prefix)) {
         if (!scale_key(key, e, 1)) continue;
         const std::string name(key.path.substr(prefix.size()));
         parameters.push_back({name, value_of(key, e), kind_of_parameter(key, name)});

@@ -19,6 +19,9 @@ inline Generation generation(const Gpu& gpu) {
     return gpu.peaks[Dtype::fp16] > none && gpu.peaks[Dtype::bf16] == none ? Generation::volta : Generation::other;
 }
 
+// Only one maker's devices are assigned generations.
+inline bool has_generations(const Gpu& gpu) { return generation(gpu) != Generation::other; }
+
 // Such devices have products with a scale per block of a few elements, and experts fused with the work around them.
 inline bool is_blackwell(const Gpu& gpu) { return generation(gpu) >= Generation::blackwell; }
 

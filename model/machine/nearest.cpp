@@ -44,12 +44,9 @@ Machines nearest(const Machines& from, const Cluster& to) {
     return at_least(most, from, to);
 }
 
-// Only one maker's devices are assigned generations (generation.h).
-bool has_generations(const Cluster& c) { return generation(c.gpu) != Generation::other; }
-
 Machines with_kernels_like(const Machines& all, const Cluster& to) {
     if (auto same = at_least(same_generation, all, to); !same.empty()) return same;
-    const auto alike = those(all, [&](const Cluster& c) { return has_generations(c) == has_generations(to) && same_sms(c.gpu, to.gpu); });
+    const auto alike = those(all, [&](const Cluster& c) { return has_generations(c.gpu) == has_generations(to.gpu) && same_sms(c.gpu, to.gpu); });
     if (!alike.empty()) return nearest(alike, to);
     const auto near = at_least(one_generation_away, all, to);
     return near.empty() ? of_like_rate(all, to.gpu) : near;
@@ -71,7 +68,7 @@ Machines with_links_like(const Machines& all, const Cluster& to) {
     };
     const auto of_links = [](const Cluster& c) { return std::min(generation(c.gpu), Generation::blackwell); };
     prefer([&](const Cluster& c) { return c.fabric == to.fabric; });
-    prefer([&](const Cluster& c) { return has_generations(c) == has_generations(to); });
+    prefer([&](const Cluster& c) { return has_generations(c.gpu) == has_generations(to.gpu); });
     if (prefer([&](const Cluster& c) { return of_links(c) == of_links(to); }))
         prefer([&](const Cluster& c) { return c.gpus_per_node == to.gpus_per_node; });
     return best;
@@ -79,8 +76,8 @@ Machines with_links_like(const Machines& all, const Cluster& to) {
 
 // AMD's RCCL derives from NCCL, so another library is assumed only if `to` has a generation and the linked machines have none.
 Machines with_library_of(const Machines& all, const Machines& linked, const Cluster& to) {
-    if (!has_generations(to) || has_generations(linked.front())) return linked;
-    const auto own = those(all, has_generations);
+    if (!has_generations(to.gpu) || has_generations(linked.front().gpu)) return linked;
+    const auto own = those(all, [](const Cluster& c) { return has_generations(c.gpu); });
     return own.empty() ? linked : nearest(own, to);
 }
 

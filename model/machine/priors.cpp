@@ -64,7 +64,7 @@ std::vector<Experiment> holders_of(const Machines& machines) {
 
 void lay_medians(Layers& layers, const Sources& sources) {
     std::map<const Machines*, std::vector<Experiment>> holders;  // each list is converted once
-    for (const auto& key : cluster_keys()) {
+    for (const auto& key : keys_of("cluster.")) {
         const std::string path(key.path);
         if (is_nameplate(path) || std::ranges::none_of(tables, [&](const char* t) { return path.starts_with(t); }))
             continue;
@@ -77,8 +77,6 @@ void lay_medians(Layers& layers, const Sources& sources) {
         });
     }
 }
-
-constexpr double most_of_rate = 0.95;
 
 // Constants that depend on the rates of an SM: model/machine/priors.h.
 void lay_rates(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {

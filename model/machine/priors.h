@@ -30,6 +30,8 @@ Cluster cluster_from_others(const std::string& preset);
 // True if the other measured machines include one of its fabric and generation.
 bool has_like_machine(const Cluster& cluster);
 
+inline constexpr double most_of_rate = 0.95;  // the largest share of a datasheet rate that a prior may be
+
 // Adapts the constants of one GPU's kernels to another. On all measured devices, A100 to Arc, an SM fills pipelines, takes
 // exponentials and copies equally fast. The speeds of its tensor cores and of its share of the memory differ against that.
 

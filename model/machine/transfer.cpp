@@ -10,7 +10,7 @@
 namespace stepcast {
 namespace {
 
-constexpr double most_of_memory = 0.95, most_of_tensor = 0.8, least_gain = 1.01, bound_by_memory = 2, most_of_rate = 0.95;
+constexpr double most_of_memory = 0.95, most_of_tensor = 0.8, least_gain = 1.01, bound_by_memory = 2;
 
 // A file that does not state the number of SMs leaves 1, so rates per SM are unknown.
 bool states_sms(const Gpu& gpu) { return gpu.sms > 1; }
@@ -55,7 +55,6 @@ double exponentials_ratio(const Gpu& from, const Gpu& to) {
     const double halved = ultra(from) == ultra(to) ? 1 : ultra(to) ? 0.5 : 2;
     return halved * operations_a_cycle(to) / operations_a_cycle(from);
 }
-bool has_generations(const Gpu& gpu) { return generation(gpu) != Generation::other; }
 
 }  // namespace
 

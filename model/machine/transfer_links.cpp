@@ -47,7 +47,7 @@ double channels(const Cluster& c) {
 }
 
 void lay_copies(Cluster& cluster, const Machines& library) {
-    const bool nccl = generation(cluster.gpu) != Generation::other;
+    const bool nccl = has_generations(cluster.gpu);
     const auto slower = median_over(library, [&](const Cluster& c) {
         return when(c.fabric == cluster.fabric, cluster.intra.bandwidth / c.intra.bandwidth * (nccl ? channels(c) / channels(cluster) : 1));
     });

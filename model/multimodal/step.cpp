@@ -1,7 +1,6 @@
 #include "model/step.h"
 
 #include <functional>
-#include <numeric>
 
 #include "model/multimodal/zero_one.h"
 #include "model/rank_groups.h"
@@ -22,7 +21,7 @@ public:
         : e_(e),
           graph_(folded ? 1 : e.parallelism.dp, e.cluster.launch_blocking),
           context_{e, rank_groups(e.parallelism).data},
-          stage_(graph_, ranks_of(graph_.rank_count()),
+          stage_(graph_, members({graph_.rank_count()}, 0),
                  std::vector<int>(static_cast<std::size_t>(graph_.rank_count()))),
           zero_(graph_, context_, stage_) {
         if (folded) graph_.set_multiplicity({e.parallelism.dp});
@@ -55,11 +54,6 @@ public:
     }
 
 private:
-    static std::vector<int> ranks_of(int count) {
-        std::vector<int> ranks(static_cast<std::size_t>(count));
-        std::iota(ranks.begin(), ranks.end(), 0);
-        return ranks;
-    }
     void add(const std::function<void(const PassWriter&, const TowerContext&)>& write, const std::string& gradients) {
         Planner ahead(graph_), behind(graph_);
         const BackwardPlanners back{behind, behind};

@@ -46,9 +46,7 @@ Sample sample_of(const std::vector<std::string>& f) {
 
 std::vector<Sample> read_measurements(const std::string& path) {
     CsvReader csv(path);
-    bool more = csv.next();
-    while (more && csv.fields().front().starts_with('#')) more = csv.next();  // shipped files begin with comments on their provenance
-    if (!more || csv.fields() != header)
+    if (!csv.next_after_comments() || csv.fields() != header)
         csv.fail(fmt::format("not a measurements file; expected the header \"{}\"", fmt::join(header, ",")));
     std::vector<Sample> samples;
     while (csv.next()) {

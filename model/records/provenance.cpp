@@ -130,9 +130,7 @@ std::vector<RowHash> read_hash_line(std::string_view line) {
 std::vector<RowHash> rows_of_file(const std::string& path) {
     CsvReader csv(path);
     std::vector<RowHash> rows;
-    if (!csv.next()) return rows;
-    while (csv.fields().front().starts_with('#'))
-        if (!csv.next()) return rows;
+    if (!csv.next_after_comments()) return rows;
     TableRow row(csv);
     const bool sample = row.has("run_id") && row.has("phase");
     while (row.next())

@@ -169,10 +169,7 @@ Experiment read_whole_experiment(const fs::path& root, const RunHead& head) {
     experiment.name = head.experiment;
     experiment.framework.stated = head.stated;
     experiment.framework.replaced.clear();
-    for (const std::string& text : head.replaced) {
-        const Override one = parse_override(text);
-        experiment.framework.replaced.push_back({one.key, one.value});
-    }
+    for (const std::string& text : head.replaced) experiment.framework.replaced.push_back(parse_override(text));
     return experiment;
 }
 
@@ -210,7 +207,7 @@ RunFolder::RunFolder(const std::string& folder, const Experiment& experiment, co
         const Framework& framework = experiment.framework;
         if (!framework.name.empty()) add(head.framework_stamp, "framework.toml", write_framework(framework));
         head.stated = framework.stated;
-        for (const auto& one : framework.replaced) head.replaced.push_back(one.key + "=" + one.text);
+        for (const auto& one : framework.replaced) head.replaced.push_back(one.key + "=" + one.value);
         head_ = field_lines(head, {head.routing_stamp.empty() ? "stamp.routing" : "", framework.name.empty() ? "stamp.framework" : ""});
         write_whole({{path(begun_file), head_}});
         write_whole(files);

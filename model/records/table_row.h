@@ -22,9 +22,7 @@ inline bool has_columns(const std::vector<std::string>& header, std::initializer
 
 // Moves the reader to the header, the first row that is not a comment.
 inline void find_header(CsvReader& reader) {
-    while (reader.next())
-        if (!reader.fields().front().starts_with('#')) return;
-    reader.fail("found no header; expected a table of measurements");
+    if (!reader.next_after_comments()) reader.fail("found no header; expected a table of measurements");
 }
 
 class TableRow {
@@ -33,12 +31,9 @@ public:
         for (std::size_t i = 0; i < reader.fields().size(); ++i) column_[reader.fields()[i]] = i;
     }
     bool next() {
-        while (reader_.next()) {
-            if (reader_.fields().front().starts_with('#')) continue;
-            reader_.expect_fields(column_.size());
-            return true;
-        }
-        return false;
+        const bool more = reader_.next_after_comments();
+        if (more) reader_.expect_fields(column_.size());
+        return more;
     }
     [[nodiscard]] bool has(const std::string& name) const { return column_.contains(name); }
     // Empty if the file lacks the column.

@@ -3,23 +3,19 @@
 namespace stepcast {
 namespace {
 
-struct StateBytes {
-    Bytes read, written;
-};
-
 // An unfused framework without autocast updates 16-bit weights in place, with no fp32 copies and no loss scale.
 bool keeps_masters(const Experiment& e) { return e.workload.master_weights && (!e.parallelism.unfused || e.workload.autocast); }
 
 // Bytes of Adam as nine fp32 operations: first moment (scale, add), second moment (scale, add product), root, add, divide and add to
 // the weight, decay or clip. Tensors have four bytes per element.
-constexpr StateBytes unfused_adam{12 * Bytes(4), 8 * Bytes(4)};
+constexpr MemoryPass unfused_adam{12 * Bytes(4), 8 * Bytes(4)};
 // LAMB adds norms of weight and update, and scales and applies the update.
-constexpr StateBytes unfused_lamb{(12 + 5) * Bytes(4), (8 + 2) * Bytes(4)};
+constexpr MemoryPass unfused_lamb{(12 + 5) * Bytes(4), (8 + 2) * Bytes(4)};
 
 // Bytes per parameter: reads the fp32 gradient, the master weight and two moments; writes master, moments and the weight. In fp32
 // training, and without masters, the weight is its own, and all tensors have its type. LAMB also writes, reads and applies the update,
 // for the layer's norms.
-StateBytes state_bytes(const Experiment& e) {
+MemoryPass state_bytes(const Experiment& e) {
     const Workload& w = e.workload;
     const Bytes stored = size_of(between_products(w.dtype));
     const Bytes state = w.master_weights ? Bytes(4) : stored, weight = stored < state ? stored : Bytes(0);
@@ -51,7 +47,7 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
     if (masters && kept < wide) add("cast_gradients", kept, wide);
     if (masters && e.workload.dtype == Dtype::fp16) add("unscale_gradients", wide, wide);
     add("gradient_norm", masters ? wide : kept, Bytes(0));
-    const StateBytes state = state_bytes(e);
+    const MemoryPass state = state_bytes(e);
     passes.optimizer = {updated * state.read, updated * state.written, MemoryPass::Access::optimizer};
     if (!e.parallelism.frees_gradients) passes.zero_gradients = {Bytes(0), (e.parallelism.zero >= 2 ? updated : gradients) * kept};
     return passes;
@@ -78,8 +74,6 @@ TasksByRank DataParallel::gather(const RankWeights& weights, Phase phase, const 
     }
     return done;
 }
-
-TasksByRank DataParallel::fetch_updated(const RankWeights& weights) { return gather(weights, Phase::forward, {}); }
 
 void DataParallel::collective(const Bucket& bucket, const TasksByRank& after) {
     const Parallelism& p = context_.experiment.parallelism;

@@ -32,13 +32,12 @@ public:
     DataParallel(TaskGraph& graph, const LayerContext& context, Stage& stage);
 
     // zero 3: fetches the weights of a unit (a layer or an end of the model); the stage's next forward or backward follows it.
+    // zero 1, 2 with overlap_params: those that the previous step updated.
     // `after`: tasks that must have finished before, which limits how far ahead it fetches.
     TasksByRank gather(const RankWeights& weights, Phase phase, const TasksByRank& after);
     // Call when a unit's gradients are complete for this micro-batch; `last`: for this step.
     void add_gradients(const RankWeights& weights, bool last);
     void flush();  // closes the open buckets
-    // zero 1, 2 with overlap_params: gathers a unit's parameters that the previous step updated.
-    TasksByRank fetch_updated(const RankWeights& weights);
 
     // After the last backward: writes the remaining collectives. The stage's next tasks follow all of them.
     void finish_gradients();

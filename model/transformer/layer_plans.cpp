@@ -123,8 +123,8 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
         plans.experts = passes_of(m, {mixing, style}, {experts, KernelStyle::fused}, experts.size());
     }
     if (w.moe.experts > 0 && p.moe_system != MoeSystem::alltoall) {
-        const Block before = before_experts(w, c.shape), after = after_experts(w);
-        const Part first[] = {{mixing, style}, {before, style}}, second[] = {{after, style}};
+        // The system runs what is between the norm and the residual.
+        const Part first[] = {{mixing, style}, {feed_forward.first(3), style}}, second[] = {{feed_forward.last(1), style}};
         plans.experts = m.make(first, plan_module, nothing);
         plans.after_experts = m.make(second, nothing, plan_module);
     }

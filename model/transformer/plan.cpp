@@ -61,15 +61,4 @@ void Planner::collective(std::string_view name, Op op, const Group& group) {
     plan_.tail = {task, PlannedTask::entry};
 }
 
-void Planner::fork(std::string_view name, Op op, const Group& group) {
-    forked_ = PlannedTask::entry;
-    if (group.size() > 1)
-        forked_ = append(name, graph_.add_op(std::move(op)), Lane::collective, graph_.add_group(group), 1);
-}
-
-void Planner::join() {
-    if (forked_ != PlannedTask::entry) plan_.tail[1] = forked_;
-    forked_ = PlannedTask::entry;
-}
-
 }  // namespace stepcast

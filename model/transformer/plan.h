@@ -48,9 +48,14 @@ public:
     // Adds nothing for a group of one rank.
     void collective(std::string_view name, Op op, const Group& group);
 
-    // Tasks written between fork() and join() overlap the collective that fork() starts; the next task waits for both.
-    void fork(std::string_view name, Op op, const Group& group);
-    void join();
+    // Writes the tasks of `work`. If `overlapped`, they overlap the collective, and the next task waits for both.
+    template <typename Work>
+    void overlap(bool overlapped, std::string_view name, Op op, const Group& group, Work work) {
+        const bool beside = overlapped && group.size() > 1;
+        const int task = beside ? append(name, graph_.add_op(std::move(op)), Lane::collective, graph_.add_group(group), 1) : PlannedTask::entry;
+        work();
+        if (beside) plan_.tail[1] = task;
+    }
 
     [[nodiscard]] Plan take() { return std::move(plan_); }
 
@@ -60,7 +65,6 @@ private:
     TaskGraph& graph_;
     double traffic_;
     Plan plan_;
-    int forked_ = PlannedTask::entry;
 };
 
 }  // namespace stepcast

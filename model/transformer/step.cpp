@@ -57,7 +57,7 @@ private:
         if (!(p_.zero == 1 || p_.zero == 2) || !p_.overlap_params) return;
         for (auto& state : stages_)
             for (const auto& units : state->chunks)
-                for (const Unit& unit : units) fetched_[&unit] = state->data.fetch_updated(unit.weights.trained);
+                for (const Unit& unit : units) fetched_[&unit] = state->data.gather(unit.weights.trained, Phase::forward, {});
     }
 
     void run(const std::vector<Order>& orders) {

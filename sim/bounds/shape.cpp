@@ -14,8 +14,7 @@ namespace stepcast {
 Seconds OpPrices::local(const Op& op, Phase phase) {
     const auto* g = std::get_if<Gemm>(&op);
     if (!g) return op_time(op, phase, {}, cluster_);
-    const auto [known, is_new] =
-        gemms_.try_emplace({g->m, g->n, g->k, g->batch, g->dtype, g->accumulate, g->alignment, g->layout});
+    const auto [known, is_new] = gemms_.try_emplace(*g);
     if (is_new) known->second = op_time(op, phase, {}, cluster_);
     return known->second;
 }

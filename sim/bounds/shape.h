@@ -4,7 +4,6 @@
 
 #include <array>
 #include <map>
-#include <tuple>
 
 #include "model/pipeline/schedule.h"
 #include "sim/costs/costs.h"
@@ -59,7 +58,7 @@ public:
 private:
     const Cluster& cluster_;
     RingPaths paths_;
-    std::map<std::tuple<long, long, long, long, Dtype, bool, Gemm::Alignment, Gemm::Layout>, Seconds> gemms_;  // by the Gemm's fields
+    std::map<Gemm, Seconds> gemms_;
 };
 
 // `lower`: a bound on the device time of a plan that runs alone on its rank. `estimate`: its simulated device time or, where host and

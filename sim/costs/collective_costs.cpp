@@ -8,7 +8,6 @@
 #include "sim/costs/measured_tables.h"
 #include "sim/costs/dispatch_law.h"
 #include "sim/costs/exchange_law.h"
-#include "sim/network/ring_path.h"
 
 namespace stepcast {
 namespace {

@@ -1,7 +1,6 @@
 #include "sim/costs/expert_layer_law.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <span>
 

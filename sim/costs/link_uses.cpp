@@ -2,15 +2,12 @@
 // starts and rounds would be left. Of another link of its path, with rate R, it takes r / R at its rate r. If ranks of a node talk over
 // PCIe, what goes to other nodes also crosses the rank's own link to its node.
 #include <algorithm>
-#include <limits>
 
 #include "model/graph/op.h"
 #include "sim/costs/price_classes.h"
 
 namespace stepcast {
 namespace {
-
-constexpr BytesPerSecond unlimited(std::numeric_limits<double>::infinity());
 
 RingPath without_limits(RingPath path) {
     path.ring = path.inter = path.pair = path.inside = path.between = unlimited;

@@ -21,7 +21,7 @@ constexpr std::array host_calls{&HostCosts::framework, &HostCosts::module_forwar
                                 &HostCosts::schedule, &HostCosts::assignment, &HostCosts::read, &HostCosts::flatten,
                                 &HostCosts::update, &HostCosts::gather, &HostCosts::input, &HostCosts::expert_layer,
                                 &HostCosts::micro_batch, &HostCosts::exchange};
-static_assert(host_calls.size() == names_of(HostWork::Kind{}).rows.size());
+static_assert(host_calls.size() == name_list<HostWork::Kind>.size());
 
 struct Pricer {
     const Cluster& cluster;

@@ -113,10 +113,4 @@ StepTimes step_times(const TaskGraph& graph, const Timeline& timeline, int repor
     return clock.times(timeline.end);
 }
 
-Trace simulate(const TaskGraph& graph, const Costs& costs, const Interference& interference) {
-    Timeline timeline;
-    run(graph, costs, interference, timeline);
-    return to_trace(graph, timeline);
-}
-
 }  // namespace stepcast

@@ -26,7 +26,6 @@ bool interact(const Costs& costs, const Interference& interference);
 // Uses the engine that the interference requires: in order if tasks do not slow each other. The argument has no default, so that no
 // caller forgets a cluster's interference: every figure and every trace of a step comes from this function.
 void run(const TaskGraph& graph, const Costs& costs, const Interference& interference, Timeline& timeline);
-Trace simulate(const TaskGraph& graph, const Costs& costs, const Interference& interference);
 
 // The two engines, for code that compares or times them. With h[r] the time up to which the host of rank r is busy:
 //   device task t on ranks R: start = max(finish of predecessors, free time of its places, h[r] + issue[t] for r in R),

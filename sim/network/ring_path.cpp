@@ -1,7 +1,6 @@
 #include "sim/network/ring_path.h"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 #include <tuple>
 
@@ -12,8 +11,6 @@
 
 namespace stepcast {
 namespace {
-
-constexpr BytesPerSecond unlimited(std::numeric_limits<double>::infinity());
 
 int floor_div(int a, int b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
 int floor_mod(int a, int b) { return a - floor_div(a, b) * b; }

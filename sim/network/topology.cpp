@@ -1,7 +1,6 @@
 #include "sim/network/topology.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <stdexcept>
 #include <unordered_map>
@@ -18,7 +17,6 @@ namespace {
 
 using Kind = TopologyVertex::Kind;
 
-constexpr BytesPerSecond unlimited(std::numeric_limits<double>::infinity());
 constexpr int ranks_per_pcie_switch = 2;
 
 class Builder {

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
 #include "model/cluster.h"
 
 namespace stepcast {
+
+inline constexpr BytesPerSecond unlimited(std::numeric_limits<double>::infinity());
 
 struct TopologyVertex {
     enum class Kind : std::uint8_t { rank, node_switch, pcie_switch, socket, nic, leaf, spine };

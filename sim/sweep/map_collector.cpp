@@ -6,10 +6,8 @@
 namespace stepcast {
 namespace {
 
-using namespace literals;
-
 constexpr double limits_an_octave = 8;
-constexpr Bytes least_limit = 1_MiB;
+const Bytes least_limit = parse_bytes("1 MiB");
 constexpr std::uint64_t limit_bits = 8, along_bits = 20;
 
 bool beats(double score, PointId id, double other, PointId of_other) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "model/errors.h"
+#include "model/launcher.h"
 #include "sim/sweep/records.h"
 
 namespace stepcast {

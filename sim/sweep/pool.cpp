@@ -1,24 +1,11 @@
 #include "sim/sweep/pool.h"
 
-#include <cstdlib>
 #include <memory>
 
+#include "model/launcher.h"
 #include "sim/on_threads.h"
 
 namespace stepcast {
-namespace {
-
-// The first of these variables that the launcher set. srun also states the size of its step for a lone process inside an allocation.
-int stated(std::initializer_list<const char*> names, int otherwise) {
-    for (const char* name : names)
-        if (const char* value = std::getenv(name); value != nullptr) return std::atoi(value);
-    return otherwise;
-}
-
-}  // namespace
-
-int mpi_processes() { return stated({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}, 1); }
-int mpi_process() { return mpi_processes() > 1 ? stated({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}, 0) : 0; }
 
 RunJobs open_pool(const SweepSpace& space, const SweepQuestion& question, int threads, MapCollectors* map) {
     if (mpi_processes() > 1) return open_mpi_team(space, question);

@@ -46,10 +46,6 @@ RunJobs open_pool(const SweepSpace& space, const SweepQuestion& question, int th
 // A sweep over processes that an MPI launcher started (mpirun -n 64 stepcast sweep ..). The first process hands out jobs to whichever
 // process is free, itself included. Without MPI in the build: no_mpi.cpp.
 
-// How many processes the launcher started, and the number of this one; 1 and 0 without a launcher.
-int mpi_processes();
-int mpi_process();
-
 // "Open MPI v4.1.4"; "" in a build without MPI.
 std::string mpi_library();
 

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
-#include "model/parallelism.h"
+#include "model/keys/key_values.h"
 
 namespace stepcast {
 
@@ -17,44 +17,30 @@ NAMED_ENUM(SplitKey, "a key that a sweep walks", global_batch, tp, cp, sequence_
 
 // Reads and sets a key as an integer; enumerators and booleans by their numbers.
 struct SplitField {
-    std::string_view key;  // "parallelism.tp"
+    std::string key;  // "parallelism.tp"
     int (*get)(const Parallelism&);
     void (*set)(Parallelism&, int);
 };
+inline constexpr std::size_t split_key_count = name_list<SplitKey>.size();
 
-template <auto Member>
-constexpr SplitField split_field_of(std::string_view key) {
-    return {
-        key, [](const Parallelism& p) { return static_cast<int>(p.*Member); },
-        [](Parallelism& p, int value) { p.*Member = static_cast<std::remove_cvref_t<decltype(p.*Member)>>(value); }};
-}
+// Indexed by SplitKey.
+inline const auto split_fields = [] {
+    std::array<SplitField, split_key_count> fields;
+    each_key<Parallelism>("", [&]<auto member>(const Keyed<member>& row) {
+        using Field = std::remove_cvref_t<decltype(Parallelism{}.*member)>;
+        const auto at = std::ranges::find(name_list<SplitKey>, row.name);
+        if constexpr (std::is_integral_v<Field> || std::is_enum_v<Field>)
+            if (at != name_list<SplitKey>.end())
+                fields[static_cast<std::size_t>(at - name_list<SplitKey>.begin())] = {
+                    "parallelism." + std::string(row.name), [](const Parallelism& p) { return static_cast<int>(p.*member); },
+                    [](Parallelism& p, int value) { p.*member = static_cast<Field>(value); }};
+    });
+    return fields;
+}();
 
-inline constexpr std::array split_fields{
-    split_field_of<&Parallelism::global_batch>("parallelism.global_batch"),
-    split_field_of<&Parallelism::tp>("parallelism.tp"),
-    split_field_of<&Parallelism::cp>("parallelism.cp"),
-    split_field_of<&Parallelism::sequence_parallel>("parallelism.sequence_parallel"),
-    split_field_of<&Parallelism::micro_batch>("parallelism.micro_batch"),
-    split_field_of<&Parallelism::ep>("parallelism.ep"),
-    split_field_of<&Parallelism::recompute>("parallelism.recompute"),
-    split_field_of<&Parallelism::recompute_layers>("parallelism.recompute_layers"),
-    split_field_of<&Parallelism::overlap_tp>("parallelism.overlap_tp"),
-    split_field_of<&Parallelism::overlap_weight_gradient>("parallelism.overlap_weight_gradient"),
-    split_field_of<&Parallelism::pp>("parallelism.pp"),
-    split_field_of<&Parallelism::dp>("parallelism.dp"),
-    split_field_of<&Parallelism::schedule>("parallelism.schedule"),
-    split_field_of<&Parallelism::vp>("parallelism.vp"),
-    split_field_of<&Parallelism::overlap_p2p>("parallelism.overlap_p2p"),
-    split_field_of<&Parallelism::scatter_p2p>("parallelism.scatter_p2p"),
-    split_field_of<&Parallelism::zero>("parallelism.zero"),
-    split_field_of<&Parallelism::overlap>("parallelism.overlap"),
-    split_field_of<&Parallelism::overlap_params>("parallelism.overlap_params")};
-inline constexpr std::size_t split_key_count = split_fields.size();
-static_assert(std::ranges::equal(split_fields, name_list<SplitKey>, {}, [](const SplitField& f) { return f.key.substr(sizeof "parallelism"); }));
-
-constexpr const SplitField& split_field(SplitKey key) { return split_fields[static_cast<std::size_t>(key)]; }
+inline const SplitField& split_field(SplitKey key) { return split_fields[static_cast<std::size_t>(key)]; }
 // split_key_count if `key` is none of them.
-constexpr std::size_t split_index(std::string_view key) {
+inline std::size_t split_index(std::string_view key) {
     return static_cast<std::size_t>(std::ranges::find(split_fields, key, &SplitField::key) - split_fields.begin());
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "model/launcher.h"
 #include "sim/campaign.h"
 #include "sim/interval.h"
 #include "sim/on_threads.h"

@@ -18,6 +18,7 @@
 #include "model/step.h"
 #include "sim/costs/costs.h"
 #include "sim/engine/simulate.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

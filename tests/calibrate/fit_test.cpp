@@ -9,6 +9,7 @@
 #include "calibrate/sisters.h"
 #include "model/errors.h"
 #include "model/experiment.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

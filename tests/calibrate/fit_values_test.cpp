@@ -13,6 +13,7 @@
 #include "sim/costs/costs.h"
 #include "sim/network/ring_path.h"
 #include "tests/calibrate/made_up_machine.h"
+#include "tests/literals.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -14,6 +14,7 @@
 #include "model/presets.h"
 #include "sim/costs/gemm_law.h"
 #include "tests/calibrate/made_up_machine.h"
+#include "tests/literals.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

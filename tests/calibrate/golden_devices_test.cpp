@@ -6,7 +6,7 @@
 #include "calibrate/host_sweep.h"
 #include "model/graph/op.h"
 #include "sim/costs/costs.h"
-#include "sim/engine/simulate.h"
+#include "tests/simulated.h"
 #include "tests/calibrate/made_up_machine.h"
 #include "tests/golden_text.h"
 #include "tests/random_graphs.h"

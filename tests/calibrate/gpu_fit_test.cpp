@@ -8,7 +8,8 @@
 #include "calibrate/gpu_fit.h"
 #include "model/experiment.h"
 #include "sim/costs/costs.h"
-#include "sim/engine/simulate.h"
+#include "tests/simulated.h"
+#include "tests/literals.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -5,6 +5,7 @@
 
 #include "calibrate/host_sweep.h"
 #include "sim/costs/measured_tables.h"
+#include "tests/literals.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

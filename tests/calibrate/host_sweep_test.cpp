@@ -8,7 +8,7 @@
 #include "calibrate/host_sweep.h"
 #include "model/experiment.h"
 #include "sim/costs/collective_costs.h"
-#include "sim/engine/simulate.h"
+#include "tests/simulated.h"
 
 using namespace stepcast;
 

@@ -16,6 +16,7 @@
 #include "sim/costs/dispatch_law.h"
 #include "sim/costs/expert_layer_law.h"
 #include "tests/calibrate/made_up_machine.h"
+#include "tests/literals.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/graph/task_graph.h"
+#include "tests/literals.h"
 
 namespace stepcast {
 

@@ -7,6 +7,7 @@
 #include "exec/execute.h"
 #include "exec/host_device.h"
 #include "model/errors.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

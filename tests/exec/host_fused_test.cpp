@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "exec/host_device.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

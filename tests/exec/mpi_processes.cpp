@@ -10,6 +10,7 @@
 #include "exec/host_device.h"
 #include "exec/mpi_group.h"
 #include "tests/exec/all_ops.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

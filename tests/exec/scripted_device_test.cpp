@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "exec/execute.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

@@ -6,6 +6,7 @@
 
 #include "exec/footprint.h"
 #include "exec/rank_group.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

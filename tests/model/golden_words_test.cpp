@@ -68,8 +68,8 @@ TEST_CASE("golden words: what config.json files say") {
         text += fmt::format("==== {}\n", name);
         Experiment e;
         e.workload = read.workload;
-        for (const Key& key : workload_keys())
-            if (key.path.starts_with("workload.") && !is_preset(key) && !is_unset(key, e)) text += fmt::format("{} = {}\n", key.path, text_of(key, e));
+        for (const Key& key : keys_of("workload."))
+            if (!is_preset(key) && !is_unset(key, e)) text += fmt::format("{} = {}\n", key.path, text_of(key, e));
         for (const std::string& note : read.notes) text += "note: " + note + "\n";
     }
     check_golden("model/golden/configs.txt", replaced(text, home_folder(), "HOME"));

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "model/units.h"
+#include "tests/literals.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

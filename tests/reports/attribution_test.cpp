@@ -4,6 +4,7 @@
 #include "model/errors.h"
 #include "reports/plots.h"
 #include "reports/tables.h"
+#include "tests/literals.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

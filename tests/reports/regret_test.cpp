@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/literals.h"
 #include "tests/reports/samples.h"
 
 using namespace stepcast;

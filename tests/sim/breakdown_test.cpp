@@ -3,6 +3,7 @@
 #include <array>
 
 #include "sim/breakdown.h"
+#include "tests/literals.h"
 #include "tests/random_graphs.h"
 
 using namespace stepcast;

@@ -8,6 +8,7 @@
 #include "model/pipeline/schedule.h"
 #include "sim/breakdown.h"
 #include "tests/graphs.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::graphs;

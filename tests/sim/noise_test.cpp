@@ -4,6 +4,7 @@
 
 #include "sim/noise.h"
 #include "tests/graphs.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::graphs;

@@ -6,6 +6,7 @@
 
 #include "sim/predict.h"
 #include "tests/graphs.h"
+#include "tests/literals.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;

@@ -10,6 +10,7 @@
 #include "sim/noise.h"
 #include "sim/predict.h"
 #include "sim/sweep/point_evaluator.h"
+#include "tests/literals.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;

@@ -8,6 +8,7 @@
 #include "exec/cuda/gemm.h"
 #include "model/errors.h"
 #include "model/step.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

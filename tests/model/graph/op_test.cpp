@@ -3,6 +3,7 @@
 #include <set>
 
 #include "model/graph/op.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

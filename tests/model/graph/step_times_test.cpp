@@ -2,6 +2,7 @@
 
 #include "model/graph/step_times.h"
 #include "tests/graphs.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::graphs;

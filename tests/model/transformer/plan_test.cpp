@@ -38,18 +38,14 @@ TEST_CASE("tasks of a plan follow each other, what the host does beside them apa
     CHECK(expected.back().group != 0);
 }
 
-// A forked collective runs beside the products that follow; what comes after the join waits for both, once.
-TEST_CASE("a forked collective runs beside what follows until it is joined") {
+// A collective of one rank alone is left out.
+TEST_CASE("an overlapped collective runs beside its tasks, and only what follows waits for both") {
     TaskGraph graph(4);
     Planner planner(graph);
     planner.compute("first", product);
-    planner.fork("gather", AllGather{Bytes(7)}, Group{.ranks = 4});
-    planner.compute("beside", product);
-    planner.join();
+    planner.overlap(true, "gather", AllGather{Bytes(7)}, Group{.ranks = 4}, [&] { planner.compute("beside", product); });
     planner.compute("last", product);
-    planner.join();
-    planner.fork("alone", AllGather{Bytes(7)}, Group{});
-    planner.join();
+    planner.overlap(true, "alone", AllGather{Bytes(7)}, Group{}, [] {});
     const Plan plan = planner.take();
     REQUIRE(plan.tasks.size() == 4);
     CHECK(plan.tasks[1].lane == Lane::collective);
@@ -87,9 +83,7 @@ TEST_CASE("a plan in parts ends each but the last with an exchange") {
     planner.compute("before", product);
     planner.collective("exchange", AllToAll{std::vector<Bytes>(4, Bytes(7))}, Group{.ranks = 2});
     planner.compute("after", product);
-    planner.fork("gather", AllGather{Bytes(7)}, Group{.ranks = 4});
-    planner.compute("beside", product);
-    planner.join();
+    planner.overlap(true, "gather", AllGather{Bytes(7)}, Group{.ranks = 4}, [&] { planner.compute("beside", product); });
     planner.compute("last", product);
     const Plan plan = planner.take();
     const std::vector<Plan> parts = parts_at_exchanges(plan, graph);

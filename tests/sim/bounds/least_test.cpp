@@ -7,6 +7,7 @@
 #include "model/step.h"
 #include "sim/bounds/bounds.h"
 #include "tests/graphs.h"
+#include "tests/literals.h"
 #include "tests/split_space.h"
 #include "tests/transformers.h"
 

@@ -6,6 +6,7 @@
 
 #include "sim/costs/costs.h"
 #include "sim/costs/dispatch_law.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

@@ -3,6 +3,7 @@
 #include "sim/costs/collective_costs.h"
 #include "sim/costs/costs.h"
 #include "sim/costs/gemm_law.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/costs/collective_costs.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/engine/simulate.h"
+#include "tests/literals.h"
 #include "tests/random_graphs.h"
 
 using namespace stepcast;

@@ -3,6 +3,7 @@
 #include "model/errors.h"
 #include "sim/costs/costs.h"
 #include "sim/costs/measured_tables.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

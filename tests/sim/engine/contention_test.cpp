@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/engine/simulate.h"
+#include "tests/literals.h"
 #include "tests/random_graphs.h"
 
 using namespace stepcast;

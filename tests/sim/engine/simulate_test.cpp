@@ -2,8 +2,9 @@
 
 #include <stdexcept>
 
-#include "sim/engine/simulate.h"
+#include "tests/simulated.h"
 #include "tests/graphs.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::graphs;

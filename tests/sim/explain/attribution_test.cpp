@@ -6,6 +6,7 @@
 
 #include "model/step.h"
 #include "sim/costs/costs.h"
+#include "tests/literals.h"
 #include "tests/model/files.h"
 
 using namespace stepcast;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "tests/graphs.h"
+#include "tests/literals.h"
 
 using namespace stepcast;
 using namespace stepcast::literals;

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/breakdown.h"
+#include "tests/literals.h"
 #include "tests/random_graphs.h"
 #include "tests/sim/clusters.h"
 

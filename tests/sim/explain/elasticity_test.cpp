@@ -7,6 +7,7 @@
 #include "sim/explain/explain.h"
 #include "sim/pipeline_notes.h"
 #include "tests/graphs.h"
+#include "tests/literals.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;

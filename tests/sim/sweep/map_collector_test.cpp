@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/literals.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
