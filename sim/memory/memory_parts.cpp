@@ -1,7 +1,8 @@
 // Bytes of a parameter in mixed precision with Adam (ZeRO, arXiv 1910.02054, section 3; D ranks share what a stage shards):
 //   weight 2; gradient 2 or 4 (parallelism.gradient_dtype); fp32 master and two moments 12
 //   zero 1: 12 / D; zero 2: gradient / D too; zero 3: weight / D too, whole units only while they are used
-// Without workload.master_weights the moments take 2 each and there is no master. fp32 training: 4 + 4 + 8. fp8 and fp4: 16-bit weights, and two narrow copies of each layer's matrices, one for each operand order.
+// Without workload.master_weights the moments take 2 each and there is no master. fp32 training: 4 + 4 + 8. fp8 and fp4: 16-bit weights,
+// and two narrow copies of each layer's matrices, one for each operand order.
 // Experts are sharded over their own data-parallel group; with parallelism.shard, over the ranks of that group that hold one copy.
 #include "sim/memory/memory_parts.h"
 
