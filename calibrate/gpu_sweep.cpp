@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "calibrate/sweep_graphs.h"
 
@@ -75,7 +76,7 @@ void add_gemms(GpuSweep& sweep, Dtype dtype, std::size_t every, std::size_t firs
 }
 
 void add_special_gemms(GpuSweep& sweep) {
-    for (const long vocabulary : {32000L, 50257L, 128256L})
+    for (const long vocabulary : {32000L, 50257L, 50258L, 128256L})  // aligned, odd and even rows
         for (const long k : {768L, 2048L, 4096L})
             for (const long rows : {1024L, 8192L}) sweep.gemm(rows, vocabulary, k, Dtype::bf16);
     for (const long tokens : {1024L, 4096L, 8192L, 16384L})  // weight gradients, added to fp32
@@ -91,6 +92,12 @@ void add_special_gemms(GpuSweep& sweep) {
             sweep.measure("gemm", GroupedGemm{even, wide, narrow, Dtype::bf16});
             sweep.measure("gemm", GroupedGemm{even, narrow, wide, Dtype::bf16});
         }
+    // Scores and their sums of values in plain attention.
+    for (const auto& [batch, seq, width] : {std::tuple{1024L, 128L, 64L}, {256L, 512L, 64L}, {96L, 1024L, 64L}, {64L, 2048L, 128L}}) {
+        const long tokens = sweep.length(seq), head = sweep.length(width);
+        sweep.measure("gemm", Gemm{tokens, tokens, head, batch, Dtype::bf16});
+        sweep.measure("gemm", Gemm{tokens, head, tokens, batch, Dtype::bf16});
+    }
 }
 
 // Layers of three widths, forward and backward, with the passes between the products: some 150 ms without a pause. Then attention.

@@ -22,6 +22,7 @@ bool holds_layers(const std::vector<std::string>& header) {
 Experiment script_on(const Cluster& cluster) {
     Experiment e;
     e.cluster = cluster;
+    e.cluster.nodes = e.cluster.gpus_per_node = 1;  // the script has one rank, whatever the cluster has
     e.parallelism.eager_script = true;
     return e;
 }

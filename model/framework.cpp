@@ -63,6 +63,8 @@ void adopt_workload(Experiment& e, Adoption& adopt) {
     adopt.set("workload.tied", w.tied, only(w.positions == Positions::learned && f.tied == false, false));
     adopt.set("workload.optimizer", w.optimizer, f.optimizer);
     adopt.set("workload.master_weights", w.master_weights, f.master_weights);
+    adopt.set("workload.fused_optimizer", w.fused_optimizer, f.fused_optimizer);
+    adopt.set("workload.autocast", w.autocast, f.autocast);
     adopt.set("workload.fused_projections", w.fused_projections, only(!has_own_kind(), f.fused_projections));
     adopt.set("workload.fused_gate", w.fused_gate, f.fused_gate);
     adopt.set("workload.fused_loss", w.fused_loss, f.fused_loss);
@@ -100,6 +102,7 @@ void adopt_split(Experiment& e, Adoption& adopt) {
     adopt.set("parallelism.gather_copies", p.gather_copies, f.gather_copies);
     adopt.set("parallelism.eager", p.eager, f.eager);
     adopt.set("parallelism.eager_traffic", p.eager_traffic, f.eager_traffic);
+    adopt.set("parallelism.composed", p.composed, only(!f.composed.empty(), f.composed));
     adopt.set("parallelism.unfused", p.unfused, f.unfused);
     adopt.set("parallelism.recompute_stops_early", p.recompute_stops_early, f.recompute_stops_early);
     adopt.set("cluster.link.inter.training", e.cluster.inter.training, only(p.zero == 3 && f.shard_rate != 0.0, f.shard_rate));

@@ -57,6 +57,7 @@ struct Framework {
     KEY(std::optional<bool>, tied, {}, "false: models with learned positions that do not say it share no weights between embedding and logits");
     KEY(std::optional<Optimizer>, optimizer, {}, "optimizer");
     KEY(std::optional<bool>, master_weights, {}, "16-bit weights have an fp32 copy that the optimizer updates");
+    KEY(std::optional<bool>, fused_optimizer, {}, "the optimizer's update is one pass; false: PyTorch's foreach, pass by pass");
     KEY(std::optional<Recompute>, recompute, {}, "recompute of a case that does not state it; empty: the least that fits");
     KEY(std::optional<GradientType>, gradients, {}, "element type of gradients; training: the 16-bit type of training");
     KEY(std::optional<bool>, frees_gradients, {}, "gradients are freed after the update, not set to zero");
@@ -75,6 +76,8 @@ struct Framework {
     KEY(std::optional<bool>, fused_loss, {}, "softmax and loss in one pass over the logits");
     KEY(std::optional<bool>, eager, {}, "element-wise passes run operation by operation");
     KEY(std::optional<double>, eager_traffic, {}, "eager: bytes of element-wise passes over those of fused ones", 0, 10);
+    KEY(std::vector<Composed>, composed, {}, "operators that it composes of PyTorch's; empty = as the experiment says");
+    KEY(std::optional<bool>, autocast, {}, "norms and residuals in fp32, casts around matrix products");
     KEY(std::optional<double>, shard_rate, {}, "zero 3: rate of its collectives between nodes over the law's, in place of link.inter.training; 0 = that", 0, 10);
     KEY(std::optional<bool>, unfused, {}, "each element-wise operation is a kernel by itself");
     KEY(std::optional<bool>, recompute_stops_early, {}, "full recompute ends with the last tensor that the backward needs");

@@ -114,6 +114,8 @@ struct Workload {
     KEY(bool, causal, true, "attention to earlier tokens only");
     KEY(bool, linear_bias, true, "biases in the output projection and the feed-forward block");  // also of experts
     KEY(bool, qkv_bias, true, "biases in the query, key and value projections");
+    KEY(bool, post_norms, false, "what attention and feed-forward add to the residual stream is normalized first");
+    KEY(bool, qk_norm, false, "queries and keys are normalized, head by head");
     KEY(double, dropout, 0, "share of activations dropped; 0 = no dropout", 0, 1);  // 0: no mask is made, read or kept
     KEY(bool, inner_dropout, false, "dropout after the activation");
     KEY(bool, score_dropout, true, "dropout of attention scores, where there is dropout");

@@ -29,6 +29,11 @@ void add_projections(Block& b, const Workload& w, const RankShape& s) {
     b.insert(b.end(), {linear("query", queries, Split::column), linear("key", keys, Split::none), linear("value", keys, Split::none)});
 }
 
+void add_residual(Block& b, const Workload& w, const RankShape& s) {
+    if (w.post_norms) b.push_back(Normalize{.name = "post_norm", .rows = s.outer_tokens, .width = w.hidden, .product = s.storage, .inner = true});
+    b.push_back(Residual{w.linear_bias});
+}
+
 // Queries, keys and values come from low-rank latents, with one rotary key for all heads (DeepSeek-V2, arXiv 2405.04434, section
 // 2.1). The projections have no biases. The projections to the latents are not split over tensor-parallel ranks.
 void add_latent_projections(Block& b, const Workload& w, const RankShape& s) {
@@ -81,10 +86,13 @@ Block attention_block(const Workload& w, const RankShape& s) {
     Block b;
     add_norm(b, w, s, "attention_norm", s.matrix);
     latent ? add_latent_projections(b, w, s) : add_projections(b, w, s);
+    if (w.qk_norm && !latent)
+        b.push_back(Normalize{.name = "query_key_norm", .rows = s.tokens * (s.heads + s.kv_heads), .width = s.qk_dim,
+                              .product = s.storage, .kernels = 2, .inner = true});
     b.push_back(HeadLayout{s.heads, s.kv_heads, w.qkv_bias && !latent});
     b.push_back(Attend{s.heads, s.kv_heads});
     b.push_back(attention_output(w, s));
-    b.push_back(Residual{w.linear_bias});
+    add_residual(b, w, s);
     return b;
 }
 
@@ -151,7 +159,7 @@ Block feed_forward_block(const Workload& w, const RankShape& s) {
     }
     b.push_back(Linear{.name = "ffn_down", .tokens = s.tokens, .out = w.hidden, .in = ffn, .dtype = s.matrix,
                        .split = Split::row, .bias = w.linear_bias});
-    b.push_back(Residual{w.linear_bias});
+    add_residual(b, w, s);
     return b;
 }
 

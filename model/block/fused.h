@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/block/block_pass.h"
+#include "model/block/composed.h"
 #include "model/block/expert_rows.h"
 #include "model/block/split_linear.h"
 
@@ -10,8 +11,16 @@ namespace stepcast {
 
 struct Fused : BlockPass {
     const ExpertRows& experts;
+    // Automatic casting keeps norms and residuals in fp32.
+    const Bytes wide = w.autocast ? size_of(Dtype::fp32) : s.element();
 
+    // Under automatic casting the weight and its gradient are cast once a micro-batch, an input for each product that reads it.
     void operator()(const Linear& op) const {
+        if (w.autocast) {
+            const double weights = static_cast<double>(op.in.rank) * static_cast<double>(op.out.rank);
+            cast(weights);
+            if (op.after_norm) cast(static_cast<double>(op.tokens * op.in.rank));
+        }
         const SplitLinear linear{*this, op};
         ahead != nullptr ? linear.forward() : linear.backward();
     }
@@ -19,14 +28,20 @@ struct Fused : BlockPass {
     // Each further gradient is read together with the sum so far, and the new sum is written.
     void operator()(const Fork& op) const {
         const double further = op.readers - 1;
-        const Bytes x = tensor(op.elements);
+        const Bytes x = op.elements * wide;
         backward(op.sum, MemoryPass{2.0 * further * x, further * x}, static_cast<float>(further));
     }
 
     // Forward reads x and writes y; backward reads x and dy and writes dx.
     void operator()(const Normalize& op) const {
-        const Bytes x = tensor(static_cast<double>(op.rows * op.width));
-        forward(op.name, MemoryPass{x, x}, static_cast<float>(op.kernels));
+        const double elements = static_cast<double>(op.rows * op.width);
+        const auto kernels = static_cast<float>(op.kernels);
+        if (w.norm == Norm::rmsnorm && composes(*this, Composed::norms)) {
+            forward(op.name, moved(norm_ahead, tensor(elements)), norm_ahead.kernels * kernels);
+            return backward(backward_name(op.name), moved(norm_back, tensor(elements)), norm_back.kernels * kernels);
+        }
+        const Bytes x = elements * wide;
+        forward(op.name, MemoryPass{x, x}, kernels);
         backward(backward_name(op.name), MemoryPass{2.0 * x, x}, 2);
     }
 
@@ -37,6 +52,13 @@ struct Fused : BlockPass {
         if (slots && p.expert_products == ExpertProducts::fused) return;
         const Bytes inner = tensor(static_cast<double>((slots ? experts.most() : s.tokens) * op.width.rank));
         const Bytes inputs = static_cast<double>(op.inputs) * inner;
+        const bool steps = w.activation == Activation::gelu_steps && composes(*this, Composed::activation);
+        if (steps || (slots && composes(*this, Composed::experts))) {
+            const Composition& ahead_of = steps ? gelu_ahead : gate_ahead;
+            const Composition& back_of = steps ? gelu_back : gate_back;
+            forward("activation", moved(ahead_of, inner), ahead_of.kernels);
+            return backward("activation_backward", moved(back_of, inner), back_of.kernels);
+        }
         forward("activation", MemoryPass{inputs, inner});
         backward("activation_backward", MemoryPass{inputs + inner, inputs});
         if (op.bias) backward("bias_gradient", MemoryPass{inputs, Bytes(0)});
@@ -45,14 +67,26 @@ struct Fused : BlockPass {
     // Adds bias and residual, with dropout between: reads both, writes the sum and the mask. In the backward, the dropout pass reads
     // gradient and mask and writes the result, which is summed over tokens for the bias gradient.
     void operator()(const Residual& op) const {
-        const Bytes a = tensor(outer()), mask = mask_of(outer());
-        forward("residual", MemoryPass{2.0 * a, a + mask});
+        const Bytes a = tensor(outer()), mask = mask_of(outer()), stream = outer() * wide;
+        forward("residual", MemoryPass{a + stream, stream + mask});
         if (drops()) backward("dropout_backward", MemoryPass{a + mask, a});
         if (op.bias) backward("bias_gradient", MemoryPass{a, Bytes(0)});
     }
 
-    // Cast has nothing to do here. The others exist only operation by operation; check_experiment() refuses them in this style.
-    void operator()(const OneOf<Cast, WithMemory, AttendRelative, SpanLoss> auto&) const {}
+    void operator()(const Cast& op) const {
+        if (w.autocast) cast(op.elements);
+    }
+
+    // These exist only operation by operation; check_experiment() refuses them in this style.
+    void operator()(const OneOf<WithMemory, AttendRelative, SpanLoss> auto&) const {}
+
+private:
+    // From fp32 to the products' type; the gradient back.
+    void cast(double elements) const {
+        const Bytes narrow = tensor(elements), fp32 = elements * wide;
+        forward("cast", MemoryPass{fp32, narrow});
+        backward("cast", MemoryPass{narrow, fp32});
+    }
 };
 
 // Passes that are equal in every style.

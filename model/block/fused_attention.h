@@ -7,6 +7,7 @@
 
 #include "model/block/block_pass.h"
 #include "model/block/blocks.h"
+#include "model/block/composed.h"
 
 namespace stepcast {
 
@@ -22,11 +23,17 @@ struct FusedAttention : BlockPass {
         }
         const bool rotary = w.positions == Positions::rotary;
         const Bytes all = s.inner((op.heads + 2 * op.kv_heads) * s.qk_dim), turned = s.inner((op.heads + op.kv_heads) * s.qk_dim);
-        if (rotary)
+        const bool steps = rotary && composes(*this, Composed::rotary);
+        if (steps)
+            forward("rotary", moved(rotary_ahead, turned), 2 * rotary_ahead.kernels);  // queries and keys by themselves
+        else if (rotary)
             forward("rotary", MemoryPass{all, all}, 3);
         else if (is_plain())
             forward("head_layout", MemoryPass{value, value});
-        if (rotary) backward("rotary_backward", MemoryPass{turned, turned}, 2);
+        if (steps)
+            backward("rotary_backward", moved(rotary_back, turned), 2 * rotary_back.kernels);
+        else if (rotary)
+            backward("rotary_backward", MemoryPass{turned, turned}, 2);
         backward("head_layout_backward", MemoryPass{all, all});
         if (op.bias) backward("bias_gradient", MemoryPass{all, Bytes(0)});
     }

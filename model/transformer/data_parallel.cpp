@@ -7,8 +7,8 @@ namespace {
 bool keeps_masters(const Experiment& e) { return e.workload.master_weights && (!e.parallelism.unfused || e.workload.autocast); }
 
 // Bytes of Adam as nine fp32 operations: first moment (scale, add), second moment (scale, add product), root, add, divide and add to
-// the weight, decay or clip. Tensors have four bytes per element.
-constexpr MemoryPass unfused_adam{12 * Bytes(4), 8 * Bytes(4)};
+// the weight, decay or clip. Tensors have the states' type.
+MemoryPass unfused_adam(Bytes state) { return {12.0 * state, 8.0 * state}; }
 // LAMB adds norms of weight and update, and scales and applies the update.
 constexpr MemoryPass unfused_lamb{(12 + 5) * Bytes(4), (8 + 2) * Bytes(4)};
 
@@ -21,7 +21,7 @@ MemoryPass state_bytes(const Experiment& e) {
     const Bytes state = w.master_weights ? Bytes(4) : stored, weight = stored < state ? stored : Bytes(0);
     if (!keeps_masters(e) && w.optimizer == Optimizer::sgd) return {2.0 * stored, stored};
     if ((e.parallelism.unfused || !w.fused_optimizer) && w.optimizer == Optimizer::adam)
-        return unfused_adam;
+        return unfused_adam(e.parallelism.unfused ? Bytes(4) : state);
     if (e.parallelism.unfused && w.optimizer == Optimizer::lamb) return unfused_lamb;
     switch (w.optimizer) {
         case Optimizer::none: return {};

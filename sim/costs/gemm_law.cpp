@@ -247,15 +247,19 @@ Seconds gemm_law_time(const Gemm& op, const Cluster& cluster, GemmSetting settin
 }
 
 Seconds grouped_gemm_law_time(const GroupedGemm& op, const Cluster& cluster, GemmSetting setting) {
+    const bool slow_call = cluster.kernel.grouped_gemm < 1;
     std::vector<Shape> shapes;
+    Seconds one_by_one;
     for (const long rows : op.rows) {
         if (rows == 0) continue;
         shapes.push_back(op.weight_gradient ? Shape{op.k, op.n, rows, 1} : Shape{rows, op.n, op.k, 1});
+        if (slow_call) one_by_one += law_time(kernel_of({&shapes.back(), 1}, op.dtype, false, cluster, setting), cluster);
     }
     Kernel kernel = kernel_of(shapes, op.dtype, false, cluster, setting);
     kernel.rate *= cluster.kernel.grouped_gemm;
     const double followers = static_cast<double>(op.kernels) * static_cast<double>(shapes.size());
-    return law_time(kernel, cluster) + followers * (cluster.kernel.launch + cluster.host.call);
+    const Seconds together = law_time(kernel, cluster);
+    return (slow_call ? std::min(together, one_by_one) : together) + followers * (cluster.kernel.launch + cluster.host.call);
 }
 
 }  // namespace stepcast

@@ -39,6 +39,8 @@ Seconds corner_of(Seconds a, Seconds b, double corner);
 
 // One kernel over groups: the tiles of all groups fill the waves together, at kernel.grouped_gemm times the rate. If each group has its
 // own kernel (op.kernels), the tiles fill the waves on several streams all the same, but each kernel adds its launch and its call.
+// Where such a kernel is slower than ungrouped ones (kernel.grouped_gemm below 1), never longer than one product after another for each
+// group, which `execute` runs then (docs/gpu.md).
 Seconds grouped_gemm_law_time(const GroupedGemm& op, const Cluster& cluster, GemmSetting setting = GemmSetting::alone);
 
 }  // namespace stepcast

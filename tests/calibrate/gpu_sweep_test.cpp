@@ -40,10 +40,11 @@ struct MadeUpSweep {
 TEST_CASE("points of a GPU sweep are medians over repetitions and ranks, by what was asked for") {
     const Place first(0, Lane::compute), second(1, Lane::compute), left(0, Lane::collective), right(1, Lane::collective);
     MadeUpSweep sweep(3);
-    const Gemm product{3, 5, 7, 2, Dtype::bf16, true};
+    const Gemm product{3, 5, 7, 1, Dtype::bf16, true};
     sweep.add("gemm", product, {{first, {0, 10}}});
     sweep.add("gemm", product, {{second, {0, 30}}});  // the same on another rank: medians 20 and 60, their median 40
-    sweep.add("gemm", Gemm{3, 5, 7, 2, Dtype::bf16, false}, {{first, {0, 50}}});
+    sweep.add("gemm", Gemm{3, 5, 7, 1, Dtype::bf16, false}, {{first, {0, 50}}});
+    sweep.add("gemm", Gemm{3, 5, 7, 2, Dtype::bf16, false}, {{first, {0, 15}}});  // batched: an attention's
     sweep.add("gemm", GroupedGemm{{11, 11, 11}, 13, 17, Dtype::fp16}, {{first, {0, 2}}});
     sweep.add("sustained", product, {{first, {0, 4}}});
     sweep.add("sustained", Attention{.batch = 1, .heads = 2, .seq_q = 3, .seq_k = 3, .head_dim = 8}, {{first, {0, 6}}});
@@ -66,7 +67,7 @@ TEST_CASE("points of a GPU sweep are medians over repetitions and ranks, by what
     CHECK(points.device == "X1");
     CHECK(points.date == "2026-02-03");
     CHECK(points.ranks == 2);
-    CHECK(points.samples == 3 * (14 + 3 + 8));
+    CHECK(points.samples == 3 * (15 + 3 + 8));
     CHECK(points.issue.si() == Approx(5e-6));  // 3, 5 and 7
     CHECK(points.op_noise == Approx(std::log(2.5 / 1.5) / 1.349));
     CHECK(points.interference == Interference{});
@@ -80,11 +81,11 @@ TEST_CASE("points of a GPU sweep are medians over repetitions and ranks, by what
         return 0.0;
     };
     CHECK(time_of(product) == Approx(40));
-    CHECK(time_of(Gemm{3, 5, 7, 2, Dtype::bf16, false}) == Approx(100));
+    CHECK(time_of(Gemm{3, 5, 7, 1, Dtype::bf16, false}) == Approx(100));
     CHECK(time_of(Gemm{.m = 11, .n = 13, .k = 17, .dtype = Dtype::fp16}) == Approx(4));
     std::string text;
     for (const OpPoint& p : points.ops) text += p.kind + " " + std::to_string(std::lround(1e6 * p.time.si())) + "\n";
-    CHECK(text == "memory_pass 14\ntranspose 16\noptimizer 18\nrows 18\nstrided 18\nsend_recv 26\nattention 12\nsustained_gemm 8\n");
+    CHECK(text == "batched_gemm 30\nmemory_pass 14\ntranspose 16\noptimizer 18\nrows 18\nstrided 18\nsend_recv 26\nattention 12\nsustained_gemm 8\n");
     REQUIRE(points.blocks.collectives.size() == 2);
     CHECK(points.blocks.collectives[0].op == "all_reduce");
     CHECK(points.blocks.collectives[0].bytes == Bytes(100));
@@ -94,14 +95,16 @@ TEST_CASE("points of a GPU sweep are medians over repetitions and ranks, by what
     CHECK(points.blocks.collectives[1].time.si() == Approx(24e-6));
 
     const std::vector<PlannedFile> tables = gpu_tables(points, "X1", "stem");
-    REQUIRE(tables.size() == 3);
+    REQUIRE(tables.size() == 4);
     CHECK(tables[0].path == "stem-gemm.csv");
     CHECK(tables[0].text.find("X1,11,13,17,3,fp16,4.000\n") != std::string::npos);
     CHECK(tables[0].text.find("X1,3,5,7,1,bf16 -> fp32,40.000\n") != std::string::npos);
     CHECK(tables[1].path == "stem-memory.csv");
     CHECK(tables[1].text.starts_with("gpu,kind,read_bytes,written_bytes,time_us\nX1,memory_pass,10,20,14.000\nX1,transpose,10,20,16.000\n"));
-    CHECK(tables[2].path == "stem-collectives.csv");
-    CHECK(tables[2].text == "gpu,op,ranks,nodes,bytes,time_us\nX1,all_reduce,2,1,100,22.000\nX1,all_to_all,2,1,14,24.000\n");
+    CHECK(tables[2].path == "stem-batched.csv");
+    CHECK(tables[2].text == "batch,m,n,k,dtype,time_us\n2,3,5,7,bf16,30.000\n");
+    CHECK(tables[3].path == "stem-collectives.csv");
+    CHECK(tables[3].text == "gpu,op,ranks,nodes,bytes,time_us\nX1,all_reduce,2,1,100,22.000\nX1,all_to_all,2,1,14,24.000\n");
 }
 
 // On rank 0 exchanges run at 10..40 and 40..70 us, and products of 16 us from 0, 12, 30 and 60 on. The second and third product lie inside
@@ -125,8 +128,8 @@ TEST_CASE("what runs beside the other kind counts where it lies wholly beside it
 }
 
 // Of the 810 combinations of 10 rows and 9 x 9 widths every third is taken in bf16 (270), every 23rd in fp16 and tf32 (35), every 31st in
-// fp32 (26), and with fp8 every 17th in it (47). Added are 3 x 3 x 2 products with vocabularies, 4 x 3 x 2 weight gradients, 3 x 4 more in
-// fp32 and 4 x 3 x 2 of groups. A graph ends where the next product would exceed 20 TFLOP (fp32 counts twelvefold, a launch as 10 GFLOP).
+// fp32 (26), and with fp8 every 17th in it (47). Added are 4 x 3 x 2 products with vocabularies, 4 x 3 x 2 weight gradients, 3 x 4 more in
+// fp32, 4 x 3 x 2 of groups, and 4 x 2 batched ones. A graph ends where the next product would exceed 20 TFLOP (fp32 counts twelvefold, a launch as 10 GFLOP).
 TEST_CASE("the sweeps of a GPU ask for so many shapes of each kind, from small to large") {
     const auto count_gemms = [](bool fp8) {
         std::map<std::string, int> by_dtype;
@@ -142,7 +145,7 @@ TEST_CASE("the sweeps of a GPU ask for so many shapes of each kind, from small t
         by_dtype["added"] = added;
         return by_dtype;
     };
-    std::map<std::string, int> expected{{"bf16", 270 + 18 + 24}, {"fp16", 35}, {"tf32", 35}, {"fp32", 26 + 12}, {"grouped", 24}, {"added", 24}};
+    std::map<std::string, int> expected{{"bf16", 270 + 24 + 24 + 8}, {"fp16", 35}, {"tf32", 35}, {"fp32", 26 + 12}, {"grouped", 24}, {"added", 24}};
     CHECK(count_gemms(false) == expected);
     expected["fp8"] = 47;
     CHECK(count_gemms(true) == expected);

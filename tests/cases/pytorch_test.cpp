@@ -47,6 +47,15 @@ TEST_CASE("a row of PyTorch steps is a script's GPT with its phases and peak") {
     CHECK(c.experiment.parallelism.eager_script);
 }
 
+TEST_CASE("the script has one GPU on a cluster of many") {
+    const TestFolder folder;
+    const auto found = comparisons_of_pytorch(
+        folder.write("steps.csv", header + "gpt2-124m,12,768,12,3072,50304,1024,8,tf32,plain,adamw-fused,0.01,0.02,0.001,0.0312,0.031,0.032,11030000000,20\n"), "dgx-h100");
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].refused_because.empty());
+    CHECK(rank_count(found[0].what.experiment.cluster) == 1);
+}
+
 TEST_CASE("a step that ran out of memory, or is not the script's, is refused with its line") {
     const TestFolder folder;
     const auto found = comparisons_of_pytorch(

@@ -36,6 +36,9 @@ TEST_CASE("an optimizer operation by operation moves them many times") {
     Experiment e = trained_with(Optimizer::adam);
     e.workload.fused_optimizer = false;
     CHECK(optimizer_of(e) == of_each(48, 32));
+    e.workload.master_weights = false;  // states in bf16
+    CHECK(optimizer_of(e) == of_each(24, 16));
+    e.workload.master_weights = true;
     e.workload.fused_optimizer = true;
     e.parallelism.unfused = true;
     CHECK(optimizer_of(e) == of_each(48, 32));

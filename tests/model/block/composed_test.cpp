@@ -1,0 +1,100 @@
+// Kernels of operators that a library composes, and of automatic casting. The model of small_model.h: T = 48, A = 48 x 64 x 2 = 6144 bytes.
+#include <catch2/catch.hpp>
+
+#include "model/block/blocks.h"
+#include "tests/model/block/listed_block.h"
+#include "tests/model/block/small_model.h"
+
+using namespace stepcast;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+ListedBlock attention_of(const Experiment& e) { return listed_block(e, attention_block(e.workload, rank_shape(e))); }
+
+Experiment eager() {
+    Experiment e = small_model();
+    e.parallelism.fused_accumulation = false;
+    e.parallelism.eager = true;
+    return e;
+}
+
+}  // namespace
+
+// A norm moves 12 and 10 A forward, 28 and 23 A backward. Turned are 8 + 4 heads of 8: 48 x 96 x 2 = 9216 bytes, 11.5 and 9 times forward,
+// 14 and 12.5 times backward, queries and keys with 5 and 9 kernels each. All heads with the values are 12288 bytes.
+TEST_CASE("composed norms and rotary positions are many kernels with many times the bytes") {
+    Experiment e = eager();
+    e.parallelism.composed = {Composed::norms, Composed::rotary};
+    const ListedBlock of = attention_of(e);
+    CHECK(of.forward == Lines{"attention_norm r73728 w61440 x7", "qkv 48x128x64", "rotary r105984 w82944 x10",
+                              "attention 3 sequences 8 heads 16x16 widths 8 8 causal", "attention_output 48x64x64", "residual r12288 w6144"});
+    CHECK(of.backward == Lines{"attention_output 48x64x64", "attention_output 64x64x48",
+                               "attention_backward 3 sequences 8 heads 16x16 widths 8 8 causal backward x2", "rotary_backward r129024 w115200 x18",
+                               "head_layout_backward r12288 w12288", "qkv 48x64x128", "qkv 128x64x48", "attention_norm_backward r172032 w141312 x17",
+                               "residual_backward r12288 w6144"});
+    e.workload.norm = Norm::layernorm;  // one kernel of PyTorch
+    CHECK(attention_of(e).forward[0] == "attention_norm r6144 w6144");
+    e.parallelism.composed = {Composed::activation, Composed::experts};
+    CHECK(attention_of(e).forward[2] == "rotary r12288 w12288 x3");
+}
+
+// The inner width is 48 x 128 x 2 = 12288 bytes: 10 and 8 times forward, 17 and 11 times backward.
+TEST_CASE("GELU in steps is one kernel unless it is composed") {
+    Experiment e = eager();
+    e.workload.gated = false;
+    e.workload.activation = Activation::gelu_steps;
+    const auto activation = [&] {
+        const ListedBlock of = listed_block(e, feed_forward_block(e.workload, rank_shape(e)));
+        return std::pair{of.forward.at(2), of.backward.at(2)};
+    };
+    CHECK(activation() == std::pair<std::string, std::string>{"activation r12288 w12288", "activation_backward r24576 w12288"});
+    e.parallelism.composed = {Composed::activation};
+    CHECK(activation() == std::pair<std::string, std::string>{"activation r122880 w98304 x8", "activation_backward r208896 w135168 x15"});
+}
+
+// 48 tokens with 2 of 4 experts each: 96 slots of 64, 12288 bytes; inner width 96 x 128 x 2 = 24576.
+TEST_CASE("composed passes around experts: slots masked, put in order, weighted and added up one by one") {
+    Experiment e = eager();
+    e.workload.moe.experts = 4;
+    e.workload.moe.top_k = 2;
+    e.parallelism.composed = {Composed::experts};
+    const ListedBlock of = listed_block(e, expert_block(e.workload, rank_shape(e)));
+    const auto has = [](const Lines& lines, const std::string& line) { return std::ranges::find(lines, line) != lines.end(); };
+    CHECK(has(of.forward, "permute r24576 w24576 x4"));
+    CHECK(has(of.forward, "activation r196608 w122880 x4"));
+    CHECK(has(of.forward, "unpermute r86016 w49152 x6"));
+    CHECK(has(of.backward, "unpermute_backward r159744 w98304 x10"));
+    CHECK(has(of.backward, "activation_backward r319488 w196608 x7"));
+    CHECK(has(of.backward, "permute_backward r36864 w24576 x6"));
+}
+
+// The residual stream and norms are 48 x 64 x 4 = 12288 bytes. Weights of 128 x 64 and 64 x 64 are cast, and their gradients back; so is
+// the norm's result, for each product that reads it.
+TEST_CASE("automatic casting keeps norms and residuals in fp32 and casts weights and inputs") {
+    Experiment e = eager();
+    e.workload.autocast = true;
+    const ListedBlock of = attention_of(e);
+    CHECK(of.forward == Lines{"attention_norm r12288 w12288", "cast r12288 w6144", "cast r32768 w16384", "qkv 48x128x64", "rotary r12288 w12288 x3",
+                              "attention 3 sequences 8 heads 16x16 widths 8 8 causal", "cast r16384 w8192", "attention_output 48x64x64",
+                              "residual r18432 w12288"});
+    CHECK(of.backward == Lines{"cast r8192 w16384", "attention_output 48x64x64", "attention_output 64x64x48",
+                               "attention_backward 3 sequences 8 heads 16x16 widths 8 8 causal backward x2", "rotary_backward r9216 w9216 x2",
+                               "head_layout_backward r12288 w12288", "cast r16384 w32768", "qkv 48x64x128", "qkv 128x64x48", "cast r6144 w12288",
+                               "attention_norm_backward r24576 w12288 x2", "residual_backward r24576 w12288"});
+    e.workload.fused_projections = false;  // keys and values cast the norm's result anew: three times
+    const ListedBlock apart = attention_of(e);
+    CHECK(std::ranges::count(apart.forward, "cast r12288 w6144") == 3);
+}
+
+// Queries and keys: 48 x 12 heads of 8, 9216 bytes.
+TEST_CASE("norms of queries and keys, and of what a block adds") {
+    Experiment e = eager();
+    e.workload.qk_norm = e.workload.post_norms = true;
+    const ListedBlock of = attention_of(e);
+    CHECK(of.forward[2] == "query_key_norm r9216 w9216 x2");
+    CHECK(of.forward[6] == "residual r12288 w6144");
+    CHECK(of.forward[5] == "post_norm r6144 w6144");
+    CHECK(of.backward[0] == "post_norm_backward r12288 w6144 x2");
+    CHECK(listed_block(e, feed_forward_block(e.workload, rank_shape(e))).backward[0] == "post_norm_backward r12288 w6144 x2");
+}
