@@ -45,14 +45,15 @@ std::vector<std::pair<std::string, int>> devices_in(const std::string& path) {
     return devices;
 }
 
-// The preset with this GPU; if there are several, the one fitted to most samples.
+// The preset with this GPU; if there are several, the one with the most of them, whose links are known, then the one fitted to most
+// samples.
 Cluster cluster_of_device(const std::string& device, Shelf& shelf) {
     const Cluster* best = nullptr;
     for (const std::string& preset : preset_names(PresetKind::cluster)) {
         const Cluster& cluster = shelf.cluster(preset);
         if (!names_device(device, cluster.gpu)) continue;
-        const auto samples = [](const Cluster& c) { return c.fitted ? c.fitted->samples : 0; };
-        if (!best || samples(cluster) > samples(*best)) best = &cluster;
+        const auto rank = [](const Cluster& c) { return std::pair(rank_count(c), c.fitted ? c.fitted->samples : 0); };
+        if (!best || rank(cluster) > rank(*best)) best = &cluster;
     }
     if (best) return *best;
     constexpr std::string_view maker = "NVIDIA ";

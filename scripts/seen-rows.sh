@@ -12,6 +12,6 @@ files=$(for folder in "$@"; do ls "$folder"/*.csv; done)
 {
     echo "# Rows that were there while the model, its conventions and priors were made, by content (model/records/provenance.h): published"
     echo "# tables, docs/published_runs.csv and what is measured in calibrate/measurements. Made by scripts/seen-rows.sh."
-    "$stepcast" list rows $files "$root"/docs/*.csv "$root"/calibrate/measurements/*.csv "$root"/calibrate/measurements/h200/*.csv
+    "$stepcast" list rows $files "$root"/docs/*.csv "$root"/calibrate/measurements/*.csv "$root"/calibrate/measurements/h?00/*.csv
 } >"$list.new"
 mv "$list.new" "$list"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-
+#include <utility>
 
 namespace stepcast {
 namespace {
@@ -87,8 +87,8 @@ Block attention_block(const Workload& w, const RankShape& s) {
     add_norm(b, w, s, "attention_norm", s.matrix);
     latent ? add_latent_projections(b, w, s) : add_projections(b, w, s);
     if (w.qk_norm && !latent)
-        b.push_back(Normalize{.name = "query_key_norm", .rows = s.tokens * (s.heads + s.kv_heads), .width = s.qk_dim,
-                              .product = s.storage, .kernels = 2, .inner = true});
+        for (const auto& [name, heads] : {std::pair{"query_norm", s.heads}, {"key_norm", s.kv_heads}})
+            b.push_back(Normalize{.name = name, .rows = s.tokens * heads, .width = s.qk_dim, .product = s.storage, .inner = true});
     b.push_back(HeadLayout{s.heads, s.kv_heads, w.qkv_bias && !latent});
     b.push_back(Attend{s.heads, s.kv_heads});
     b.push_back(attention_output(w, s));

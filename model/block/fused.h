@@ -11,15 +11,17 @@ namespace stepcast {
 
 struct Fused : BlockPass {
     const ExpertRows& experts;
-    // Automatic casting keeps norms and residuals in fp32.
-    const Bytes wide = w.autocast ? size_of(Dtype::fp32) : s.element();
+    // Automatic casting keeps norms and residuals in fp32. Around experts of a framework that fuses nothing, joins.cpp counts the casts.
+    const bool casts = w.autocast && !p.unfused;
+    const Bytes wide = casts ? size_of(Dtype::fp32) : s.element();
 
-    // Under automatic casting the weight and its gradient are cast once a micro-batch, an input for each product that reads it.
+    // Under automatic casting the weight and its gradient are cast once a micro-batch, an input again for each
+    // further product that reads it.
     void operator()(const Linear& op) const {
-        if (w.autocast) {
+        if (casts) {
             const double weights = static_cast<double>(op.in.rank) * static_cast<double>(op.out.rank);
             cast(weights);
-            if (op.after_norm) cast(static_cast<double>(op.tokens * op.in.rank));
+            if (op.after_norm && op.split == Split::none) cast(static_cast<double>(op.tokens * op.in.rank));
         }
         const SplitLinear linear{*this, op};
         ahead != nullptr ? linear.forward() : linear.backward();
@@ -74,7 +76,7 @@ struct Fused : BlockPass {
     }
 
     void operator()(const Cast& op) const {
-        if (w.autocast) cast(op.elements);
+        if (casts) cast(op.elements);
     }
 
     // These exist only operation by operation; check_experiment() refuses them in this style.

@@ -30,22 +30,22 @@ struct FusedExperts : BlockPass {
     void operator()(const ToExperts&) const {
         if (ahead != nullptr) {
             counts();
-            if (permutes()) forward("permute", steps() ? moved(permute_ahead, slots()) : MemoryPass{slots(), slots()}, 4);
+            if (permutes()) steps() ? by_steps("permute", permute_ahead) : forward("permute", MemoryPass{slots(), slots()}, 4);
             return to_experts();
         }
         from_experts();
-        if (permutes()) backward("permute_backward", steps() ? moved(permute_back, slots()) : MemoryPass{slots(), slots()}, 3);
+        if (permutes()) steps() ? by_steps("permute_backward", permute_back) : backward("permute_backward", MemoryPass{slots(), slots()}, 3);
     }
 
     void operator()(const FromExperts&) const {
         if (ahead != nullptr) {
             from_experts();
             const Bytes tokens = tensor(static_cast<double>(s.routed_tokens * s.hidden));
-            if (permutes()) forward("unpermute", steps() ? moved(unpermute_ahead, slots()) : MemoryPass{slots(), tokens}, 3);
+            if (permutes()) steps() ? by_steps("unpermute", unpermute_ahead) : forward("unpermute", MemoryPass{slots(), tokens}, 3);
             return;
         }
         if (permutes())
-            backward("unpermute_backward", steps() ? moved(unpermute_back, slots()) : MemoryPass{2.0 * slots(), slots()}, 3);
+            steps() ? by_steps("unpermute_backward", unpermute_back) : backward("unpermute_backward", MemoryPass{2.0 * slots(), slots()}, 3);
         counts();
         to_experts();
     }
@@ -64,6 +64,7 @@ struct FusedExperts : BlockPass {
 
 private:
     [[nodiscard]] bool steps() const { return composes(*this, Composed::experts); }
+    void by_steps(std::string_view name, const Composition& by) const { planner().compute(name, moved(by, slots()), by.kernels); }
     [[nodiscard]] bool is_fused() const { return p.expert_products == ExpertProducts::fused; }
     [[nodiscard]] Bytes rows() const { return tensor(static_cast<double>(x.most() * s.hidden)); }
     [[nodiscard]] Bytes slots() const { return tensor(static_cast<double>(x.slots * s.hidden)); }

@@ -82,7 +82,7 @@ TEST_CASE("sweeps of a known GPU lead back to what it is, and say how well on th
     CHECK(k.optimizer_efficiency == Approx(0.7).epsilon(0.02));
     CHECK(k.training_gemm == Approx(0.9).epsilon(0.02));
     CHECK(fit.cluster.fitted->date == "2026-02-03");
-    const std::set<std::string> kinds_fitted{"memory_pass", "transpose", "optimizer", "sustained_gemm", "attention", "send_recv"};
+    const std::set<std::string> kinds_fitted{"memory_pass", "transpose", "optimizer", "batched_gemm", "sustained_gemm", "attention", "send_recv"};
     const auto of_kinds = std::ranges::count_if(points.ops, [&](const OpPoint& p) { return kinds_fitted.contains(p.kind); });
     CHECK(fit.cluster.fitted->samples == of_kinds + static_cast<long>(points.blocks.gemms.size()));  // fitted and held out
     CHECK(fit.cluster.fitted->sources == std::vector<std::string>{"GPU sweeps: simulated"});

@@ -87,14 +87,15 @@ TEST_CASE("automatic casting keeps norms and residuals in fp32 and casts weights
     CHECK(std::ranges::count(apart.forward, "cast r12288 w6144") == 3);
 }
 
-// Queries and keys: 48 x 12 heads of 8, 9216 bytes.
+// Queries: 48 x 8 heads of 8, 6144 bytes; keys half of that.
 TEST_CASE("norms of queries and keys, and of what a block adds") {
     Experiment e = eager();
     e.workload.qk_norm = e.workload.post_norms = true;
     const ListedBlock of = attention_of(e);
-    CHECK(of.forward[2] == "query_key_norm r9216 w9216 x2");
-    CHECK(of.forward[6] == "residual r12288 w6144");
-    CHECK(of.forward[5] == "post_norm r6144 w6144");
+    CHECK(of.forward[2] == "query_norm r6144 w6144");
+    CHECK(of.forward[3] == "key_norm r3072 w3072");
+    CHECK(of.forward[7] == "post_norm r6144 w6144");
+    CHECK(of.forward[8] == "residual r12288 w6144");
     CHECK(of.backward[0] == "post_norm_backward r12288 w6144 x2");
     CHECK(listed_block(e, feed_forward_block(e.workload, rank_shape(e))).backward[0] == "post_norm_backward r12288 w6144 x2");
 }

@@ -214,7 +214,7 @@ TEST_CASE("memory, relative positions and automatic casting are known operation 
     CHECK(told([](auto& w, auto&) { w.positions = Positions::relative; }) ==
           "parallelism.unfused: false, but relative positions are known operation by operation only");
     CHECK(told([](auto& w, auto&) { w.autocast = true; }) ==
-          "workload.autocast: true, but parallelism.unfused is false; expected true");
+          "workload.autocast: true, but parallelism.eager and unfused are false; expected one of them");
     CHECK(told([](auto& w, auto&) { w.row_scales = true, w.dtype = Dtype::bf16; }) ==
           "workload.row_scales: true, but products in bf16 have no scales; expected workload.dtype fp8");
 }
