@@ -26,10 +26,10 @@ NAMED_ENUM(StageCut, "a cut of stages", layers, modules);
 // How a rank's experts multiply. grouped: one kernel over all experts; casts and activation are separate passes. each: expert by
 // expert, with separate kernels (Transformer Engine's GroupedLinear). fused: one kernel with activation and casts (its grouped MLP in
 // MXFP8 and NVFP4, from 2.20 on); tokens are sorted by expert while they are sent.
+NAMED_ENUM(ExpertProducts, "a kind of expert products", grouped, each, fused);
+
 // Operators that a library writes in Python: each of their steps is a kernel (model/block/composed.h).
 NAMED_ENUM(Composed, "a composed operator", norms, rotary, activation, experts);
-
-NAMED_ENUM(ExpertProducts, "a kind of expert products", grouped, each, fused);
 
 // dp counts data-parallel replicas. Experts are spread over ep ranks of the dp x cp group (ep divides dp * cp). Ranks = dp * tp * pp * cp.
 struct Parallelism {

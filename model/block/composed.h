@@ -1,6 +1,6 @@
 // Operators that a library composes of PyTorch's own, each with a kernel (`parallelism.composed`): read and written elements of the
 // operator's tensor, as many 16-bit ones as a plain copy moves in the same time, and the number of kernels. One H100 in PyTorch 2.11,
-// each composition alone (calibrate/measurements/h100/passes.csv); experts counted in Transformers 5.17 (integrations/moe.py).
+// each composition alone (calibrate/measurements/h100/all_passes.csv); experts counted in Transformers 5.17 (integrations/moe.py).
 #pragma once
 
 #include <algorithm>

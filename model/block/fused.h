@@ -59,10 +59,11 @@ struct Fused : BlockPass {
             const Composition& ahead_of = steps ? gelu_ahead : gate_ahead;
             const Composition& back_of = steps ? gelu_back : gate_back;
             forward("activation", moved(ahead_of, inner), ahead_of.kernels);
-            return backward("activation_backward", moved(back_of, inner), back_of.kernels);
+            backward("activation_backward", moved(back_of, inner), back_of.kernels);
+        } else {
+            forward("activation", MemoryPass{inputs, inner});
+            backward("activation_backward", MemoryPass{inputs + inner, inputs});
         }
-        forward("activation", MemoryPass{inputs, inner});
-        backward("activation_backward", MemoryPass{inputs + inner, inputs});
         if (op.bias) backward("bias_gradient", MemoryPass{inputs, Bytes(0)});
     }
 

@@ -51,6 +51,9 @@ TEST_CASE("GELU in steps is one kernel unless it is composed") {
     CHECK(activation() == std::pair<std::string, std::string>{"activation r12288 w12288", "activation_backward r24576 w12288"});
     e.parallelism.composed = {Composed::activation};
     CHECK(activation() == std::pair<std::string, std::string>{"activation r122880 w98304 x8", "activation_backward r208896 w135168 x15"});
+    e.workload.linear_bias = true;  // its gradient is summed all the same
+    const ListedBlock of = listed_block(e, feed_forward_block(e.workload, rank_shape(e)));
+    CHECK(std::ranges::count(of.backward, "bias_gradient r12288 w0") == 1);
 }
 
 // 48 tokens with 2 of 4 experts each: 96 slots of 64, 12288 bytes; inner width 96 x 128 x 2 = 24576.
