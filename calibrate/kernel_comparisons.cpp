@@ -52,8 +52,8 @@ Cluster cluster_of_device(const std::string& device, Shelf& shelf) {
     for (const std::string& preset : preset_names(PresetKind::cluster)) {
         const Cluster& cluster = shelf.cluster(preset);
         if (!names_device(device, cluster.gpu)) continue;
-        const auto rank = [](const Cluster& c) { return std::pair(rank_count(c), c.fitted ? c.fitted->samples : 0); };
-        if (!best || rank(cluster) > rank(*best)) best = &cluster;
+        const auto known = [](const Cluster& c) { return std::pair(rank_count(c), c.fitted ? c.fitted->samples : 0); };
+        if (!best || known(cluster) > known(*best)) best = &cluster;
     }
     if (best) return *best;
     constexpr std::string_view maker = "NVIDIA ";

@@ -102,7 +102,7 @@ void adopt_split(Experiment& e, Adoption& adopt) {
     adopt.set("parallelism.gather_copies", p.gather_copies, f.gather_copies);
     adopt.set("parallelism.eager", p.eager, f.eager);
     adopt.set("parallelism.eager_traffic", p.eager_traffic, f.eager_traffic);
-    adopt.set("parallelism.composed", p.composed, only(!f.composed.empty(), f.composed));
+    adopt.set("parallelism.composed", p.composed, only(!f.composed.empty() && !p.unfused && !p.eager_script, f.composed));
     adopt.set("parallelism.unfused", p.unfused, f.unfused);
     adopt.set("parallelism.recompute_stops_early", p.recompute_stops_early, f.recompute_stops_early);
     adopt.set("cluster.link.inter.training", e.cluster.inter.training, only(p.zero == 3 && f.shard_rate != 0.0, f.shard_rate));

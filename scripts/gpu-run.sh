@@ -88,7 +88,7 @@ part 90 ops.log "${gpu_ops[@]}" || failed=1
 say "op tests: $(grep -c '^ok' "$out/ops.log") right, $(grep -c '^WRONG' "$out/ops.log") wrong"
 grep 'first heuristic' "$out/ops.log" | tee -a "$out/summary.txt"
 
-cluster=$out/h200-x1.toml
+cluster=$out/this-gpu.toml
 if part 200 calibrate.log "${stepcast[@]}" calibrate --device cuda --ranks 1 --out "$cluster"; then
     say "calibrated"
 else

@@ -31,6 +31,14 @@ if [ -x "${binaries[0]}" ]; then
         grep -vE '/(lib(c|m|mvec|dl|rt|pthread|resolv|util|anl|nsl|stdc\+\+|gcc_s)|ld-linux[^/]*)\.so' |
         grep -vE '/lib(cuda|cudart|cublas|cublasLt|nvidia-[^/]*|nvrtc|nvJitLink|nccl)\.so' |
         xargs -r cp -L -t "$deps/program/lib"
+    # Without a font gnuplot draws pictures without a word.
+    font=$(fc-match -f '%{file}' sans 2>/dev/null || true)
+    [ ! -f "$font" ] || { mkdir "$deps/program/fonts" && cp -L "$font" "$deps/program/fonts/"; }
+    cat >"$deps/program/fonts.conf" <<'FONTS'
+<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig><dir>/usr/share/fonts</dir><dir prefix="relative">fonts</dir><cachedir>/tmp/stepcast-fonts</cachedir></fontconfig>
+FONTS
     # The program finds libraries in its own folder, and CUDA's where this machine has them.
     cat >"$deps/program/run" <<'RUN'
 #!/usr/bin/env bash
@@ -38,7 +46,7 @@ if [ -x "${binaries[0]}" ]; then
 here=$(cd "$(dirname "$0")" && pwd)
 program=$1
 shift
-export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} PATH=$here:$PATH
+export FONTCONFIG_FILE=$here/fonts.conf LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} PATH=$here:$PATH
 exec "$here/$program" "$@"
 RUN
     chmod +x "$deps/program/run"

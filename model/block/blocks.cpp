@@ -186,7 +186,7 @@ Block expert_block(const Workload& w, const RankShape& s) {
                            .split = Split::row, .bias = w.linear_bias});
         b.push_back(AddShared{});
     }
-    b.push_back(Residual{w.linear_bias});
+    add_residual(b, w, s);
     return b;
 }
 

@@ -4,6 +4,7 @@
 
 #include "model/block/block_pass.h"
 #include "model/block/composed.h"
+#include "model/block/gelu_steps.h"
 #include "model/block/expert_rows.h"
 #include "model/block/split_linear.h"
 
@@ -12,7 +13,7 @@ namespace stepcast {
 struct Fused : BlockPass {
     const ExpertRows& experts;
     // Automatic casting keeps norms and residuals in fp32. Around experts of a framework that fuses nothing, joins.cpp counts the casts.
-    const bool casts = w.autocast && !p.unfused;
+    const bool casts = w.autocast && !p.unfused && s.element() < size_of(Dtype::fp32);
     const Bytes wide = casts ? size_of(Dtype::fp32) : s.element();
 
     // Under automatic casting the weight and its gradient are cast once a micro-batch, an input again for each
@@ -54,12 +55,12 @@ struct Fused : BlockPass {
         if (slots && p.expert_products == ExpertProducts::fused) return;
         const Bytes inner = tensor(static_cast<double>((slots ? experts.most() : s.tokens) * op.width.rank));
         const Bytes inputs = static_cast<double>(op.inputs) * inner;
-        const bool steps = w.activation == Activation::gelu_steps && composes(*this, Composed::activation);
-        if (steps || (slots && composes(*this, Composed::experts))) {
-            const Composition& ahead_of = steps ? gelu_ahead : gate_ahead;
-            const Composition& back_of = steps ? gelu_back : gate_back;
-            forward("activation", moved(ahead_of, inner), ahead_of.kernels);
-            backward("activation_backward", moved(back_of, inner), back_of.kernels);
+        if (w.activation == Activation::gelu_steps && composes(*this, Composed::activation)) {
+            const GeluSteps gelu{*this, s.element(), wide};
+            ahead != nullptr ? gelu.ahead(inner / s.element()) : gelu.behind(inner / s.element());
+        } else if (slots && composes(*this, Composed::experts)) {
+            forward("activation", moved(gate_ahead, inner), gate_ahead.kernels);
+            backward("activation_backward", moved(gate_back, inner), gate_back.kernels);
         } else {
             forward("activation", MemoryPass{inputs, inner});
             backward("activation_backward", MemoryPass{inputs + inner, inputs});

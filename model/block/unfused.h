@@ -11,11 +11,11 @@
 // backward.
 #pragma once
 
-#include "model/block/block_pass.h"
+#include "model/block/gelu_steps.h"
 
 namespace stepcast {
 
-struct Unfused : BlockPass {
+struct Unfused : ElementPass {
     const Bytes matrix = s.element(), wide = w.autocast ? size_of(Dtype::fp32) : s.element(), mask = mask_of(1);
 
     // Automatic casting casts the weight and its gradient once per step. The bias gradient is a sum over tokens.
@@ -57,10 +57,11 @@ struct Unfused : BlockPass {
     void operator()(const Activate& op) const {
         const double inner = number(s.tokens * op.width.rank);
         const bool steps = w.activation == Activation::gelu_steps;
-        steps ? gelu_steps(inner) : forward("activation", inner, matrix, matrix);
+        const GeluSteps gelu{*this, matrix, wide};
+        steps ? gelu.ahead(inner) : forward("activation", inner, matrix, matrix);
         if (w.inner_dropout) forward("dropout", inner, matrix, matrix + mask);
         if (w.inner_dropout) backward("dropout_backward", inner, matrix + mask, matrix);
-        steps ? gelu_steps_backward(inner) : backward("activation_backward", inner, 2.0 * matrix, matrix);
+        steps ? gelu.behind(inner) : backward("activation_backward", inner, 2.0 * matrix, matrix);
     }
 
     // Two scores per token mark where an answer begins and ends; the loss runs over positions.
@@ -107,44 +108,7 @@ struct Unfused : BlockPass {
     }
 
 private:
-    using PassWriter::backward, PassWriter::forward;
     static double number(long count) { return static_cast<double>(count); }
-    void forward(std::string_view name, double elements, Bytes read, Bytes written, float kernels = 1) const {
-        forward(name, MemoryPass{elements * read, elements * written}, kernels);
-    }
-    void backward(std::string_view name, double elements, Bytes read, Bytes written, float kernels = 1) const {
-        backward(name, MemoryPass{elements * read, elements * written}, kernels);
-    }
-    void cast(double elements, Bytes from, Bytes to) const {
-        if (from != to) forward("cast", elements, from, to);
-    }
-    void cast_back(double elements, Bytes from, Bytes to) const {
-        if (from != to) backward("cast", elements, from, to);
-    }
-
-    // Computes 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) as: half of x, cube, factor, sum, factor, tanh, plus one, product.
-    void gelu_steps(double inner) const {
-        forward("activation", inner, matrix, matrix);
-        cast(inner, matrix, wide);
-        forward("activation", inner, 2.0 * wide, 2.0 * wide, 2);
-        forward("activation", inner, matrix + wide, wide);
-        forward("activation", inner, 3.0 * wide, 3.0 * wide, 3);
-        forward("activation", inner, matrix + wide, wide);
-        cast(inner, wide, matrix);
-    }
-    // In order: product (gradients of half x and of the rest); tanh; factor; the sum's branch to x; factor; cube (power, factor,
-    // product); half; and the sum of the three gradients of x.
-    void gelu_steps_backward(double inner) const {
-        cast_back(inner, matrix, wide);
-        backward("activation_backward", inner, 3.0 * wide + matrix, 2.0 * wide, 2);
-        cast_back(inner, wide, matrix);
-        backward("activation_backward", inner, 2.0 * wide, wide);
-        backward("activation_backward", inner, wide, wide);
-        cast_back(inner, wide, matrix);
-        backward("activation_backward", inner, 5.0 * wide, 4.0 * wide, 4);
-        cast_back(inner, wide, matrix);
-        backward("activation_backward", inner, 5.0 * matrix, 3.0 * matrix, 3);
-    }
 
     [[nodiscard]] long keys() const { return s.seq + w.memory; }
     [[nodiscard]] double key_elements() const { return number(s.batch * keys() * s.hidden); }

@@ -182,6 +182,8 @@ void check_operations(const Workload& w, const Parallelism& p) {
         refuse("parallelism.unfused: false, but relative positions are known operation by operation only");
     if (w.row_scales && !is_narrow(w.dtype))
         refuse("workload.row_scales: true, but products in {} have no scales; expected workload.dtype fp8", to_string(w.dtype));
+    if (!p.composed.empty() && (p.unfused || p.eager_script))
+        refuse("parallelism.composed: stated, but parallelism.{} runs every operation by itself; expected none", p.unfused ? "unfused" : "eager_script");
     if (w.autocast && !p.unfused && !p.eager)
         refuse("workload.autocast: true, but parallelism.eager and unfused are false; expected one of them");
     if (p.unfused && (p.recompute == Recompute::selective || p.recompute == Recompute::alternate))

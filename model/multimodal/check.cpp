@@ -37,7 +37,7 @@ constexpr std::string_view transformer_keys[] = {
     "workload.linear_bias", "workload.qkv_bias", "workload.dropout", "workload.activation", "workload.head",
     "workload.memory", "workload.token_types", "workload.loss_pieces", "workload.fused_loss", "parallelism.eager",
     "parallelism.unfused", "parallelism.schedule", "parallelism.stage_layers", "parallelism.overlap_tp",
-    "workload.fused_gate", "workload.row_scales", "parallelism.gather_copies", "parallelism.shard", "parallelism.recompute_layers", "parallelism.overlap_chunks", "parallelism.overlap_experts"};
+    "workload.fused_gate", "workload.qk_norm", "workload.post_norms", "parallelism.composed", "workload.row_scales", "parallelism.gather_copies", "parallelism.shard", "parallelism.recompute_layers", "parallelism.overlap_chunks", "parallelism.overlap_experts"};
 
 void check_unmodelled(const Experiment& e) {
     for (const auto path : transformer_keys) check_default(e, path);

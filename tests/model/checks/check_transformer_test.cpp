@@ -215,6 +215,9 @@ TEST_CASE("memory, relative positions and automatic casting are known operation 
           "parallelism.unfused: false, but relative positions are known operation by operation only");
     CHECK(told([](auto& w, auto&) { w.autocast = true; }) ==
           "workload.autocast: true, but parallelism.eager and unfused are false; expected one of them");
+    CHECK(told([](auto& w, auto& p) { w.autocast = p.eager = true; }).empty());
+    CHECK(told([](auto&, auto& p) { p.composed = {Composed::norms}, p.unfused = true; }) ==
+          "parallelism.composed: stated, but parallelism.unfused runs every operation by itself; expected none");
     CHECK(told([](auto& w, auto&) { w.row_scales = true, w.dtype = Dtype::bf16; }) ==
           "workload.row_scales: true, but products in bf16 have no scales; expected workload.dtype fp8");
 }

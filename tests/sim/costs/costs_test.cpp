@@ -216,6 +216,18 @@ TEST_CASE("groups of one kernel share its waves") {
     CHECK(gemm_law_time({3200, 128, 4096, 1, Dtype::fp16}, c).si() == Approx(33.55e-6).epsilon(1e-3));
 }
 
+// 8 groups of two tiles share one wave. At a tenth of the rate that wave takes 10 times as long, one product after another 8 times.
+TEST_CASE("a slow kernel over groups never takes longer than one product after another for each") {
+    Cluster c = plain_cluster();
+    c.gpu.memory_bandwidth = BytesPerSecond(1e15);
+    const GroupedGemm op{std::vector<long>(8, 64), 128, 4096, Dtype::fp16};
+    const Seconds one = gemm_law_time({64, 128, 4096, 1, Dtype::fp16}, c);
+    c.kernel.grouped_gemm = 0.1;
+    CHECK(grouped_gemm_law_time(op, c).si() == Approx(8 * one.si()));
+    c.kernel.grouped_gemm = 0.99;
+    CHECK(grouped_gemm_law_time(op, c) < 8.0 * one);
+}
+
 // 50 groups of 3 kernels that take 2 us on the device and 5 us on the host each: 150 * 7 us = 1.05 ms longer.
 TEST_CASE("groups that multiply one by one wait for each kernel's launch and call") {
     Cluster c = plain_cluster();
