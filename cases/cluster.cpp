@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <regex>
 
 #include "model/errors.h"
 #include "model/presets.h"
@@ -44,8 +45,9 @@ void set_memory(Cluster& cluster, const std::string& gpu, Shelf& shelf, std::vec
         return m.at("family") == family && m.at("size") == std::to_string(static_cast<int>(*size));
     });
     constexpr double same = 0.05;  // relative difference below which GB and GiB mean one size
-    if (rule == sold.end() || std::abs(memory / cluster.gpu.memory - 1) < same) return;
+    if (std::abs(memory / cluster.gpu.memory - 1) < same) return;
     cluster.gpu.memory = memory;
+    if (rule == sold.end()) return assumptions.push_back(fmt::format("{} of {} GB: as stated, at the rate of {}", family, *size, cluster.name));
     cluster.gpu.memory_bandwidth = parse_bandwidth(rule->at("bandwidth"));
     assumptions.push_back(fmt::format("{} of {} GB: memory at {}", family, rule->at("size"), rule->at("bandwidth")));
 }
@@ -102,6 +104,19 @@ std::optional<Nics> nics_in(const std::string& text) {
     return std::nullopt;
 }
 
+// "100Gb/s", "100 Gbit/s", "100Gbps" and "8 x 100 Gb/s" as nics_in() reads them.
+std::string spelled_out(const std::string& interconnect) {
+    static const std::regex rate(R"((\d)\s*(Gb/s|Gbps|Gbit/s|GbE)(?!\w))"), times(R"((\d)\s+x\s+(\d))");
+    return std::regex_replace(std::regex_replace(interconnect, times, "$1x $2"), rate, "$1 Gb/s");
+}
+
+// A rate whose NICs nics_in() could not tell.
+std::string unread_rate(const std::string& interconnect) {
+    static const std::regex rate(R"(\d\s*(Gb|Tb|G\b))");
+    if (!std::regex_search(interconnect, rate)) return "";
+    return fmt::format("\"{}\" is not understood (expected for example 400 Gb/s per GPU, 800 Gb/s per node or 8x 200 Gb/s per node), so ", interconnect);
+}
+
 void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf,
                  std::vector<std::string>& assumptions) {
     for (const NamedNetwork& network : shelf.networks())
@@ -117,10 +132,11 @@ void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf
                     });
                 assumptions.push_back(fmt::format("network between nodes: {} of model/presets/networks", network.name));
             }
-    const auto nics = nics_in(interconnect);
+    const auto nics = nics_in(spelled_out(interconnect));
     const int there = cluster.network.nics > 0 ? cluster.network.nics : cluster.gpus_per_node;
     if (!nics) {
-        assumptions.push_back(fmt::format("network between nodes not stated: {} NICs of {} of {}", there,
+        const std::string unread = unread_rate(interconnect);
+        assumptions.push_back(fmt::format("network between nodes{}: {}{} NICs of {} of {}", unread.empty() ? " not stated" : "", unread, there,
                                           to_string(cluster.inter.bandwidth), cluster.name));
         return;
     }

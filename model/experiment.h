@@ -59,6 +59,11 @@ std::string whole_key(const std::string& word);
 inline constexpr std::string_view ranks_key = "cluster.gpus";
 Override parse_override(const std::string& text);
 
+// Whether weights, norms and residuals are in fp32 and fused passes cast around 16-bit products (automatic casting).
+inline bool casts_weights(const Experiment& e) {
+    return e.workload.autocast && !e.parallelism.unfused && size_of(between_products(e.workload.dtype)) < size_of(Dtype::fp32);
+}
+
 // A file ("-": standard input), a preset name, or a workload alone (preset or config.json), for which the overrides must name a
 // cluster that the replicas fill. `text` is content without a file, such as a translation of another tool's file: `name` then appears
 // in messages and names the experiment, and replicas fill the cluster if the text states no dp.

@@ -50,6 +50,11 @@ std::optional<Dtype> gradient_dtype(std::optional<GradientType> type, Dtype trai
     return training == Dtype::tf32 ? Dtype::fp32 : between_products(training);
 }
 
+// In the loops around the optimizer every expert counts as two tensors.
+bool loops_over_experts(const Experiment& e) {
+    return e.framework.optimizer_groups_a_layer == 0 && e.framework.optimizer_calls > 1 && e.workload.moe.experts > 0;
+}
+
 void adopt_workload(Experiment& e, Adoption& adopt) {
     const Framework& f = e.framework;
     const Parallelism& p = e.parallelism;
@@ -63,18 +68,36 @@ void adopt_workload(Experiment& e, Adoption& adopt) {
     adopt.set("workload.tied", w.tied, only(w.positions == Positions::learned && f.tied == false, false));
     adopt.set("workload.optimizer", w.optimizer, f.optimizer);
     adopt.set("workload.master_weights", w.master_weights, f.master_weights);
+    adopt.set("workload.clip_scales", w.clip_scales, f.clip_scales);
     adopt.set("workload.fused_optimizer", w.fused_optimizer, f.fused_optimizer);
     adopt.set("workload.autocast", w.autocast, f.autocast);
     adopt.set("workload.fused_projections", w.fused_projections, only(!has_own_kind(), f.fused_projections));
     adopt.set("workload.fused_gate", w.fused_gate, f.fused_gate);
     adopt.set("workload.fused_loss", w.fused_loss, f.fused_loss);
     adopt.set("workload.head_share", w.head_share, only(f.head_share < 1, f.head_share));
-    // In the loops around the optimizer every expert counts as two tensors.
-    const bool one_by_one = f.optimizer_groups_a_layer > 0, in_loops = one_by_one || (f.optimizer_calls > 1 && w.moe.experts > 0);
+    const bool one_by_one = f.optimizer_groups_a_layer > 0, in_loops = one_by_one || loops_over_experts(e);
     const int groups = one_by_one ? f.optimizer_groups_a_layer * (w.layers + 1) : 1 + 2 * (w.moe.experts / p.ep) * (w.layers / p.pp);
     adopt.set("workload.optimizer_groups", w.optimizer_groups, only(in_loops, groups));
     adopt.set("workload.optimizer_calls", w.optimizer_calls, only(in_loops, f.optimizer_calls));
     adopt.set("workload.reads_loss", w.reads_loss, f.reads_loss);
+}
+
+// Published recipes do not split fine-grained experts over tensor-parallel ranks (expert_tensor_parallel_size 1).
+std::optional<bool> splits_experts(const Experiment& e, const Parallelism& p) {
+    const Framework& f = e.framework;
+    const bool narrow = expert_ffn(e.workload) < e.workload.hidden && !f.cuts_narrow_experts;
+    return only(e.workload.moe.experts > 0 && p.tp > 1 && f.expert_tensor_parallel, f.expert_tensor_parallel == true && !narrow);
+}
+
+std::optional<bool> dispatches_once(const Experiment& e, const Parallelism& p) {
+    const auto& moe = e.workload.moe;
+    return only(moe.experts > 0 && p.ep > 1 && e.framework.dispatch_once && moe.capacity_factor == 0, true);
+}
+
+// The flag of the experiment as it was before it adopted its framework.
+bool before_adoption(const Experiment& e, std::string_view key, bool now) {
+    const auto found = std::ranges::find(e.framework.replaced, key, &Override::key);
+    return found == e.framework.replaced.end() ? now : found->value == "true";
 }
 
 void adopt_experts(Experiment& e, Adoption& adopt) {
@@ -85,11 +108,8 @@ void adopt_experts(Experiment& e, Adoption& adopt) {
     const bool has_fused_kernel = is_narrow(w.dtype) && is_blackwell(e.cluster.gpu);  // other types and devices run experts one by one
     const bool as_stated = f.expert_products != ExpertProducts::fused || has_fused_kernel;
     adopt.set("parallelism.expert_products", p.expert_products, only(has_experts, as_stated ? f.expert_products : ExpertProducts::each));
-    // Published recipes do not split fine-grained experts over tensor-parallel ranks (expert_tensor_parallel_size 1).
-    const bool narrow = expert_ffn(w) < w.hidden && !f.cuts_narrow_experts;
-    adopt.set("parallelism.expert_tensor_parallel", p.expert_tensor_parallel,
-              only(has_experts && p.tp > 1 && f.expert_tensor_parallel, f.expert_tensor_parallel == true && !narrow));
-    adopt.set("parallelism.dispatch_once", p.dispatch_once, only(has_experts && p.ep > 1 && f.dispatch_once && w.moe.capacity_factor == 0, true));
+    adopt.set("parallelism.expert_tensor_parallel", p.expert_tensor_parallel, splits_experts(e, p));
+    adopt.set("parallelism.dispatch_once", p.dispatch_once, dispatches_once(e, p));
 }
 
 void adopt_split(Experiment& e, Adoption& adopt) {
@@ -112,7 +132,7 @@ void adopt_split(Experiment& e, Adoption& adopt) {
     const double weights = f.bucket_weights.value_or(0) > 0 ? *f.bucket_weights : everything;
     adopt.set("parallelism.bucket", p.bucket, only(f.bucket_weights.has_value(), weights * size_of(p.gradient_dtype)));
     Parallelism follows = p;
-    follow_framework(f, follows);
+    follow_framework(e, follows);
     adopt.set("parallelism.overlap", p.overlap, follows.overlap);
     adopt.set("parallelism.overlap_params", p.overlap_params, follows.overlap_params);
     adopt.set("parallelism.overlap_tp", p.overlap_tp, follows.overlap_tp);
@@ -155,7 +175,8 @@ bool decides(const Framework& framework, std::string_view key) {
     return !framework.name.empty() && std::ranges::find(decided, key) != decided.end();
 }
 
-void follow_framework(const Framework& f, Parallelism& p) {
+void follow_framework(const Experiment& base, Parallelism& p) {
+    const Framework& f = base.framework;
     if (f.name.empty()) return;
     const auto set = [&](std::string_view key, bool& target, bool value) {
         if (!states(f, key)) target = value;
@@ -164,6 +185,23 @@ void follow_framework(const Framework& f, Parallelism& p) {
     if (f.overlap) set("parallelism.overlap", p.overlap, *f.overlap || sharded);
     if (f.overlap_params) set("parallelism.overlap_params", p.overlap_params, *f.overlap_params || sharded);
     if (f.overlap_tp) set("parallelism.overlap_tp", p.overlap_tp, *f.overlap_tp && p.sequence_parallel);
+    if (base.workload.moe.experts == 0) return;
+    const auto follow = [&](std::string_view key, bool Parallelism::*flag, std::optional<bool> value) {
+        set(key, p.*flag, value.value_or(before_adoption(base, key, base.parallelism.*flag)));
+    };
+    follow("parallelism.expert_tensor_parallel", &Parallelism::expert_tensor_parallel, splits_experts(base, p));
+    follow("parallelism.dispatch_once", &Parallelism::dispatch_once, dispatches_once(base, p));
+}
+
+std::vector<std::string_view> split_keys_beyond(const Experiment& base) {
+    const Framework& f = base.framework;
+    std::vector<std::string_view> keys;
+    if (f.name.empty()) return keys;
+    if (f.shard_rate.value_or(0) != 0) keys.push_back("parallelism.zero");
+    if (f.blocking_p2p || loops_over_experts(base)) keys.push_back("parallelism.pp");
+    if (f.blocking_p2p) keys.push_back("parallelism.vp");
+    if (loops_over_experts(base)) keys.push_back("parallelism.ep");
+    return keys;
 }
 
 void adopt_framework(Experiment& e) {

@@ -57,6 +57,7 @@ struct Framework {
     KEY(std::optional<bool>, tied, {}, "false: models with learned positions that do not say it share no weights between embedding and logits");
     KEY(std::optional<Optimizer>, optimizer, {}, "optimizer");
     KEY(std::optional<bool>, master_weights, {}, "16-bit weights have an fp32 copy that the optimizer updates");
+    KEY(std::optional<bool>, clip_scales, {}, "clipping scales the gradients in every step, as torch.nn.utils.clip_grad_norm_");
     KEY(std::optional<bool>, fused_optimizer, {}, "the optimizer's update is one pass; false: PyTorch's foreach, pass by pass");
     KEY(std::optional<Recompute>, recompute, {}, "recompute of a case that does not state it; empty: the least that fits");
     KEY(std::optional<GradientType>, gradients, {}, "element type of gradients; training: the 16-bit type of training");
@@ -121,7 +122,10 @@ struct Experiment;
 void adopt_framework(Experiment& experiment);
 // True if adopt_framework() may set the key.
 bool decides(const Framework& framework, std::string_view key);
-// The part of adopt_framework() that depends on the rest of the split, for walks over many splits.
-void follow_framework(const Framework& framework, Parallelism& split);
+// Sets in `split` what adopt_framework() derives there from the rest of the split, for walks over many splits of `base`, which has
+// adopted its framework.
+void follow_framework(const Experiment& base, Parallelism& split);
+// The keys of the split that decide more: keys beyond [parallelism], or parallelism.blocking_p2p. Such splits have no common base.
+std::vector<std::string_view> split_keys_beyond(const Experiment& base);
 
 }  // namespace stepcast

@@ -136,6 +136,7 @@ struct Workload {
     KEY(bool, fused_gate, false, "without fused projections: activation and gate's product are one kernel");
     KEY(bool, row_scales, false, "fp8: products with a scale a row, whose casts are passes of their own");  // torchao's "rowwise"
     KEY(bool, master_weights, true, "16-bit weights have an fp32 copy that the optimizer updates");  // false: moments have the weights' type
+    KEY(bool, clip_scales, false, "clipping scales the gradients in every step; else only where their norm is too large, which is not counted");
     KEY(bool, fused_optimizer, true, "one pass over the optimizer's tensors; else one for each of its operations");
     KEY(int, optimizer_groups, 1, "parameter groups with optimizer kernels of their own; 1 = fused", 1, 1 << 20);
     KEY(int, optimizer_calls, 1, "calls of the optimizer for each group", 1, 1000);  // gradient copies, norm, clip, update, zeroing

@@ -91,8 +91,13 @@ void read_precision(Document& d, Translation& t) {
         t.set("workload.dtype", "bf16", d.text("bf16.enabled") == "auto" ? d.find("bf16.enabled")->at : d.find("fp16.enabled")->at);
     else
         t.take_default("workload.dtype", "fp32");
-    if (const auto* v = d.find_any({"communication_data_type", "data_types.grad_accum_dtype"}); v && v->value != "auto")
-        t.set("parallelism.gradient_dtype", v->value, v->at);
+    if (const auto *bf16 = on("bf16.enabled"), *half = on("fp16.enabled"); bf16 && half)
+        t.problem(*half, "bf16.enabled as well, which DeepSpeed refuses; taken as bf16");
+    const auto *kept = d.find("data_types.grad_accum_dtype"), *sent = d.find("communication_data_type");
+    const auto says = [](const NamedValue* v) { return v && v->value != "auto"; };
+    if (const auto* v = says(kept) ? kept : sent; says(v)) t.set("parallelism.gradient_dtype", v->value, v->at);
+    if (says(kept) && says(sent) && kept->value != sent->value)
+        t.problem(*sent, "gradients are kept in " + kept->value + "; the forecast also exchanges them so");
     if (const auto* v = stated(d, "optimizer.type", t)) set_optimizer(t, *v);
 }
 

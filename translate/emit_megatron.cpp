@@ -81,6 +81,8 @@ private:
         out_.refuse_unless(w.optimizer == Optimizer::adam || w.optimizer == Optimizer::sgd,
                            fmt::format("workload.optimizer {}", to_string(w.optimizer)));
         out_.note_unless(!p.eager, "parallelism.eager: element-wise passes run fused here");
+        out_.note_unless(!w.post_norms, "workload.post_norms: it has no norms behind blocks");
+        out_.note_unless(w.fused_optimizer, "workload.fused_optimizer = false: its optimizer is fused");
         out_.note_unless(w.attention != AttentionKind::plain, "workload.attention plain: runs flash where it can");
     }
 
@@ -109,6 +111,7 @@ private:
         if (!nemo() && !w.gated && w.activation == Activation::relu) flag("squared_relu", true);
         flag_or_not("disable_bias_linear", nemo() ? "bias" : "add_bias_linear", w.linear_bias);
         if (w.qkv_bias && !w.linear_bias) flag("add_qkv_bias", true);
+        if (w.qk_norm) flag("qk_layernorm", true);
         out_.note_unless(w.qkv_bias || !w.linear_bias, "workload.qkv_bias = false with biases");
         flag_or_not("untie_embeddings_and_output_weights", "share_embeddings_and_output_weights", w.tied);
         add("hidden_dropout", fmt::format("{}", w.dropout));

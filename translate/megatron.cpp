@@ -110,7 +110,13 @@ void take_uneven_ends(MegatronSource& s, long layers, long pp) {
     const auto* loss = s.d.on("account_for_loss_in_pipeline_split");
     const auto* first_at = s.d.find_any({"decoder_first_pipeline_num_layers", "num_layers_in_first_pipeline_stage"});
     const auto* last_at = s.d.find_any({"decoder_last_pipeline_num_layers", "num_layers_in_last_pipeline_stage"});
-    if (!(first_at || last_at || embedding || loss) || pp < 2 || layers == 0) return;
+    if (pp < 2 || layers == 0) return;
+    if (!(first_at || last_at || embedding || loss)) {
+        const auto* split = s.d.find_any({"virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank", "pipeline_model_parallel_size"});
+        if (const long vp = s.t.count("parallelism.vp", 1); split && layers % (pp * vp) != 0)
+            s.t.problem(*split, fmt::format("{} layers do not divide over {} stages of {} chunks", layers, pp, vp));
+        return;
+    }
     const auto* at = first_at ? first_at : last_at ? last_at : embedding ? embedding : loss;
     const long first = first_at ? integer_in(*first_at) : -1, last = last_at ? integer_in(*last_at) : -1;
     const bool counted = !first_at && !last_at;

@@ -52,7 +52,15 @@ void take_attention(MegatronSource& s) {
         s.t.problem(*backend, backend->value + " is not modelled with latent attention; taken as fused");
 }
 
+// A word that none of the known ones is read as the last of them, which the report says.
+void check_word(MegatronSource& s, const NamedValue* stated, std::initializer_list<const char*> known) {
+    if (stated == nullptr || std::ranges::find(known, lower_case(stated->value)) != known.end()) return;
+    s.t.problem(*stated, "\"" + stated->value + "\" is not known; taken as " + *(known.end() - 1));
+}
+
 void take_norms_and_positions(MegatronSource& s) {
+    check_word(s, s.d.find("normalization"), {"rmsnorm", "layernorm1p", "layernorm"});
+    check_word(s, s.d.find("position_embedding_type"), {"rope", "yarn", "mrope", "learned_absolute", "relative", "none"});
     s.take("workload.norm", s.d.find("normalization"),
            [](const NamedValue& v) { return lower_case(v.value) == "rmsnorm" ? "rmsnorm" : "layernorm"; }, "layernorm");
     const auto *old = s.d.on("use_rotary_position_embeddings"), *kind = s.d.find("position_embedding_type");
@@ -79,6 +87,7 @@ void take_biases_and_ends(MegatronSource& s) {
         s.t.set("workload.qkv_bias", "true", v->at);
     else if (const auto* bias = s.t.find("workload.linear_bias"))
         s.t.set("workload.qkv_bias", bias->value, std::string(bias->at));
+    if (const auto* v = s.d.on("qk_layernorm")) s.t.set("workload.qk_norm", "true", v->at);
     flag("workload.tied", "share_embeddings_and_output_weights", "untie_embeddings_and_output_weights");
     const auto *hidden = s.d.find("hidden_dropout"), *scores = s.d.find("attention_dropout");
     const double of_scores = scores ? number_in(*scores) : 0.1, of_hidden = hidden ? number_in(*hidden) : 0.1;

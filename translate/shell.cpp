@@ -104,9 +104,22 @@ private:
         return told ? std::optional(*told == holds) : std::nullopt;
     }
 
+    // Where output goes is no argument: > file, 2>&1, &>> file.
+    static std::vector<ShellWord> without_redirections(const std::vector<ShellWord>& words) {
+        std::vector<ShellWord> kept;
+        for (std::size_t i = 0; i < words.size(); ++i) {
+            std::string_view rest = words[i].raw;
+            rest.remove_prefix(std::min(rest.find_first_not_of("0123456789"), rest.size()));
+            if (rest.starts_with("&>")) rest.remove_prefix(1);
+            if (!rest.starts_with('>') && !rest.starts_with('<')) kept.push_back(words[i]);
+            else if (rest.find_first_not_of("<>&|") == std::string_view::npos) ++i;  // the next word is the file
+        }
+        return kept;
+    }
+
     void keep_launch(const std::vector<ShellWord>& words) {
         ShellPieces all;
-        for (const ShellWord& word : words)
+        for (const ShellWord& word : without_redirections(words))
             for (auto& piece : cut(variables_.expand(word))) all.push_back(std::move(piece));
         const auto flags = static_cast<std::size_t>(
             std::ranges::count_if(all, [](const ShellArgument& a) { return a.text.starts_with("--"); }));
@@ -114,7 +127,10 @@ private:
             return a.text.ends_with(".py") || a.text.find("torchrun") != std::string::npos || a.text == "deepspeed" ||
                    a.text == "srun";
         });
-        if (!trains || flags < best_ || flags == 0) return;
+        if (!trains || flags == 0) return;
+        if (best_ > 0 && all.front().at != launch.arguments.front().at)
+            launch.notes.push_back(fmt::format("training commands at {} and {}: one is forecast, the one with most flags or the last", launch.arguments.front().at, all.front().at));
+        if (flags < best_) return;
         best_ = flags;
         launch.arguments = std::move(all);
     }

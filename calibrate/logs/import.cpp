@@ -128,14 +128,19 @@ private:
         RunSummary summary(from, !run.model.starts_with("moe_layer"));
         file_.begin_run(like);
         NeighbourWatch watch;
+        std::set<int> there;
         samples.replay([&](const SampleRecord::Value& v) {
             const SampleRecord::Phase& phase = samples.phases()[v.phase];
+            if (v.step >= 0) there.insert(v.step);
             if (!steps_.holds(v.step)) return;
             if (phase.name == "step" && v.rank == -1 && v.step >= 0) watch.take(v.step, v.value);
             if (v.step >= from) steady.insert(v.step);
             if (v.step >= 0 && why.empty() && !is_input(phase.name)) summary.take(v.phase, v.rank, v.step, v.value);
             if (v.step < 0 || is_written(phase.name)) file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
         });
+        if (!there.empty() && std::ranges::none_of(there, [&](int step) { return steps_.holds(step); }))
+            throw ConfigError(fmt::format("--only-steps {}: {} has steps {} to {}; expected some of them", request_.steps, run.run_id, *there.begin(),
+                                          *there.rbegin()));
         if (const auto odd = watch.note(); !odd.empty()) notes.push_back(fmt::format("{}: {}", run.run_id, odd));
         // Values that only few steps state (overflow, means over a hundred steps) get no median of a steady step.
         const long least = run.model.starts_with("moe_layer") ? 1 : static_cast<long>(steady.size()) / 2;

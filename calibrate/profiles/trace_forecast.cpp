@@ -288,7 +288,9 @@ TraceForecast forecast_of_trace(const std::vector<Profile>& job, const Experimen
     what.series = experiment.name;
     what.experiment = experiment;
     what.measured_step = Seconds(median(lengths));
-    what.evidence = fitted_to_traces(experiment.cluster) ? Evidence::seen : Evidence::unseen;
+    const bool fitted = fitted_to_traces(experiment.cluster);
+    what.evidence = fitted ? Evidence::fitted : Evidence::unseen;
+    if (fitted) result.notes.push_back("counted as fitted on: " + experiment.cluster.name + " was fitted to traces, perhaps to this one");
     for (const Profile& p : job)
         if (p.peak_allocated > Bytes(0)) what.measured_peak = std::max(what.measured_peak.value_or(Bytes(0)), p.peak_allocated);
     result.comparison.forecast = result.prediction.forecast;

@@ -34,6 +34,13 @@ struct BlockPass : PassWriter {
     // Bytes of a tensor with that many elements in storage type, and of its dropout mask.
     [[nodiscard]] Bytes tensor(double elements) const { return elements * s.element(); }
     [[nodiscard]] Bytes mask_of(double elements) const { return drops() ? elements * Bytes(1) : Bytes(0); }
+    // Automatic casting: fp32 values are cast to the products' type, and their gradients back where there are any.
+    [[nodiscard]] bool casts() const { return casts_weights(c.experiment); }
+    void cast(double elements, bool gradient = true) const {
+        const Bytes narrow = tensor(elements), fp32 = elements * size_of(Dtype::fp32);
+        forward("cast", MemoryPass{fp32, narrow});
+        if (gradient) backward("cast", MemoryPass{narrow, fp32});
+    }
     [[nodiscard]] double outer() const { return static_cast<double>(s.outer_tokens * s.hidden); }
 };
 

@@ -168,8 +168,7 @@ Block expert_block(const Workload& w, const RankShape& s) {
     const int inputs = w.gated ? 2 : 1;
     const Width ffn{expert_ffn(w), s.expert_ffn}, shared{shared_ffn(w), s.shared_ffn};
     Block b;
-    b.push_back(Fork{"residual_backward", number(s.outer_tokens * s.hidden)});
-    b.push_back(Normalize{"ffn_norm", s.outer_tokens, w.hidden, s.matrix});
+    add_norm(b, w, s, "ffn_norm", s.matrix);
     b.push_back(Linear{.name = "router", .tokens = s.routed_tokens, .out = w.moe.experts, .in = w.hidden,
                        .dtype = s.storage, .bias = w.moe.router_bias});
     b.push_back(Route{});

@@ -13,15 +13,13 @@ namespace stepcast {
 struct Fused : BlockPass {
     const ExpertRows& experts;
     // Automatic casting keeps norms and residuals in fp32. Around experts of a framework that fuses nothing, joins.cpp counts the casts.
-    const bool casts = w.autocast && !p.unfused && s.element() < size_of(Dtype::fp32);
-    const Bytes wide = casts ? size_of(Dtype::fp32) : s.element();
+    const Bytes wide = casts() ? size_of(Dtype::fp32) : s.element();
 
-    // Under automatic casting the weight and its gradient are cast once a micro-batch, an input again for each
-    // further product that reads it.
+    // Under automatic casting the weight and its gradient are cast once a micro-batch (frozen ones have no gradient), an input again for
+    // each further product that reads it.
     void operator()(const Linear& op) const {
-        if (casts) {
-            const double weights = static_cast<double>(op.in.rank) * static_cast<double>(op.out.rank);
-            cast(weights);
+        if (casts()) {
+            cast(static_cast<double>(op.in.rank) * static_cast<double>(op.out.rank), w.adapter_rank == 0);
             if (op.after_norm && op.split == Split::none) cast(static_cast<double>(op.tokens * op.in.rank));
         }
         const SplitLinear linear{*this, op};
@@ -58,7 +56,7 @@ struct Fused : BlockPass {
         if (w.activation == Activation::gelu_steps && composes(*this, Composed::activation)) {
             const GeluSteps gelu{*this, s.element(), wide};
             ahead != nullptr ? gelu.ahead(inner / s.element()) : gelu.behind(inner / s.element());
-        } else if (slots && composes(*this, Composed::experts)) {
+        } else if (slots && op.inputs == 2 && composes(*this, Composed::experts)) {
             forward("activation", moved(gate_ahead, inner), gate_ahead.kernels);
             backward("activation_backward", moved(gate_back, inner), gate_back.kernels);
         } else {
@@ -78,19 +76,11 @@ struct Fused : BlockPass {
     }
 
     void operator()(const Cast& op) const {
-        if (casts) cast(op.elements);
+        if (casts()) cast(op.elements);
     }
 
     // These exist only operation by operation; check_experiment() refuses them in this style.
     void operator()(const OneOf<WithMemory, AttendRelative, SpanLoss> auto&) const {}
-
-private:
-    // From fp32 to the products' type; the gradient back.
-    void cast(double elements) const {
-        const Bytes narrow = tensor(elements), fp32 = elements * wide;
-        forward("cast", MemoryPass{fp32, narrow});
-        backward("cast", MemoryPass{narrow, fp32});
-    }
 };
 
 // Passes that are equal in every style.

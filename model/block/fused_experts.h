@@ -50,9 +50,11 @@ struct FusedExperts : BlockPass {
         to_experts();
     }
 
-    // The weight gradients of both matrices have shape [hidden, inner].
+    // The weight gradients of both matrices have shape [hidden, inner]. Automatic casting casts the weights of all local experts.
     void operator()(const GroupedLinear& op) const {
         const bool up = op.split == Split::column;
+        if (casts())
+            cast(static_cast<double>(x.rows.front().size()) * static_cast<double>(op.in.rank) * static_cast<double>(op.out.rank), w.adapter_rank == 0);
         if (ahead != nullptr) return product(op.name, op.out.rank, op.in.rank, up);
         product(op.name, op.in.rank, op.out.rank, !up);
         if (w.adapter_rank == 0) grouped(back->weights, op.weight_gradient, up ? op.out.rank : op.in.rank, up ? op.in.rank : op.out.rank, true);

@@ -37,7 +37,7 @@ inline void plan_weight_gradient(Planner& planner, const Linear& l, const Experi
     planner.compute(l.name, gemm);
     if (p.fused_accumulation || p.zero == 3 || micro_batches(p) == 1) return;
     const auto weights = static_cast<double>(l.out.rank * l.in.rank);
-    const Bytes made = size_of(between_products(l.dtype)), kept = size_of(p.gradient_dtype);
+    const Bytes made = size_of(casts_weights(e) ? Dtype::fp32 : between_products(l.dtype)), kept = size_of(p.gradient_dtype);
     planner.compute("accumulate_gradient", MemoryPass{weights * (made + kept), weights * kept, MemoryPass::Access::optimizer});
 }
 

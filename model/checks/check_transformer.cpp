@@ -184,6 +184,10 @@ void check_operations(const Workload& w, const Parallelism& p) {
         refuse("workload.row_scales: true, but products in {} have no scales; expected workload.dtype fp8", to_string(w.dtype));
     if (!p.composed.empty() && (p.unfused || p.eager_script))
         refuse("parallelism.composed: stated, but parallelism.{} runs every operation by itself; expected none", p.unfused ? "unfused" : "eager_script");
+    if (w.qk_norm && (w.attention == AttentionKind::mla || w.positions == Positions::relative || p.eager_script))
+        refuse("workload.qk_norm: true, but latent and relative attention and eager scripts have no norms of queries and keys; expected false");
+    if (w.post_norms && (w.positions == Positions::relative || p.eager_script))
+        refuse("workload.post_norms: true, but relative attention and eager scripts have no norms behind blocks; expected false");
     if (w.autocast && !p.unfused && !p.eager)
         refuse("workload.autocast: true, but parallelism.eager and unfused are false; expected one of them");
     if (p.unfused && (p.recompute == Recompute::selective || p.recompute == Recompute::alternate))

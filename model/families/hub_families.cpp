@@ -19,6 +19,10 @@ double share_of_windows(const HubValues& c, int layers) {
     if (c.states("sliding_window_pattern") && c.of("sliding_window_pattern").is_number_integer())
         if (const auto nth = c.of("sliding_window_pattern").get<std::int64_t>(); nth > 0)
             share = all_but_every(static_cast<int>(std::min<std::int64_t>(nth, layers + 1)), layers);
+    if (c.states("sliding_window_pattern") && c.of("sliding_window_pattern").is_string()) {  // a letter a layer, repeated: L has a window
+        const auto pattern = c.of("sliding_window_pattern").get<std::string>();
+        if (!pattern.empty()) share = static_cast<double>(std::ranges::count(pattern, 'L')) / static_cast<double>(pattern.size());
+    }
     if (!c.states("layer_types")) return share;
     double windowed = 0;
     for (const auto& type : c.of("layer_types")) {
@@ -145,8 +149,9 @@ void refuse_dense_end(HubValues& c) {
 }
 
 // Attention and feed-forward read the same norm (GPT-J; GPT-NeoX, arXiv 2204.06745, section 2.1, has a flag for it).
+template <bool otherwise>
 void note_side_by_side(HubValues& c) {
-    if (c.flag("use_parallel_residual", true))
+    if (c.flag("use_parallel_residual", otherwise) || c.flag("use_parallel_block", false))
         c.note("attention and feed-forward of a layer run side by side behind one norm: the forecast has them one after the other, with two norms and "
                "twice the all-reduces of tensor parallelism");
 }
@@ -162,7 +167,9 @@ constexpr Rule rules[] = {{"window", read_window},
                           {"no_dense_end", refuse_dense_end},
                           {"norm_by_epsilon", read_norm_by_epsilon},
                           {"gate_by_name", read_gate_by_name},
-                          {"side_by_side", note_side_by_side},
+                          {"gate_and_up", [](HubValues& c) { c.workload().ffn /= 2; }},
+                          {"side_by_side", note_side_by_side<true>},
+                          {"side_by_side_if_stated", note_side_by_side<false>},
                           {"llama4", read_llama4},
                           {"nemotron_h", read_nemotron_h},
                           {"mamba_or_attention", read_mamba_or_attention}};

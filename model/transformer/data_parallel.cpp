@@ -12,16 +12,20 @@ MemoryPass unfused_adam(Bytes state) { return {12.0 * state, 8.0 * state}; }
 // LAMB adds norms of weight and update, and scales and applies the update.
 constexpr MemoryPass unfused_lamb{(12 + 5) * Bytes(4), (8 + 2) * Bytes(4)};
 
-// Bytes per parameter: reads the fp32 gradient, the master weight and two moments; writes master, moments and the weight. In fp32
-// training, and without masters, the weight is its own, and all tensors have its type. LAMB also writes, reads and applies the update,
+// Bytes per parameter: reads the fp32 gradient, the master weight and two moments; writes master, moments and the weight (unfused: in a
+// copy behind the update). In fp32 training, under automatic casting and without masters, the weight is its own, and all tensors have its
+// type. LAMB also writes, reads and applies the update,
 // for the layer's norms.
 MemoryPass state_bytes(const Experiment& e) {
     const Workload& w = e.workload;
     const Bytes stored = size_of(between_products(w.dtype));
-    const Bytes state = w.master_weights ? Bytes(4) : stored, weight = stored < state ? stored : Bytes(0);
+    const Bytes state = w.master_weights ? Bytes(4) : stored, weight = stored < state && !casts_weights(e) ? stored : Bytes(0);
     if (!keeps_masters(e) && w.optimizer == Optimizer::sgd) return {2.0 * stored, stored};
-    if ((e.parallelism.unfused || !w.fused_optimizer) && w.optimizer == Optimizer::adam)
-        return unfused_adam(e.parallelism.unfused ? Bytes(4) : state);
+    if (e.parallelism.unfused && w.optimizer == Optimizer::adam) return unfused_adam(Bytes(4));
+    if (!w.fused_optimizer && w.optimizer == Optimizer::adam) {
+        const MemoryPass update = unfused_adam(state);
+        return {update.read + (weight > Bytes(0) ? state : Bytes(0)), update.written + weight};
+    }
     if (e.parallelism.unfused && w.optimizer == Optimizer::lamb) return unfused_lamb;
     switch (w.optimizer) {
         case Optimizer::none: return {};
@@ -33,6 +37,10 @@ MemoryPass state_bytes(const Experiment& e) {
 }
 
 }  // namespace
+
+Bytes gathered_weight(const Experiment& e) {
+    return size_of(casts_weights(e) && e.parallelism.zero < 3 ? Dtype::fp32 : between_products(e.workload.dtype));
+}
 
 // 16-bit gradients are first cast to fp32. With fp16 they are divided by the loss scale.
 UpdatePasses update_passes(const Experiment& e, double updated, double gradients) {
@@ -46,7 +54,9 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
     const bool masters = keeps_masters(e);
     if (masters && kept < wide) add("cast_gradients", kept, wide);
     if (masters && e.workload.dtype == Dtype::fp16) add("unscale_gradients", wide, wide);
-    add("gradient_norm", masters ? wide : kept, Bytes(0));
+    const Bytes gradient = masters ? wide : kept;
+    add("gradient_norm", gradient, Bytes(0));
+    if (e.workload.clip_scales) add("clip_gradients", gradient, gradient);
     const MemoryPass state = state_bytes(e);
     passes.optimizer = {updated * state.read, updated * state.written, MemoryPass::Access::optimizer};
     if (!e.parallelism.frees_gradients) passes.zero_gradients = {Bytes(0), (e.parallelism.zero >= 2 ? updated : gradients) * kept};
@@ -69,7 +79,7 @@ TasksByRank DataParallel::gather(const RankWeights& weights, Phase phase, const 
     TasksByRank done;
     for (const auto& [bucket, elements] : {std::pair(&dense_, weights.dense), std::pair(&experts_, weights.experts)}) {
         if (bucket->ranks <= 1 || elements == 0) continue;
-        const OpId op = graph_.add_op(AllGather{elements * context_.shape.element()});
+        const OpId op = graph_.add_op(AllGather{elements * gathered_weight(context_.experiment)});
         done = stage_.collective(name, phase, op, bucket->group, Lane::data, after);
     }
     return done;

@@ -17,11 +17,14 @@
 
 namespace stepcast {
 
+// A weight as ranks gather it: what products read under ZeRO 3, else as it is stored.
+Bytes gathered_weight(const Experiment& e);
+
 // The element-wise passes of an update cover the elements that this rank updates. Zeroing covers the gradients that the rank keeps:
 // all, or under zero 2 and 3, which accumulate shards, only those of its shard.
 struct UpdatePasses {
-    std::array<MemoryPass, 3> norm;
-    std::array<std::string_view, 3> norm_names;
+    std::array<MemoryPass, 4> norm;
+    std::array<std::string_view, 4> norm_names;
     int norm_passes = 0;
     MemoryPass optimizer, zero_gradients;
 };

@@ -69,14 +69,16 @@ private:
     }
 };
 
-// Where a cut by modules splits a layer, and where an early-stopping recompute ends: before the product down to the hidden width,
-// whose input is the last tensor that the backward needs.
+// Where a cut by modules splits a layer: before the product down to the hidden width.
 std::size_t opening(std::span<const Operator> feed_forward) {
     std::size_t i = feed_forward.size();
     while (i-- > 0)
         if (const auto* linear = std::get_if<Linear>(&feed_forward[i]); linear && linear->split == Split::row) break;
     return i;
 }
+// Where an early-stopping recompute ends: before that product, whose input is the last tensor that the backward needs, or behind it where
+// its result has a norm, which needs it too.
+std::size_t last_needed(const Workload& w, std::span<const Operator> feed_forward) { return opening(feed_forward) + (w.post_norms ? 1 : 0); }
 // In a cut, the product with the gate belongs to the second stage.
 std::size_t cut(std::span<const Operator> feed_forward) {
     const std::size_t i = opening(feed_forward);
@@ -117,14 +119,14 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     const std::span<const Operator> feed_forward(block);
     LayerPlans plans;
     const bool early = style == KernelStyle::fused && p.recompute_stops_early;
-    plans.dense = passes_of(m, {mixing, style}, {feed_forward, style}, early ? opening(feed_forward) : feed_forward.size());
+    plans.dense = passes_of(m, {mixing, style}, {feed_forward, style}, early ? last_needed(w, feed_forward) : feed_forward.size());
     if (w.moe.experts > 0 && p.moe_system == MoeSystem::alltoall) {
         const Block experts = expert_block(w, c.shape);
         plans.experts = passes_of(m, {mixing, style}, {experts, KernelStyle::fused}, experts.size());
     }
     if (w.moe.experts > 0 && p.moe_system != MoeSystem::alltoall) {
-        // The system runs what is between the norm and the residual.
-        const Part first[] = {{mixing, style}, {feed_forward.first(3), style}}, second[] = {{feed_forward.last(1), style}};
+        // The system runs what is between the norm and the residual, or the norm before that.
+        const Part first[] = {{mixing, style}, {feed_forward.first(3), style}}, second[] = {{feed_forward.last(w.post_norms ? 2 : 1), style}};
         plans.experts = m.make(first, plan_module, nothing);
         plans.after_experts = m.make(second, nothing, plan_module);
     }

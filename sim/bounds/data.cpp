@@ -57,7 +57,7 @@ double DataPrices::gradients(const DataInputs& in, double dense, double experts)
 }
 
 double DataPrices::gathers(const DataInputs& in, const RankWeights& weights) {
-    const double element = in.context.shape.element().si();
+    const double element = gathered_weight(in.context.experiment).si();
     return collective(Kind::all_gather, dense_, weights.dense * element) +
            collective(Kind::all_gather, experts_, weights.experts * element);
 }

@@ -65,7 +65,7 @@ Joules op_energy(const Op& op, Seconds time, const Cluster& cluster) {
     const Bytes moved = std::visit(Moved{}, op);
     if (cluster.power.limit <= cluster.power.idle || (work == Flops(0) && moved == Bytes(0))) return {};
     const double most = (cluster.power.limit - cluster.power.idle) * time.si();
-    return Joules(std::min(most, drawn(work, dtype_of(op).value_or(Dtype::bf16), moved, cluster)));
+    return Joules(std::min(most, cluster.power.busy_share * most + drawn(work, dtype_of(op).value_or(Dtype::bf16), moved, cluster)));
 }
 
 Joules step_energy(const TaskGraph& graph, const Timeline& timeline, const Cluster& cluster) {

@@ -20,7 +20,9 @@ double sustained_slowdown(Flops work, Dtype dtype, Bytes moved, Seconds time, co
 // The same kernel in a benchmark that repeats it a few times: only a part of the slowdown, half of it if the kernel takes power.response.
 Seconds burst_time(Seconds full_clock, double slowdown, const Power& power);
 
-// Energy of an op beyond idle power; 0 for collectives and the host. At a lower clock an operation takes less.
+// Energy of an op beyond idle power; 0 for collectives and the host. At a lower clock an operation takes less. To the work comes what the
+// SMs draw in any kernel (power.busy_share); together they stay below the limit. The clock's law does without it: it describes products
+// near their best rate, where flop_pj was fitted with that share in it.
 Joules op_energy(const Op& op, Seconds time, const Cluster& cluster);
 
 // Energy of a step, if all ranks are like the mean of the simulated ones, with idle power throughout. 0 if the cluster states no limit.

@@ -1,5 +1,6 @@
 // Bytes of a parameter in mixed precision with Adam (ZeRO, arXiv 1910.02054, section 3; D ranks share what a stage shards):
 //   weight 2; gradient 2 or 4 (parallelism.gradient_dtype); fp32 master and two moments 12
+// Automatic casting: fp32 weights 4, their 16-bit casts, which the backward reads, 2, moments 8.
 //   zero 1: 12 / D; zero 2: gradient / D too; zero 3: weight / D too, whole units only while they are used
 // Without workload.master_weights the moments take 2 each and there is no master. fp32 training: 4 + 4 + 8. fp8 and fp4: 16-bit weights,
 // and two narrow copies of each layer's matrices, one for each operand order.
@@ -37,10 +38,12 @@ double in_common(const LayerContext& c, const RankWeights& weights) {
 
 void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage) {
     const Bytes stored = c.shape.element();
-    use.weights = (shared_out(c, stage.all, 3) + shared_out(c, stage.frozen, 3)) * stored;
+    const Experiment& e = c.experiment;
+    const Bytes master = casts_weights(e) ? size_of(Dtype::fp32) : Bytes(0);
+    use.weights = (shared_out(c, stage.all, 3) + shared_out(c, stage.frozen, 3)) * (stored + master);
     if (is_narrow(c.shape.matrix)) use.weights += shared_out(c, stage.layers, 3) * 2.0 * size_of(c.shape.matrix);
-    use.gradients = shared_out(c, stage.all, 2) * size_of(c.experiment.parallelism.gradient_dtype);
-    use.optimizer = shared_out(c, stage.all, 1) * optimizer_bytes(c.experiment.workload, stored);
+    use.gradients = shared_out(c, stage.all, 2) * size_of(e.parallelism.gradient_dtype);
+    use.optimizer = shared_out(c, stage.all, 1) * (optimizer_bytes(e.workload, stored) - (e.workload.master_weights ? master : Bytes(0)));
 }
 
 // Automatic differentiation wants a gradient in the weights' dtype for each matrix. With fused accumulation (Transformer Engine) a

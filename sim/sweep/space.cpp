@@ -85,9 +85,17 @@ SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes, std
     check_axes(axes_, experiment);
     for (const Axis& axis : axes_)  // the framework must not set a key that varies
         if (decides(experiment_.framework, axis.key)) experiment_.framework.stated.push_back(axis.key);
+    find_beyond(experiment_);
+    for (const Axis& axis : axes_)
+        for (const auto& value : lays_preset(axis) ? axis.values : std::vector<std::string>{}) {
+            Experiment laid = experiment_;
+            set_varied(laid, axis.key, value, stated_);
+            find_beyond(laid);
+        }
+    if (every_split_) add_outer_axes();
     double bases = 1;
     for (std::size_t i = 0; i < axes_.size(); ++i) {
-        if (axes_[i].key == "parallelism" || split_index(axes_[i].key) < split_key_count) continue;
+        if (axes_[i].key == "parallelism" || is_inner(axes_[i].key)) continue;
         outer_.push_back(i);
         bases *= static_cast<double>(axes_[i].values.size());
     }
@@ -112,6 +120,24 @@ SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes, std
         } else {
             item_begin_.push_back(item_begin_.back() + item_begin_[1]);
         }
+    }
+}
+
+bool SweepSpace::is_inner(std::string_view key) const {
+    return split_index(key) < split_key_count && std::ranges::find(beyond_, key) == beyond_.end();
+}
+
+void SweepSpace::find_beyond(const Experiment& e) {
+    for (const std::string_view key : split_keys_beyond(e))
+        if (is_inner(key)) beyond_.push_back(key);
+}
+
+void SweepSpace::add_outer_axes() {
+    for (const std::string_view key : beyond_) {
+        if (std::ranges::find(axes_, key, &Axis::key) != axes_.end()) continue;
+        Axis axis{std::string(key), {}};
+        for (const int value : every_value(static_cast<SplitKey>(split_index(key)), experiment_)) axis.values.push_back(std::to_string(value));
+        axes_.push_back(std::move(axis));
     }
 }
 
@@ -140,9 +166,9 @@ SweepBase SweepSpace::base(std::uint64_t number) const {
     set_varied(e, outer, stated_);
     for (std::size_t k = 0; k < split_key_count; ++k) {
         const SplitField& field = split_fields[k];
-        if (every_split_) base.values[k] = every_value(static_cast<SplitKey>(k), e);
+        if (every_split_ && is_inner(field.key)) base.values[k] = every_value(static_cast<SplitKey>(k), e);
         const auto axis = std::ranges::find(axes_, field.key, &Axis::key);
-        if (axis != axes_.end()) {
+        if (axis != axes_.end() && is_inner(field.key)) {
             base.values[k].clear();
             for (const auto& text : axis->values) base.values[k].push_back(integer_of(axis->key, text, e));
         }

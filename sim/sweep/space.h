@@ -23,7 +23,8 @@ struct SweepVisitor {
     std::function<void(std::string_view reason, std::uint64_t points)> illegal;
 };
 
-// One setting of the keys outside SplitKey, with the values to walk for the keys of SplitKey.
+// One setting of the keys outside SplitKey, with the values to walk for the keys of SplitKey: one value if the framework makes the key
+// decide more than a base can leave open.
 struct SweepBase {
     static constexpr int rest = 0;  // as a value of dp: what the other splits leave
     Experiment experiment;
@@ -67,7 +68,7 @@ public:
     [[nodiscard]] Experiment experiment_of(PointId id) const;
     // The varied keys of a point with their values; for `parallelism=all` these are the keys that it may vary.
     [[nodiscard]] Settings settings_of(PointId id) const;
-    // The varied keys outside SplitKey, slowest first.
+    // The varied keys that are not walked in a base, slowest first.
     [[nodiscard]] std::vector<std::string> outer_keys() const;
     // Every key that varies: the axes first, then the keys of parallelism=all.
     [[nodiscard]] const std::vector<VariedKey>& varied() const { return varied_; }
@@ -78,7 +79,12 @@ public:
     [[nodiscard]] std::string value_at(const VariedKey& key, int position) const;
 
 private:
-    // The index of the value that a base has on an axis outside SplitKey.
+    // Whether the key is walked in a base: it is a SplitKey, and the framework derives nothing from it that a base fixes.
+    [[nodiscard]] bool is_inner(std::string_view key) const;
+    void find_beyond(const Experiment& e);
+    // Axes for what parallelism=all gives to keys that cannot be walked in a base.
+    void add_outer_axes();
+    // The index of the value that a base has on an axis that is not walked in it.
     [[nodiscard]] std::size_t outer_value(std::size_t axis, std::uint64_t base) const;
     [[nodiscard]] std::vector<VariedKey> varied_keys() const;
 
@@ -86,7 +92,8 @@ private:
     std::vector<Axis> axes_;
     std::vector<Override> stated_;
     bool every_split_;
-    std::vector<std::size_t> outer_;  // indices of the axes outside SplitKey, slowest first
+    std::vector<std::string_view> beyond_;  // split_keys_beyond() of all presets that are laid
+    std::vector<std::size_t> outer_;        // indices of the axes that are not walked in a base, slowest first
     std::vector<VariedKey> varied_;
     std::uint64_t points_ = 0;
     std::vector<std::uint64_t> item_begin_;  // by base, and the end

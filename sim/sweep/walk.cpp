@@ -66,7 +66,7 @@ public:
     Parallelism at(std::uint64_t inner) {
         for (std::size_t level = 0; level < split_key_count; ++level)
             set(level, base_.values[level][inner / below_[level] % base_.values[level].size()]);
-        follow_framework(base_.experiment.framework, split_);
+        follow_framework(base_.experiment, split_);
         return split_;
     }
 
@@ -86,7 +86,7 @@ private:
 
     // A split with all keys set. The fast rules may not cover everything.
     void leaf() {
-        follow_framework(base_.experiment.framework, split_);  // later levels than the keys that they follow, so set anew for each split
+        follow_framework(base_.experiment, split_);  // later levels than the keys that they follow, so set anew for each split
         if (base_.rules_suffice) return visitor_.legal(inner_, split_);
         Experiment tried = base_.experiment;
         tried.parallelism = split_;

@@ -264,7 +264,7 @@ TEST_CASE("a trace without marks or phases is held against the whole step") {
     CHECK(found.notes.at(0) == "no ProfilerStep: the whole trace is held against one step");
     CHECK(found.notes.at(1) == "the trace tells no phases: kinds of work are whole steps'");
     CHECK(found.comparison.what.case_id == "rank1.json");
-    CHECK(found.comparison.what.evidence == Evidence::seen);
+    CHECK(found.comparison.what.evidence == Evidence::fitted);
     CHECK(found.comparison.what.measured_peak == Bytes(77));
     CHECK(found.comparison.what.measured_step.si() == Approx(2 * (p.timeline.end - p.timeline.start[tasks_of(p, 0).front()]).si()).epsilon(1e-3));
     const Sums sums = sums_of(p, price(p.graph, e.cluster), 0, false);

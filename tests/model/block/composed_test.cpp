@@ -100,6 +100,27 @@ TEST_CASE("automatic casting keeps norms and residuals in fp32 and casts weights
     CHECK(std::ranges::none_of(attention_of(e).forward, [](const std::string& line) { return line.starts_with("cast"); }));
 }
 
+// Four experts of 64 x 256 (gate and up) and 128 x 64 have 65536 and 32768 weights; the router, in 16 bits, 256. The norm's result is cast
+// as before a dense block. Frozen weights have no gradient to cast back.
+TEST_CASE("automatic casting casts the weights of all local experts") {
+    Experiment e = eager();
+    e.workload.autocast = true;
+    e.workload.moe.experts = 4;
+    e.workload.moe.top_k = 2;
+    const auto casts = [&] {
+        std::pair<Lines, Lines> found;
+        const ListedBlock of = listed_block(e, expert_block(e.workload, rank_shape(e)));
+        const auto is_cast = [](const std::string& line) { return line.starts_with("cast"); };
+        std::ranges::copy_if(of.forward, std::back_inserter(found.first), is_cast);
+        std::ranges::copy_if(of.backward, std::back_inserter(found.second), is_cast);
+        return found;
+    };
+    CHECK(casts().first == Lines{"cast r12288 w6144", "cast r1024 w512", "cast r262144 w131072", "cast r131072 w65536"});
+    CHECK(casts().second == Lines{"cast r65536 w131072", "cast r131072 w262144", "cast r512 w1024", "cast r6144 w12288"});
+    e.workload.adapter_rank = 2;
+    CHECK(casts().second == Lines{"cast r6144 w12288"});
+}
+
 // Queries: 48 x 8 heads of 8, 6144 bytes; keys half of that.
 TEST_CASE("norms of queries and keys, and of what a block adds") {
     Experiment e = eager();

@@ -49,6 +49,22 @@ TEST_CASE("config files of model hubs give the published parameter counts") {
           334'090'240);
 }
 
+// Qwen3-0.6B has 28 layers with two norms of 128 each: 28 x 256 weights. Gemma 2 2B has two more norms of 2304 in each of 26 layers. The
+// first Qwen states both halves of its gated feed-forward together: 80 x (4 x 8192^2 + 3 x 8192 x 24576 + 3 x 8192 + 2 x 8192) + 2 x
+// 152064 x 8192 + 8192.
+TEST_CASE("norms of queries and keys and behind blocks, and the first Qwen's width, come with the type") {
+    const std::string qwen3 = R"({"model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "head_dim": 128,
+                      "num_attention_heads": 16, "num_key_value_heads": 8, "vocab_size": 151936, "tie_word_embeddings": true})";
+    CHECK(counted(qwen3) == 596'049'920);
+    CHECK(read(qwen3).qk_norm);
+    const std::string gemma2 = R"({"model_type": "gemma2", "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26, "head_dim": 256,
+                      "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 256000, "sliding_window": 4096})";
+    CHECK(counted(gemma2) == 2'614'341'888);
+    CHECK(read(gemma2).post_norms);
+    CHECK(counted(R"({"model_type": "qwen", "hidden_size": 8192, "intermediate_size": 49152, "num_hidden_layers": 80, "num_attention_heads": 64,
+                      "kv_channels": 128, "no_bias": true, "vocab_size": 152064})") == 72'287'920'128);
+}
+
 // Published sizes, with totals as transformers 5 builds these models. The last digits, which norms of queries and keys and biases of
 // convolutions and routers decide, are not compared.
 TEST_CASE("hybrids, experts and text parts of further families have the weights that their library builds") {

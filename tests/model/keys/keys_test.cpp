@@ -24,7 +24,7 @@ const std::set<std::string_view> at_least_one{
     "cluster.network.nodes_per_leaf", "cluster.link.intra.dispatch.sms", "framework.optimizer_calls", "framework.reserved"};
 // These are shares or probabilities.
 const std::set<std::string_view> parts{
-    "workload.window_share", "workload.dropout", "workload.head_share", "workload.mamba.attention", "framework.dropout", "framework.head_share",
+    "cluster.power.busy_share", "workload.window_share", "workload.dropout", "workload.head_share", "workload.mamba.attention", "framework.dropout", "framework.head_share",
     "cluster.network.partial_ring", "cluster.link.intra.ring_efficiency", "cluster.link.inter.ring_efficiency",
     "cluster.link.intra.dispatch_efficiency", "cluster.link.inter.dispatch_efficiency", "cluster.kernel.gemm_corner", "cluster.kernel.gemm_unaligned", "cluster.kernel.gemm_odd", "cluster.kernel.gemm_camping", "cluster.kernel.fused_scatter_exposed",
     "cluster.noise.straggler_rate", "cluster.overheads.fragmentation"};

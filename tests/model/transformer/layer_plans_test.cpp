@@ -120,6 +120,10 @@ TEST_CASE("a recompute that stops early leaves out the product down and what fol
     CHECK(p.names(p.plans.dense.forward) == Lines{"layer", "attention_norm", "qkv", "rotary", "attention", "attention_output", "residual", "ffn_norm", "ffn_up", "activation",
                                                   "ffn_down", "residual"});
     CHECK(p.names(p.plans.dense.recompute) == Lines{"layer", "attention_norm", "qkv", "rotary", "attention", "attention_output", "residual", "ffn_norm", "ffn_up", "activation"});
+    e.workload.post_norms = true;  // the norm of the product down reads its result again
+    const Lines with_norms = Planned(e).names(Planned(e).plans.dense.recompute);
+    CHECK(with_norms.back() == "ffn_down");
+    e.workload.post_norms = false;
     e.parallelism.unfused = true;  // an interpreter of every operation runs the whole module again
     e.workload.attention = AttentionKind::plain;
     const Planned unfused(e);

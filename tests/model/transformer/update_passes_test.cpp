@@ -28,14 +28,20 @@ TEST_CASE("an optimizer's pass moves its tensors once") {
     CHECK(optimizer_of(trained_with(Optimizer::none)) == of_each(0, 0));
     CHECK(optimizer_of(trained_with(Optimizer::adam, Dtype::fp32)) == of_each(16, 12));  // the weight is its own master
     CHECK(optimizer_of(trained_with(Optimizer::adam, Dtype::fp8)) == of_each(16, 14));   // stored in 16 bits
+    Experiment cast = trained_with(Optimizer::adam);
+    cast.workload.autocast = true;
+    CHECK(optimizer_of(cast) == of_each(16, 12));  // fp32 weights
 }
 
 // Adam in nine fp32 operations reads 12 tensors and writes 8; LAMB reads 5 and writes 2 more. Without mixed precision by the framework
-// there are no master weights.
+// there are no master weights. With them, pass by pass, a last pass copies the masters to the 16-bit weights: 4 and 2 bytes.
 TEST_CASE("an optimizer operation by operation moves them many times") {
     Experiment e = trained_with(Optimizer::adam);
     e.workload.fused_optimizer = false;
+    CHECK(optimizer_of(e) == of_each(52, 34));
+    e.workload.autocast = true;  // weights in fp32
     CHECK(optimizer_of(e) == of_each(48, 32));
+    e.workload.autocast = false;
     e.workload.master_weights = false;  // states in bf16
     CHECK(optimizer_of(e) == of_each(24, 16));
     e.workload.master_weights = true;
@@ -48,6 +54,18 @@ TEST_CASE("an optimizer operation by operation moves them many times") {
     CHECK(optimizer_of(e) == of_each(4, 2));
     e.workload.autocast = true;
     CHECK(optimizer_of(e) == of_each(8, 6));
+}
+
+// The norm reads each gradient of 4 bytes; clipping reads and writes it once more.
+TEST_CASE("clipping that scales in every step reads and writes all gradients") {
+    Experiment e = trained_with(Optimizer::adam);
+    e.parallelism.gradient_dtype = Dtype::fp32;
+    e.workload.clip_scales = true;
+    const UpdatePasses passes = update_passes(e, updated, gradients);
+    CHECK(passes.norm_passes == 2);
+    CHECK(passes.norm[0] == MemoryPass{updated * Bytes(4), Bytes(0)});
+    CHECK(passes.norm_names[1] == "clip_gradients");
+    CHECK(passes.norm[1] == MemoryPass{updated * Bytes(4), updated * Bytes(4)});
 }
 
 // Four tensors in and three out, of 2 bytes in 16 bits; LAMB writes, reads and applies the update: two more in and one out. Gradients are
@@ -83,7 +101,7 @@ TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
     e.parallelism.gradient_dtype = e.workload.dtype = Dtype::fp16;
     const UpdatePasses p = update_passes(e, updated, gradients);
     CHECK(names() == Names{"cast_gradients", "unscale_gradients", "gradient_norm"});
-    CHECK(p.norm == std::array{MemoryPass{Bytes(200), Bytes(400)}, MemoryPass{Bytes(400), Bytes(400)}, MemoryPass{Bytes(400), Bytes(0)}});
+    CHECK(p.norm == std::array{MemoryPass{Bytes(200), Bytes(400)}, MemoryPass{Bytes(400), Bytes(400)}, MemoryPass{Bytes(400), Bytes(0)}, MemoryPass{}});
     CHECK(p.zero_gradients == MemoryPass{Bytes(0), Bytes(2000)});
     // zero 1 keeps whole gradients (Megatron-Core's buffer), zero 2 and 3 the shards that are updated: 100 of 2 bytes.
     for (const auto& [zero, written] : {std::pair(1, 2000.0), {2, 200.0}, {3, 200.0}}) {

@@ -61,12 +61,16 @@ TEST_CASE("what a step loses beside its clock gives the chip no rest") {
     CHECK(gemm_law_time(gemm, c, GemmSetting::step).si() == Approx(2 * whole.si()));
 }
 
-// 2e9 FLOP at 2 pJ; in 10 us the limit allows no more than 150 W.
-TEST_CASE("an op takes its energy, or what the limit leaves") {
+// 2e9 FLOP at 2 pJ; in 10 us the limit allows no more than 150 W. A fifth of 150 W in any kernel is 30 mJ in 1 ms.
+TEST_CASE("an op takes its energy and what any kernel draws, or what the limit leaves") {
     Cluster c = device();
-    c.power = {.limit = 200, .idle = 50, .flop = 2, .byte = 0, .response = Seconds(1e-3)};
+    c.power = {.limit = 200, .idle = 50, .flop = 2, .byte = 0, .busy_share = 0, .response = Seconds(1e-3)};
     const Op gemm = Gemm{1000, 1000, 1000, 1, Dtype::bf16};
     CHECK(op_energy(gemm, Seconds(1e-3), c).si() == Approx(4e-3));
+    CHECK(op_energy(gemm, Seconds(1e-5), c).si() == Approx(1.5e-3));
+    CHECK(op_energy(HostWork{}, Seconds(1), c) == Joules(0));
+    c.power.busy_share = 0.2;
+    CHECK(op_energy(gemm, Seconds(1e-3), c).si() == Approx(34e-3));
     CHECK(op_energy(gemm, Seconds(1e-5), c).si() == Approx(1.5e-3));
     CHECK(op_energy(HostWork{}, Seconds(1), c) == Joules(0));
     c.power.limit = 0;

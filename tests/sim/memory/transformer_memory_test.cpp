@@ -151,6 +151,27 @@ TEST_CASE("states follow the weights' dtype, the gradients' and the optimizer") 
     CHECK(states(transformer_memory(e)).si() == Approx(18 * all + 2 * layers));
 }
 
+// Automatic casting: fp32 weights 4 and their casts 2, gradients 4, moments 8. Over 8 ranks stage 1 leaves 6 + 4 + 8/8 = 11 bytes a weight.
+// Of a frozen model only weights and casts are there: 6 bytes of its 8,030,261,248 weights, beside the adapters.
+TEST_CASE("states under automatic casting are fp32 weights with casts beside them") {
+    Experiment e = gpt2();
+    e.parallelism.eager = e.workload.autocast = true;
+    e.parallelism.gradient_dtype = Dtype::fp32;
+    const double weights = 124439808;
+    MemoryUse use = transformer_memory(e);
+    CHECK(use.weights.si() == Approx(6 * weights));
+    CHECK(use.optimizer.si() == Approx(8 * weights));
+    e.parallelism.dp = 8;
+    e.parallelism.zero = 1;
+    CHECK(states(transformer_memory(e)).si() == Approx(11 * weights));
+    e = llama();
+    e.parallelism.eager = e.workload.autocast = true;
+    e.workload.adapter_rank = 16;
+    use = transformer_memory(e);
+    CHECK(use.weights.si() > 6 * 8030261248.0);
+    CHECK(use.weights.si() < 6.2 * 8030261248.0);
+}
+
 // Two layers with 160 experts of 3 x 5120 x 1536 over ep 4 of dp 8: each rank holds 40, and 2 ranks share their optimizer states; 8 ranks
 // share the other weights' states.
 TEST_CASE("experts are sharded over their own data-parallel group") {

@@ -104,6 +104,41 @@ TEST_CASE("every point is met once: legal where check_experiment() accepts it, e
     }
 }
 
+// A framework derives from the split: who shares experts (tp > 1), whether tokens go once (ep > 1), blocking sends (pp > 1), the rate of
+// shards (zero 3), groups of the optimizer (ep and pp). No point may depend on the split that the sweep began with.
+TEST_CASE("a point is what its keys make of the experiment, whatever the framework derives from them") {
+    Experiment e = on_eight(small_moe());
+    Framework& f = e.framework;
+    f.name = "trainer";
+    f.expert_tensor_parallel = f.overlap = f.overlap_params = f.overlap_tp = true;
+    f.dispatch_once = true;
+    e.parallelism.expert_tensor_parallel = false;
+    for (const bool more : {false, true}) {
+        if (more) {
+            f.shard_rate = 0.5;
+            f.blocking_p2p = true;
+            f.optimizer_calls = 3;
+        }
+        for (const int tp : {1, 2}) {
+            set_key(e, {"parallelism.tp", std::to_string(tp)});
+            const SweepSpace space(e, axes({"parallelism.tp=1,2", "parallelism.pp=1,2", "parallelism.dp=rest", "parallelism.ep=1,2", "parallelism.zero=0,3",
+                                            "parallelism.sequence_parallel=false,true"}));
+            CHECK(space.point_count() == 32);
+            const Walked walked = walk(space);
+            CHECK(walked.legal.size() > 8);
+            for (const PointId id : walked.legal) {
+                const Experiment found = space.experiment_of(id);
+                Experiment set = e;
+                for (const char* key : {"parallelism.tp", "parallelism.pp", "parallelism.dp", "parallelism.ep", "parallelism.zero", "parallelism.sequence_parallel"})
+                    set_key(set, {key, get_key(found, key)});
+                CHECK(found.parallelism == set.parallelism);
+                CHECK(found.cluster == set.cluster);
+                CHECK(found.workload == set.workload);
+            }
+        }
+    }
+}
+
 // Eight ranks, 4 layers, 4 heads, batch 12. Every split is legal, and none is there twice.
 TEST_CASE("parallelism=all makes legal splits only, each once") {
     const Experiment e = on_eight(small_gpt());
