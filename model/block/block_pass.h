@@ -22,8 +22,8 @@ struct PassWriter {
     [[nodiscard]] Planner& planner() const { return ahead != nullptr ? *ahead : back->inputs; }
 };
 
-// A pass over a block of a transformer; the rules of operators derive from it.
-struct BlockPass : PassWriter {
+// What rules for the operators of a transformer's block read.
+struct BlockRules {
     const LayerContext& c;
     const RankShape& s = c.shape;
     const Workload& w = c.experiment.workload;
@@ -34,7 +34,10 @@ struct BlockPass : PassWriter {
     // Bytes of a tensor with that many elements in storage type, and of its dropout mask.
     [[nodiscard]] Bytes tensor(double elements) const { return elements * s.element(); }
     [[nodiscard]] Bytes mask_of(double elements) const { return drops() ? elements * Bytes(1) : Bytes(0); }
-    [[nodiscard]] double outer() const { return static_cast<double>(s.outer_tokens * s.hidden); }
+    [[nodiscard]] double outer() const { return number(s.outer_tokens * s.hidden); }
 };
+
+// A pass over a block of a transformer; the rules for its kernels derive from it.
+struct BlockPass : PassWriter, BlockRules {};
 
 }  // namespace stepcast

@@ -28,11 +28,11 @@ void write(const BlockPass& pass, std::span<const Operator> operators, KernelSty
 }  // namespace
 
 void plan_forward(Planner& planner, const LayerContext& c, std::span<const Operator> operators, KernelStyle style) {
-    write({{&planner, nullptr}, c}, operators, style);
+    write({{&planner, nullptr}, {c}}, operators, style);
 }
 
 void plan_backward(BackwardPlanners planners, const LayerContext& c, std::span<const Operator> operators, KernelStyle style) {
-    write({{nullptr, &planners}, c}, operators, style);
+    write({{nullptr, &planners}, {c}}, operators, style);
 }
 
 }  // namespace stepcast

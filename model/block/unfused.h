@@ -108,8 +108,6 @@ struct Unfused : ElementPass {
     }
 
 private:
-    static double number(long count) { return static_cast<double>(count); }
-
     [[nodiscard]] long keys() const { return s.seq + w.memory; }
     [[nodiscard]] double key_elements() const { return number(s.batch * keys() * s.hidden); }
     [[nodiscard]] double scores() const { return number(s.batch * s.heads * s.seq_q) * number(keys()); }

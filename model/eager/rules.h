@@ -138,7 +138,6 @@ public:
     }
 
 private:
-    static double number(long count) { return static_cast<double>(count); }
     [[nodiscard]] double outer() const { return number(tokens_ * w_.hidden); }
     [[nodiscard]] double positions() const { return number(static_cast<long>(w_.seq) * w_.hidden); }
     [[nodiscard]] double logits() const { return number(tokens_) * w_.vocab; }

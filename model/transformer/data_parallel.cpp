@@ -55,13 +55,10 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
 
 DataParallel::DataParallel(TaskGraph& graph, const LayerContext& context, Stage& stage)
     : graph_(graph), context_(context), stage_(stage) {
-    const bool sharded = context.experiment.parallelism.zero == 3;
     const RankGroups& g = context.groups;
-    const auto bucket = [&](const Group& ranks, const Group& replicas) {
-        return Bucket{0, graph.add_group(ranks), ranks.size(), sharded ? replicas : Group{}};
-    };
-    dense_ = bucket(sharded ? g.shard : g.data_context, g.shard_replicas);
-    experts_ = bucket(sharded ? g.expert_shard : g.expert_data, g.expert_shard_replicas);
+    const auto bucket = [&](const Group& ranks, const Group& replicas) { return Bucket{0, graph.add_group(ranks), ranks.size(), replicas}; };
+    dense_ = bucket(g.shard, g.shard_replicas);
+    experts_ = bucket(g.expert_shard, g.expert_shard_replicas);
 }
 
 TasksByRank DataParallel::gather(const RankWeights& weights, Phase phase, const TasksByRank& after) {
@@ -118,14 +115,9 @@ void DataParallel::finish_gradients() {
     for (const TasksByRank& tasks : sent_) stage_.follow(tasks);
 }
 
-double DataParallel::updated() const {
-    if (context_.experiment.parallelism.zero == 0) return total_.dense + total_.experts;
-    return total_.dense / dense_.ranks + total_.experts / experts_.ranks;
-}
-
 void DataParallel::add_norm() {
     const Experiment& e = context_.experiment;
-    const UpdatePasses passes = update_passes(e, updated(), total_.dense + total_.experts);
+    const UpdatePasses passes = update_passes(e, updated(), total_.all());
     const auto calls = static_cast<float>(e.workload.optimizer_groups);
     Planner planner(graph_);
     for (std::size_t i = 0; i < static_cast<std::size_t>(passes.norm_passes); ++i)
@@ -143,7 +135,7 @@ void DataParallel::add_bucket_copies(Planner& planner) const {
 
 void DataParallel::add_optimizer() {
     const Experiment& e = context_.experiment;
-    const UpdatePasses passes = update_passes(e, updated(), total_.dense + total_.experts);
+    const UpdatePasses passes = update_passes(e, updated(), total_.all());
     Planner planner(graph_);
     const float calls =
         static_cast<float>(e.workload.optimizer_groups) * static_cast<float>(e.workload.optimizer_calls);

@@ -19,20 +19,9 @@ namespace {
 // cuBLAS takes 32 MiB for each stream on current devices, and grouped products run on four streams.
 const Bytes workspaces = parse_bytes("128 MiB");
 
-// How many ranks share a dense weight, and how many an expert's weight.
-struct Sharers {
-    int dense, experts;
-};
-Sharers sharers(const LayerContext& c) {
-    const RankGroups& g = c.groups;
-    if (c.experiment.parallelism.zero == 3) return {g.shard.size(), g.expert_shard.size()};
-    return {g.data_context.size(), g.expert_data.size()};
-}
-
 // Elements that this rank shares with other ranks. What it holds alone is neither gathered nor exchanged.
 double in_common(const LayerContext& c, const RankWeights& weights) {
-    const Sharers ranks = sharers(c);
-    return (ranks.dense > 1 ? weights.dense : 0) + (ranks.experts > 1 ? weights.experts : 0);
+    return (c.groups.shard.size() > 1 ? weights.dense : 0) + (c.groups.expert_shard.size() > 1 ? weights.experts : 0);
 }
 
 void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage) {
@@ -56,7 +45,7 @@ Bytes reduction_buckets(const LayerContext& c, const StageWeights& stage) {
     const Parallelism& p = c.experiment.parallelism;
     const bool widened = size_of(p.gradient_dtype) > c.shape.element() && !p.fused_accumulation;
     if (!p.eager || !widened || p.zero > 1 || c.groups.data_context.size() == 1) return Bytes(0);
-    return (stage.all.dense + stage.all.experts) * c.shape.element();
+    return stage.all.all() * c.shape.element();
 }
 
 // zero 2: one bucket that is being filled and one in flight; a bucket closes at the end of the unit that fills it. zero 3: the gathered
@@ -76,12 +65,6 @@ Bytes pipeline_buffers(const LayerContext& c) {
 }
 
 }  // namespace
-
-double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
-    if (c.experiment.parallelism.zero < from) return weights.dense + weights.experts;
-    const Sharers ranks = sharers(c);
-    return weights.dense / ranks.dense + weights.experts / ranks.experts;
-}
 
 void add_units(StageWeights& stage, const LayerContext& c, int count, const UnitWeights& unit) {
     if (count == 0) return;

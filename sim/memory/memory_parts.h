@@ -67,9 +67,6 @@ struct StageWeights {
 void add_units(StageWeights& stage, const LayerContext& context, int count, const UnitWeights& unit);
 StageWeights weights_of(const LayerContext& context, const UnitMemory& units, const UnitCounts& counts);
 
-// Elements that a rank holds of a state that is sharded from ZeRO stage `from` on.
-double shared_out(const LayerContext& context, const RankWeights& weights, int from);
-
 MemoryUse memory_of(const LayerContext& context, const StageWeights& weights, const Moment& moment);
 
 }  // namespace stepcast
