@@ -22,6 +22,13 @@ struct PassWriter {
     [[nodiscard]] Planner& planner() const { return ahead != nullptr ? *ahead : back->inputs; }
 };
 
+// The products of a linear layer in this pass.
+inline void plan_products(const PassWriter& out, const Linear& l, const Experiment& e) {
+    if (out.ahead != nullptr) return plan_linear(*out.ahead, l);
+    if (!l.constant_input) plan_input_gradient(out.back->inputs, l);
+    plan_weight_gradient(out.back->weights, l, e);
+}
+
 // What rules for the operators of a transformer's block read.
 struct BlockRules {
     const LayerContext& c;

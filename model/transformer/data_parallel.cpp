@@ -125,26 +125,21 @@ void DataParallel::add_norm() {
     stage_.stamp(planner.take(), Phase::optimizer);
 }
 
-// A framework that stores gradients outside of the buckets copies them in and back.
-void DataParallel::add_bucket_copies(Planner& planner) const {
-    const Parallelism& p = context_.experiment.parallelism;
-    if (!p.unfused || p.zero != 0 || dense_.ranks == 1) return;
-    const Bytes gradients = total_.dense * size_of(p.gradient_dtype);
-    planner.compute("bucket_copies", MemoryPass{2.0 * gradients, 2.0 * gradients});
-}
-
 void DataParallel::add_optimizer() {
     const Experiment& e = context_.experiment;
+    const Parallelism& p = e.parallelism;
     const UpdatePasses passes = update_passes(e, updated(), total_.all());
     Planner planner(graph_);
     const float calls =
         static_cast<float>(e.workload.optimizer_groups) * static_cast<float>(e.workload.optimizer_calls);
     if (e.workload.reads_loss) planner.host("loss_read", HostWork{HostWork::Kind::framework, 1}, true);
-    add_bucket_copies(planner);
+    const Bytes copied = 2.0 * total_.dense * size_of(p.gradient_dtype);
+    // A framework that stores gradients outside of the buckets copies them in and back.
+    if (p.unfused && p.zero == 0 && dense_.ranks > 1) planner.compute("bucket_copies", MemoryPass{copied, copied});
     planner.compute("optimizer", passes.optimizer, calls);
-    if (!e.parallelism.frees_gradients) planner.compute("zero_gradients", passes.zero_gradients);
+    if (!p.frees_gradients) planner.compute("zero_gradients", passes.zero_gradients);
     stage_.stamp(planner.take(), Phase::optimizer);
-    if ((e.parallelism.zero == 1 || e.parallelism.zero == 2) && !e.parallelism.overlap_params)
+    if ((p.zero == 1 || p.zero == 2) && !p.overlap_params)
         stage_.follow(gather(total_, Phase::optimizer, stage_.last()));
 }
 

@@ -57,7 +57,6 @@ private:
     };
     void close(Bucket& bucket);
     void collective(const Bucket& bucket, const TasksByRank& after);
-    void add_bucket_copies(Planner& planner) const;
 
     TaskGraph& graph_;
     const LayerContext& context_;

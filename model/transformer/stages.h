@@ -25,6 +25,7 @@ struct StageState {
     Stage stage;
     DataParallel data;
     std::vector<std::vector<Unit>> chunks;  // by the stage's chunk index, in forward order
+    std::vector<int> positions;             // by chunk: where its path has it
     std::vector<int> backwards_left;        // by chunk: remaining slots until its gradients are complete
     TasksByRank before_last;                // last tasks when the previous unit began
     std::size_t next = 0;                   // next slot in its order
@@ -32,7 +33,6 @@ struct StageState {
         : index(i), stage(std::move(s)), data(graph, context, stage) {}
 };
 using Stages = std::vector<std::unique_ptr<StageState>>;
-using Path = std::vector<Chunk>;  // the chunks that a micro-batch passes, in forward order
 
 int ranks_of_stage(const Parallelism& parallelism);
 

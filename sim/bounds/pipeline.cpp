@@ -144,13 +144,13 @@ Parallelism parallelism_of(const PipelineKey& key) {
 
 Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, const Directions& directions) {
     const Parallelism p = parallelism_of(key);
-    const std::vector<Chunk> copy = chunks_of(workload, p, 0);
+    const std::vector<Path> paths = paths_of(workload, p);
     Pipeline pipeline;
-    pipeline.model = units_of(workload, copy);
+    pipeline.model = units_of(workload, paths.front());
     pipeline.shortest_chunk = workload.layers;
-    for (const Chunk& chunk : copy)
+    for (const Chunk& chunk : paths.front())
         pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
-    const StageChunkLists stages = chunks_by_stage(workload, p);
+    const StageChunkLists stages = chunks_by_stage(paths, p.pp);
     const std::vector<Order> orders = schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches);
     find_memory(pipeline, workload, stages, orders);
     find_groups(pipeline, key, workload, stages, trailing_weights(orders), directions);

@@ -44,8 +44,7 @@ Activations activations_of(const TowerContext& c) {
     const Workload& w = c.workload();
     const bool again = c.experiment.parallelism.recompute == Recompute::full;
     Activations all;
-    for (const TowerBlock& b :
-         {vision_block(w), pooler(w), contrastive_pooler(w), text_block(w), decoder_block(w), cross_block(w)}) {
+    for (const TowerBlock& b : tower_blocks(w)) {
         const bool computed_again = again && !b.pools();
         const Bytes kept = kept_of(b, c);
         all.kept += b.layers * (computed_again ? sizes_of(b, c).rows : kept);

@@ -85,22 +85,14 @@ UnitMemory unit_memory(const LayerContext& c) {
         units.layers[kind] = layer_memory(c, l);
         units.weights[kind] = layer_weights(c, l);
         for (const Matrix& matrix : layer_matrices(c, l))
-            for (std::size_t there = 1; there < 4; ++there)
-                if (there >> kind & 1) matrices[there].insert(matrix);
+            for (std::size_t there = 1; there < 4; ++there) {
+                UnitMemory::Matrices& all = units.matrices[there];
+                if ((there >> kind & 1) == 0 || !matrices[there].insert(matrix).second) continue;
+                all.sum += matrix.elements();
+                all.largest = std::max(all.largest, matrix.elements());
+            }
     }
-    for (std::size_t there = 1; there < 4; ++there)
-        for (const Matrix& matrix : matrices[there]) {
-            units.matrices[there].sum += matrix.elements();
-            units.matrices[there].largest = std::max(units.matrices[there].largest, matrix.elements());
-        }
     return units;
-}
-
-std::vector<std::vector<Chunk>> chunks_by_stage(const Workload& w, const Parallelism& p) {
-    std::vector<std::vector<Chunk>> stages(static_cast<std::size_t>(p.pp));
-    for (int d = 0; d < directions(p); ++d)
-        for (const Chunk& chunk : chunks_of(w, p, d)) stages[static_cast<std::size_t>(chunk.stage)].push_back(chunk);
-    return stages;
 }
 
 UnitCounts units_of(const Workload& w, std::span<const Chunk> chunks) {

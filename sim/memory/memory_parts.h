@@ -33,8 +33,6 @@ struct UnitMemory {
 };
 UnitMemory unit_memory(const LayerContext& context);
 
-// Indexed [stage][index]. With two directions, the chunks of the first direction come first.
-std::vector<std::vector<Chunk>> chunks_by_stage(const Workload& workload, const Parallelism& parallelism);
 // How many units of each kind the chunks hold, without layers that a cut between modules goes through.
 UnitCounts units_of(const Workload& workload, std::span<const Chunk> chunks);
 

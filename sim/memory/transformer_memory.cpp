@@ -47,7 +47,7 @@ void along(const Order& order, const std::vector<ChunkMemory>& chunks, Call&& ca
 std::vector<SlotMemory> memory_of_slots(const Experiment& e, int stage, const Routing& routing) {
     const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
     const auto s = static_cast<std::size_t>(stage);
-    const StageMemory memory = stage_memory(context, unit_memory(context), chunks_by_stage(e.workload, e.parallelism)[s]);
+    const StageMemory memory = stage_memory(context, unit_memory(context), chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp)[s]);
     std::vector<SlotMemory> slots;
     along(schedule_orders(e.parallelism)[s], memory.chunks, [&](const Moment& m, Bytes after) {
         slots.push_back({memory_of(context, memory.weights, m).peak,
@@ -61,7 +61,7 @@ std::vector<MemoryUse> memory_of_stages(const Experiment& e, const Routing& rout
     const UnitMemory units = unit_memory(context);
     const std::vector<Order> orders = schedule_orders(e.parallelism);
     std::vector<MemoryUse> stages;
-    for (const std::vector<Chunk>& chunks : chunks_by_stage(e.workload, e.parallelism)) {
+    for (const std::vector<Chunk>& chunks : chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp)) {
         const StageMemory memory = stage_memory(context, units, chunks);
         Moment fullest;
         along(orders[stages.size()], memory.chunks, [&](const Moment& moment, Bytes) { consider(fullest, moment); });
