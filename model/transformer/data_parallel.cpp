@@ -56,7 +56,7 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
 DataParallel::DataParallel(TaskGraph& graph, const LayerContext& context, Stage& stage)
     : graph_(graph), context_(context), stage_(stage) {
     const RankGroups& g = context.groups;
-    const auto bucket = [&](const Group& ranks, const Group& replicas) { return Bucket{0, graph.add_group(ranks), ranks.size(), replicas}; };
+    const auto bucket = [&](const Group& of, const Group& replicas) { return Bucket{0, graph.add_group(of), of.size(), replicas}; };
     dense_ = bucket(g.shard, g.shard_replicas);
     experts_ = bucket(g.expert_shard, g.expert_shard_replicas);
 }

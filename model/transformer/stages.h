@@ -43,6 +43,9 @@ Stages make_stages(TaskGraph& graph, const LayerContext& context, const LayerPla
 // The group of a rank and the rank with the same other coordinates on another stage, for any rank order.
 Group between_stages(const LayerContext& context, int a, int b);
 
+// Whether the tensor-parallel ranks, which hold equal activations, each send a part that the receivers gather (arXiv 2104.04473, 4.1).
+inline bool sends_parts(const Parallelism& p) { return p.scatter_p2p && !p.sequence_parallel && p.tp > 1; }
+
 // Adds the experts of the index-th layer with experts as a MoE system writes them, forward or backward, after the stage's last tasks.
 void add_system_experts(TaskGraph& graph, Stage& stage, const LayerContext& context, int index, Phase phase);
 

@@ -15,14 +15,12 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "model/block/linear.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
 namespace {
-
-// Whether the plans accumulate gradients over micro-batches, instead of filling them once.
-bool accumulates(const Parallelism& p) { return !p.fused_accumulation && p.zero != 3 && micro_batches(p) != 1; }
 
 // The values that cached tables depend on: where ranks are, the shape of a rank's share, which pipeline runs, and what it sends.
 auto ranks_of(const Parallelism& p) {
@@ -210,21 +208,21 @@ void StepBounds::bind_pipeline() {
 // Each stage at its fullest moment.
 void StepBounds::bind_memory() {
     const std::size_t kinds = pipeline_->kinds.size();
-    std::vector<Moment> of(4 * kinds);  // in the order of MemoryMoment
+    std::vector<Activations> of(4 * kinds);  // in the order of MemoryMoment
     for (std::size_t k = 0; k < kinds; ++k) {
         const ChunkMemory chunk = chunk_memory(units_, now_, pipeline_->kinds[k]);
-        of[k].activations = chunk.kept;
-        of[kinds + k].activations = chunk.put_off;
+        of[k].kept = chunk.kept;
+        of[kinds + k].kept = chunk.put_off;
         of[2 * kinds + k] = chunk.whole;
         of[3 * kinds + k] = chunk.half;
     }
     full_.clear();
     for (const MemoryStage& stage : pipeline_->memory) {
-        Moment fullest;
+        Activations fullest;
         for (const MemoryMoment& moment : stage.moments) {
-            Moment now;
+            Activations now;
             for (std::size_t i = 0; i < of.size(); ++i) {
-                now.activations += moment[i] * of[i].activations;
+                now.kept += moment[i] * of[i].kept;
                 now.work += moment[i] * of[i].work;
             }
             consider(fullest, now);

@@ -20,7 +20,9 @@ std::string signature(const Workload& w, const Chunk& chunk) {
 }
 
 // Whether a takes no less time or memory than b, whatever the times of the features and the sizes of the chunks are.
-constexpr auto covers(const std::ranges::range auto& a, const std::ranges::range auto& b) { return std::ranges::equal(a, b, std::ranges::greater_equal{}); }
+bool covers(const std::ranges::range auto& a, const std::ranges::range auto& b) {
+    return std::ranges::equal(a, b, std::ranges::greater_equal{});
+}
 bool covers(const PipelinePath& a, const PipelinePath& b) { return covers(a.once, b.once) && covers(a.round, b.round); }
 bool covers(const MemoryStage& a, const MemoryStage& b) {
     return a.units == b.units && std::ranges::all_of(b.moments, [&](const MemoryMoment& moment) {

@@ -12,6 +12,7 @@
 
 #include "model/multimodal/parts.h"
 #include "model/rank_groups.h"
+#include "sim/memory/layer_memory.h"
 #include "sim/memory/memory.h"
 
 namespace stepcast {
@@ -35,11 +36,7 @@ Bytes work_of(const TowerBlock& b, const TowerContext& c) {
     return 2 * std::max({s.rows, s.keys, s.inner, (c.casts() ? 2.0 : 1.0) * s.scores});
 }
 
-struct Activations {
-    Bytes kept;  // of all layers, until their backward
-    Bytes work;  // on top of `kept`, in the backward that needs most
-};
-
+// `work`: in the backward that needs most.
 Activations activations_of(const TowerContext& c) {
     const Workload& w = c.workload();
     const bool again = c.experiment.parallelism.recompute == Recompute::full;

@@ -41,17 +41,17 @@ double expert_slots(const LayerContext& c) {
 
 // What one operator keeps and what its backward needs: one overload for each operator.
 struct Rules : BlockRules {
-    BlockMemory operator()(const Normalize& op) const {
+    Activations operator()(const Normalize& op) const {
         return {number(op.rows * op.width) * (s.element() + size_of(op.product)), {}};
     }
     // Latent attention keeps the shared rotary key and the keys' own part as they were before their concatenation.
-    BlockMemory operator()(const HeadLayout& op) const {
+    Activations operator()(const HeadLayout& op) const {
         if (!latent()) return {};
         return {(number(s.outer_tokens) * w.mla.rope_dim + number(s.tokens * op.heads) * w.mla.nope_dim) * s.element(), {}};
     }
-    BlockMemory operator()(const Attend& op) const { return attention(op.heads, op.kv_heads); }
-    BlockMemory operator()(const AttendRelative&) const { return attention(s.heads, s.kv_heads); }
-    BlockMemory operator()(const Activate& op) const {
+    Activations operator()(const Attend& op) const { return attention(op.heads, op.kv_heads); }
+    Activations operator()(const AttendRelative&) const { return attention(s.heads, s.kv_heads); }
+    Activations operator()(const Activate& op) const {
         const bool slots = op.rows == Activate::Rows::expert_slots;
         const double rows = slots ? expert_slots(c) : number(s.tokens), inner = rows * number(op.width.rank);
         const bool by_steps = p.eager && op.inputs == 2;
@@ -59,20 +59,20 @@ struct Rules : BlockRules {
         return {inner * ((op.inputs + (by_steps ? 1 : 0)) * s.element() + result),
                 (inner * op.inputs + (slots ? rows * number(s.hidden) : 0)) * s.element()};
     }
-    BlockMemory operator()(const Elementwise& op) const {
+    Activations operator()(const Elementwise& op) const {
         const Bytes result = op.into_product ? op.written * size_of(s.matrix) : Bytes(0);
         return {(p.eager ? op.read : op.kept) * s.element() + result, op.read * s.element()};
     }
-    BlockMemory operator()(const Scan& op) const { return {s.inner(op.around().rank), {}}; }
-    BlockMemory operator()(const Residual&) const { return {mask_of(outer()), {}}; }
-    BlockMemory operator()(const Route&) const {
+    Activations operator()(const Scan& op) const { return {s.inner(op.around().rank), {}}; }
+    Activations operator()(const Residual&) const { return {mask_of(outer()), {}}; }
+    Activations operator()(const Route&) const {
         return {number(s.outer_tokens) * w.moe.experts * Bytes(4 + 4 + 1), {}};
     }
-    BlockMemory operator()(const ToExperts&) const {
+    Activations operator()(const ToExperts&) const {
         return {expert_slots(c) * number(s.hidden) * size_of(s.matrix), {}};
     }
     // These operators keep nothing: the rules of other operators count what their backward reads.
-    BlockMemory operator()(const OneOf<Linear, GroupedLinear, Fork, Cast, WithMemory, FromExperts, AddShared, Embed, Loss,
+    Activations operator()(const OneOf<Linear, GroupedLinear, Fork, Cast, WithMemory, FromExperts, AddShared, Embed, Loss,
                                        SpanLoss> auto&) const {
         return {};
     }
@@ -86,7 +86,7 @@ private:
     }
 
     // Work: gradients of result, queries, keys, values; for plain attention of the scores around the softmax, and what is recomputed.
-    [[nodiscard]] BlockMemory attention(long heads, long kv_heads) const {
+    [[nodiscard]] Activations attention(long heads, long kv_heads) const {
         const bool plain = w.attention == AttentionKind::plain;
         const bool again = plain && p.recompute == Recompute::selective;
         const Bytes result = s.inner(heads * s.value_dim), copy = number(s.tokens * heads * s.value_dim) * size_of(s.matrix);
@@ -94,7 +94,7 @@ private:
         const Bytes kept_keys = latent() ? s.inner(heads * (s.qk_dim + s.value_dim)) : keys;
         const double all = number(s.batch * heads) * number(s.seq_q) * number(s.seq + w.memory);
         const Bytes scores = all * (drops_scores() ? 2.0 * s.element() + Bytes(1) : s.element());
-        BlockMemory memory{queries + kept_keys + result, result + queries + keys + context(keys)};
+        Activations memory{queries + kept_keys + result, result + queries + keys + context(keys)};
         if (s.matrix != s.storage) memory.kept += copy;  // the copy that the output projection reads
         if (plain && !again) memory.kept += scores;
         if (!plain) memory.kept += number(s.tokens * heads) * Bytes(4);
@@ -104,10 +104,10 @@ private:
     }
 };
 
-BlockMemory memory_of(const Block& block, const LayerContext& c) {
-    BlockMemory sum;
+Activations memory_of(const Block& block, const LayerContext& c) {
+    Activations sum;
     for (const Operator& op : block) {
-        const BlockMemory of = std::visit(Rules{{c}}, op);
+        const Activations of = std::visit(Rules{{c}}, op);
         sum.kept += of.kept;
         sum.work = std::max(sum.work, of.work);
     }
@@ -166,8 +166,8 @@ LayerMemory layer_memory(const LayerContext& c, int layer) {
     LayerMemory memory;
     memory.rerun = c.shape.outer();
     for (const SharedBlock& one : blocks) {
-        BlockMemory& half = &one == &blocks.back() ? memory.feed_forward : memory.attention;
-        const BlockMemory of = memory_of(one.block, c);
+        Activations& half = &one == &blocks.back() ? memory.feed_forward : memory.attention;
+        const Activations of = memory_of(one.block, c);
         half.kept += one.share * of.kept;
         half.work = std::max(half.work, of.work);
         if (alternate) memory.rerun += one.share * kept_by_alternate(one.block, c);
@@ -177,19 +177,19 @@ LayerMemory layer_memory(const LayerContext& c, int layer) {
 }
 
 // Work: the embedding's gradient, which is dense over the vocabulary.
-BlockMemory embedding_memory(const LayerContext& c) {
+Activations embedding_memory(const LayerContext& c) {
     return {Rules{{c}}(Residual{}).kept, number(c.shape.vocab * c.shape.hidden) * c.shape.element()};
 }
 
 // The fused loss turns the logits into their gradient in place. An unfused loss keeps fp32 probabilities, which become the gradient,
 // with the logits or the cast gradient beside them. Eager passes keep the logits, their fp32 copy and its softmax, and make the
 // gradient in addition. Work: the gradients of the matrix and of its input, and the gathered input.
-static BlockMemory logits_memory(const LayerContext& c) {
+static Activations logits_memory(const LayerContext& c) {
     const RankShape& s = c.shape;
     const double logits = number(s.head_tokens) * number(s.vocab);
     const bool fused = c.experiment.workload.fused_loss, eager = c.experiment.parallelism.eager;
     const Bytes wide(4);
-    BlockMemory block;
+    Activations block;
     block.kept = 2.0 * c.shape.outer() + logits * (fused ? s.element() : eager ? s.element() + 2.0 * wide : wide);
     block.work = number(s.vocab * s.hidden) * s.element() + 2.0 * s.inner(s.hidden);
     if (!fused) block.work += logits * (eager ? wide : s.element());
@@ -197,12 +197,12 @@ static BlockMemory logits_memory(const LayerContext& c) {
 }
 
 // Multi-token prediction layers keep their tensors as well, until their backward has run.
-BlockMemory head_memory(const LayerContext& c) {
+Activations head_memory(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
-    const BlockMemory logits = logits_memory(c);
-    BlockMemory all = logits;
+    const Activations logits = logits_memory(c);
+    Activations all = logits;
     for (int i = 0; i < w.mtp_layers; ++i) {
-        const BlockMemory entry = memory_of(prediction_block(w, c.shape), c);
+        const Activations entry = memory_of(prediction_block(w, c.shape), c);
         const LayerMemory layer = layer_memory(c, w.layers - 1);
         all.kept += entry.kept + layer.kept() + logits.kept;
         all.work = std::max({all.work, entry.work, layer.attention.work, layer.feed_forward.work});

@@ -125,8 +125,8 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
     const auto unit = [&](int layer) -> const LayerMemory& {
         return units.layers[has_experts(e.workload, layer) ? 1 : 0];
     };
-    const BlockMemory embedding = chunk.embedding ? units.embedding : BlockMemory{};
-    const BlockMemory head = chunk.head ? units.head : BlockMemory{};
+    const Activations embedding = chunk.embedding ? units.embedding : Activations{};
+    const Activations head = chunk.head ? units.head : Activations{};
     ChunkMemory memory;
     memory.kept = embedding.kept + head.kept;
     const Bytes rest = chunk.begins_inside ? unit(chunk.first - 1).feed_forward.kept : Bytes(0);
@@ -157,17 +157,17 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
     return memory;
 }
 
-MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Moment& moment) {
+MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Activations& moment) {
     const Experiment& e = c.experiment;
     MemoryUse use;
     add_states(use, c, weights);
-    use.activations = moment.activations;
+    use.activations = moment.kept;
     use.buffers =
         moment.work + workspaces + matrix_gradients(c, weights) + reduction_buckets(c, weights) +
         sharding_buffers(c, weights) + pipeline_buffers(c);
     // Gradients that are freed after the update exist when the backward has ended, activations when it begins.
     if (e.parallelism.frees_gradients && micro_batches(e.parallelism) == 1) {
-        if (use.gradients <= moment.activations + moment.work) {
+        if (use.gradients <= moment.sum()) {
             use.gradients = {};
         } else {
             use.activations = {};
