@@ -1,5 +1,7 @@
-// A layer keeps what automatic differentiation keeps (sim/memory/layer_memory.cpp), and means and deviations of its two norms (16 bytes a
-// token). The ends keep input and result of the final norm with its mean and deviation, and logarithms of the softmax in fp32.
+// A = tokens x hidden elements, F = tokens x inner width. A layer saves 8 A + 2 F: its input, the results of two norms, q, k and v (3 A),
+// the result of attention, the middle of the residual stream, and the inner width before and after GELU. It also saves means and
+// deviations of two norms (16 bytes a token) and, with flash attention, the logarithm of each row's sum (4 bytes a token and head), or,
+// with plain attention, the softmax's result. The ends save input and result of the final norm, and logarithms of the softmax in fp32.
 // Gradients have the parameters' type.
 // The fullest moment is the softmax's backward (two more fp32 tensors of the logits' size), the first layer's backward (in one of its
 // blocks), the last gradient of all, or the optimizer. Checked against the storages that live while PyTorch runs such a step on shapes
@@ -7,9 +9,7 @@
 
 #include <algorithm>
 
-#include "model/block/operators.h"
 #include "model/transformer/counts.h"
-#include "sim/memory/layer_memory.h"
 #include "sim/memory/memory.h"
 
 namespace stepcast {
@@ -18,28 +18,46 @@ namespace {
 // cuBLAS takes 32 MiB for each thread that issues products: the script's and the backward's.
 const Bytes workspaces = parse_bytes("64 MiB");
 
+struct Sizes {
+    explicit Sizes(const Experiment& e) : w(e.workload), batch(e.parallelism.micro_batch), element(size_of(w.dtype)) {}
+
+    const Workload& w;
+    double batch;
+    Bytes element;
+    double tokens = batch * w.seq;
+    Bytes outer = tokens * w.hidden * element, inner = tokens * w.ffn * element;
+    Bytes scores = batch * w.heads * w.seq * w.seq * element;
+    Bytes wide_logits = tokens * w.vocab * Bytes(4);
+    bool plain = w.attention == AttentionKind::plain;
+
+    [[nodiscard]] Bytes layer() const {
+        const Bytes attention = plain ? scores : tokens * w.heads * Bytes(4);
+        return 8.0 * outer + 2.0 * inner + tokens * Bytes(16) + attention;
+    }
+    [[nodiscard]] Bytes ends() const { return 2.0 * outer + tokens * Bytes(8); }
+    // What a layer's backward makes on top of the kept tensors: the larger of its two blocks.
+    [[nodiscard]] Bytes layer_work() const {
+        return std::max(2.0 * outer + 2.0 * inner, 8.0 * outer + (plain ? 2.0 * scores : Bytes(0)));
+    }
+};
+
 }  // namespace
 
 MemoryUse eager_memory(const Experiment& e) {
-    const Workload& w = e.workload;
-    const RankShape s = rank_shape(e);
-    const double tokens = number(s.tokens), parameters = count_parameters(w).total();
-    const Bytes outer = s.outer(), inner = s.inner(w.ffn), wide_logits = tokens * w.vocab * Bytes(4);
-    const Bytes scores = w.attention == AttentionKind::plain ? tokens * w.heads * w.seq * s.element() : Bytes(0);
+    const Sizes s(e);
+    const Workload& w = s.w;
+    const double parameters = count_parameters(w).total();
     MemoryUse use;
-    use.weights = parameters * s.element();
+    use.weights = parameters * s.element;
     use.optimizer = w.optimizer == Optimizer::adam ? 2.0 * use.weights : Bytes(0);
-    const Bytes layers = w.layers * (layer_memory({e, s, rank_groups(e.parallelism), {}}, 0).kept() + tokens * Bytes(16));
-    // What a layer's backward makes on top of the kept tensors: the larger of its two blocks.
-    const Bytes layer_work = std::max(2.0 * outer + 2.0 * inner, 8.0 * outer + 2.0 * scores);
-    const Bytes head_gradient = w.vocab * static_cast<double>(w.hidden) * s.element();
+    const Bytes layers = w.layers * s.layer(), head_gradient = w.vocab * static_cast<double>(w.hidden) * s.element;
     struct Moment {
         Bytes gradients, activations, work;
         [[nodiscard]] Bytes sum() const { return gradients + activations + work; }
     };
-    const Moment loss{Bytes(0), layers + 2.0 * outer + tokens * Bytes(8) + wide_logits, 2.0 * wide_logits};
-    const Moment first_layer{head_gradient, layers, layer_work};
-    const Moment last{use.weights, Bytes(0), outer};
+    const Moment loss{Bytes(0), layers + s.ends() + s.wide_logits, 2.0 * s.wide_logits};
+    const Moment first_layer{head_gradient, layers, s.layer_work()};
+    const Moment last{use.weights, Bytes(0), s.outer};
     const Moment fullest = std::ranges::max({loss, first_layer, last}, {}, &Moment::sum);
     use.gradients = fullest.gradients;
     use.activations = fullest.activations;
