@@ -14,9 +14,10 @@ struct RankGroups {
     Group data_context;        // dp x cp: gradients and ZeRO shards of all parameters except experts
     Group expert;              // the ep ranks that together hold all experts of a layer, innermost first
     Group expert_data;         // the replicas of one expert
-    Group shard;               // zero 3: the ranks that together hold one copy, innermost of dp x cp first
-    Group shard_replicas;      // zero 3: the ranks that hold the same piece
-    Group expert_shard;        // zero 3: the part of expert_data among the ranks of one copy
+    // What parallelism.shard makes of the two groups above; without it they are one shard each.
+    Group shard;           // the ranks that together hold one copy, innermost of dp x cp first
+    Group shard_replicas;  // the ranks that hold the same piece
+    Group expert_shard;    // the part of expert_data among the ranks of one copy
     Group expert_shard_replicas;
     Group pipeline_neighbour;  // a stage and the next one
     Group embedding;           // first and last stage

@@ -195,7 +195,7 @@ double middle_of(std::vector<double> values) {
 Flops model_flops(const Experiment& e, double tokens) {
     const Workload& w = e.workload;
     if (w.kind == Workload::Kind::transformer) return model_flops(w, tokens / w.seq);
-    if (w.kind == Workload::Kind::coca) return 3.0 * (tokens / w.seq) * count_tower_flops(w).total();
+    if (w.kind == Workload::Kind::coca) return 3.0 * (tokens / w.seq) * tower_flops(w);
     const double expert = 2.0 * 2.0 * w.hidden * w.ffn * (w.kind == Workload::Kind::mlp ? 1 : w.moe.top_k);
     const double gate = 2.0 * w.hidden * w.moe.experts;
     return Flops(3.0 * tokens * w.layers * (expert + gate));

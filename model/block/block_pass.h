@@ -22,8 +22,15 @@ struct PassWriter {
     [[nodiscard]] Planner& planner() const { return ahead != nullptr ? *ahead : back->inputs; }
 };
 
-// A pass over a block of a transformer; the rules of operators derive from it.
-struct BlockPass : PassWriter {
+// The products of a linear layer in this pass.
+inline void plan_products(const PassWriter& out, const Linear& l, const Experiment& e) {
+    if (out.ahead != nullptr) return plan_linear(*out.ahead, l);
+    if (!l.constant_input) plan_input_gradient(out.back->inputs, l);
+    plan_weight_gradient(out.back->weights, l, e);
+}
+
+// What rules for the operators of a transformer's block read.
+struct BlockRules {
     const LayerContext& c;
     const RankShape& s = c.shape;
     const Workload& w = c.experiment.workload;
@@ -34,14 +41,19 @@ struct BlockPass : PassWriter {
     // Bytes of a tensor with that many elements in storage type, and of its dropout mask.
     [[nodiscard]] Bytes tensor(double elements) const { return elements * s.element(); }
     [[nodiscard]] Bytes mask_of(double elements) const { return drops() ? elements * Bytes(1) : Bytes(0); }
-    // Automatic casting: fp32 values are cast to the products' type, and their gradients back where there are any.
+    // Automatic casting keeps weights, norms and residuals in fp32.
     [[nodiscard]] bool casts() const { return casts_weights(c.experiment); }
+    [[nodiscard]] double outer() const { return number(s.outer_tokens * s.hidden); }
+};
+
+// A pass over a block of a transformer; the rules for its kernels derive from it.
+struct BlockPass : PassWriter, BlockRules {
+    // Automatic casting: fp32 values are cast to the products' type, and their gradients back where there are any.
     void cast(double elements, bool gradient = true) const {
         const Bytes narrow = tensor(elements), fp32 = elements * size_of(Dtype::fp32);
         forward("cast", MemoryPass{fp32, narrow});
         if (gradient) backward("cast", MemoryPass{narrow, fp32});
     }
-    [[nodiscard]] double outer() const { return static_cast<double>(s.outer_tokens * s.hidden); }
 };
 
 }  // namespace stepcast

@@ -7,8 +7,6 @@
 namespace stepcast {
 namespace {
 
-double number(long count) { return static_cast<double>(count); }
-
 // Forks the residual stream: one reader is the norm, the other is the residual sum at the end of the block.
 void add_norm(Block& b, const Workload& w, const RankShape& s, std::string_view name, Dtype product) {
     const double outer = number(s.outer_tokens * s.hidden);
@@ -187,6 +185,12 @@ Block expert_block(const Workload& w, const RankShape& s) {
     }
     add_residual(b, w, s);
     return b;
+}
+
+std::vector<SharedBlock> layer_blocks(const Workload& w, const RankShape& s, int layer) {
+    std::vector<SharedBlock> blocks = mixing_blocks(w, s);
+    blocks.push_back({1, has_experts(w, layer) ? expert_block(w, s) : feed_forward_block(w, s)});
+    return blocks;
 }
 
 std::vector<bool> alternate_runs(std::span<const Operator> operators, int tp) {

@@ -29,6 +29,9 @@ Block mixing_block(const Workload& workload, const RankShape& shape);
 Block feed_forward_block(const Workload& workload, const RankShape& shape);
 Block expert_block(const Workload& workload, const RankShape& shape);
 
+// All blocks of a layer; the last is the feed-forward block or that of the experts.
+std::vector<SharedBlock> layer_blocks(const Workload& workload, const RankShape& shape, int layer);
+
 // For each operator, whether an alternate recompute runs it again. It reruns memory passes and every second product in forward order,
 // unless tensor parallelism sums that product's result. It never reruns attention or the work of experts.
 std::vector<bool> alternate_runs(std::span<const Operator> operators, int tp);

@@ -32,7 +32,7 @@ struct Ends : BlockPass {
         const double weights = static_cast<double>(s.vocab) * static_cast<double>(s.hidden);
         const Bytes table = weights * (s.element() + size_of(p.gradient_dtype));
         backward("embedding_gradient", MemoryPass{2.0 * whole + table, whole + table, long_pass}, 4);
-        table_slices_backward(weights * s.element());
+        slices_backward("table_slices", w.table_slices, weights * s.element(), w.table_slices);
     }
 
     void operator()(const Loss&) const {
@@ -42,26 +42,17 @@ struct Ends : BlockPass {
             backward("loss_backward", MemoryPass{n * Bytes(4), n * s.element(), long_pass}, 2);
         else
             backward("loss_backward", MemoryPass{n * Bytes(4 + 4), n * (Bytes(4) + s.element()), long_pass}, 4);
-        loss_slices_backward(tensor(n));
+        slices_backward("loss_slices", w.loss_pieces, tensor(n), w.loss_pieces - 1);
     }
 
 private:
-    // Logits of slices of the table (adaptive softmax over one table: ranges of ever rarer symbols). Per slice, automatic differentiation
-    // sets a gradient of the whole table to zero, copies the slice's rows into it and adds it to the embedding's gradient.
-    void table_slices_backward(Bytes table) const {
-        const double slices = w.table_slices;
+    // Logits of slices of the table (adaptive softmax over one table: ranges of ever rarer symbols), or a loss that is summed over slices
+    // of the logits. Automatic differentiation expands each slice's gradient to the whole tensor, with zeros elsewhere, and sums these:
+    // those of the table to the embedding's gradient.
+    void slices_backward(std::string_view name, double slices, Bytes whole, double sums) const {
         if (slices == 1) return;
-        backward("table_slices", MemoryPass{table, (slices + 1) * table, long_pass}, static_cast<float>(2 * slices));
-        backward("table_slices", MemoryPass{2 * slices * table, slices * table, long_pass}, static_cast<float>(slices));
-    }
-
-    // A loss that is summed over slices of the logits. Automatic differentiation expands each slice's gradient to the whole tensor,
-    // with zeros elsewhere, and sums these.
-    void loss_slices_backward(Bytes whole) const {
-        const double slices = w.loss_pieces;
-        if (slices == 1) return;
-        backward("loss_slices", MemoryPass{whole, (slices + 1) * whole, long_pass}, static_cast<float>(2 * slices));
-        backward("loss_slices", MemoryPass{2 * (slices - 1) * whole, (slices - 1) * whole, long_pass}, static_cast<float>(slices - 1));
+        backward(name, MemoryPass{whole, (slices + 1) * whole, long_pass}, static_cast<float>(2 * slices));
+        backward(name, MemoryPass{2 * sums * whole, sums * whole, long_pass}, static_cast<float>(sums));
     }
 
     void loss(double n) const {

@@ -30,22 +30,19 @@ struct FusedExperts : BlockPass {
     void operator()(const ToExperts&) const {
         if (ahead != nullptr) {
             counts();
-            if (permutes()) steps() ? by_steps("permute", permute_ahead) : forward("permute", MemoryPass{slots(), slots()}, 4);
+            permute("permute", permute_ahead, {slots(), slots()}, 4);
             return to_experts();
         }
         from_experts();
-        if (permutes()) steps() ? by_steps("permute_backward", permute_back) : backward("permute_backward", MemoryPass{slots(), slots()}, 3);
+        permute("permute_backward", permute_back, {slots(), slots()}, 3);
     }
 
     void operator()(const FromExperts&) const {
         if (ahead != nullptr) {
             from_experts();
-            const Bytes tokens = tensor(static_cast<double>(s.routed_tokens * s.hidden));
-            if (permutes()) steps() ? by_steps("unpermute", unpermute_ahead) : forward("unpermute", MemoryPass{slots(), tokens}, 3);
-            return;
+            return permute("unpermute", unpermute_ahead, {slots(), tensor(number(s.routed_tokens * s.hidden))}, 3);
         }
-        if (permutes())
-            steps() ? by_steps("unpermute_backward", unpermute_back) : backward("unpermute_backward", MemoryPass{2.0 * slots(), slots()}, 3);
+        permute("unpermute_backward", unpermute_back, {2.0 * slots(), slots()}, 3);
         counts();
         to_experts();
     }
@@ -65,13 +62,16 @@ struct FusedExperts : BlockPass {
     }
 
 private:
-    [[nodiscard]] bool steps() const { return composes(*this, Composed::experts); }
-    void by_steps(std::string_view name, const Composition& by) const { planner().compute(name, moved(by, slots()), by.kernels); }
     [[nodiscard]] bool is_fused() const { return p.expert_products == ExpertProducts::fused; }
     [[nodiscard]] Bytes rows() const { return tensor(static_cast<double>(x.most() * s.hidden)); }
     [[nodiscard]] Bytes slots() const { return tensor(static_cast<double>(x.slots * s.hidden)); }
-    // Kernels that send each token once read and write the tokens in place, so no permutation is needed.
-    [[nodiscard]] bool permutes() const { return !p.dispatch_once || p.ep == 1; }
+    // One pass, or the steps of which a library composes it. Kernels that send each token once read and write the tokens in place, so no
+    // permutation is needed.
+    void permute(std::string_view name, const Composition& steps, const MemoryPass& pass, float kernels) const {
+        if (p.dispatch_once && p.ep > 1) return;
+        const bool by_steps = composes(*this, Composed::experts);
+        planner().compute(name, by_steps ? moved(steps, slots()) : pass, by_steps ? steps.kernels : kernels);
+    }
 
     // `arrived`: the input came from other ranks, so even fused products need its cast.
     void product(std::string_view name, long n, long k, bool arrived) const {

@@ -6,15 +6,12 @@
 
 #include <span>
 
-#include "model/block/operators.h"
-#include "model/transformer/layer.h"
+#include "model/block/block_pass.h"
 
 namespace stepcast {
 
 enum class KernelStyle : std::uint8_t { fused, unfused };
 
-void plan_forward(Planner& planner, const LayerContext& context, std::span<const Operator> operators, KernelStyle style);
-void plan_backward(BackwardPlanners planners, const LayerContext& context, std::span<const Operator> operators,
-                   KernelStyle style);
+void plan_block(const PassWriter& out, const LayerContext& context, std::span<const Operator> operators, KernelStyle style);
 
 }  // namespace stepcast

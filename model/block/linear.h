@@ -27,15 +27,17 @@ inline void plan_input_gradient(Planner& planner, const Linear& l) {
     planner.compute(l.name, product_of(l, l.tokens, l.in.rank, l.out.rank));
 }
 
-// The GEMM, and without fused accumulation a pass that adds its result to that of earlier micro-batches (zero 3 accumulates only
-// shards, which cost little). Frozen weights have neither.
+// Whether a pass adds each weight gradient to that of earlier micro-batches. zero 3 accumulates only shards, which cost little.
+inline bool accumulates(const Parallelism& p) { return !p.fused_accumulation && p.zero != 3 && micro_batches(p) != 1; }
+
+// The GEMM, and such a pass. Frozen weights have neither.
 inline void plan_weight_gradient(Planner& planner, const Linear& l, const Experiment& e) {
     if (e.workload.adapter_rank > 0) return;
     const Parallelism& p = e.parallelism;
     Gemm gemm = product_of(l, l.out.rank, l.in.rank, l.tokens);
     gemm.accumulate = p.fused_accumulation && p.gradient_dtype == Dtype::fp32;
     planner.compute(l.name, gemm);
-    if (p.fused_accumulation || p.zero == 3 || micro_batches(p) == 1) return;
+    if (!accumulates(p)) return;
     const auto weights = static_cast<double>(l.out.rank * l.in.rank);
     const Bytes made = size_of(casts_weights(e) ? Dtype::fp32 : between_products(l.dtype)), kept = size_of(p.gradient_dtype);
     planner.compute("accumulate_gradient", MemoryPass{weights * (made + kept), weights * kept, MemoryPass::Access::optimizer});

@@ -18,6 +18,8 @@
 
 namespace stepcast {
 
+inline double number(long count) { return static_cast<double>(count); }
+
 // A width in the whole model and its part on one tensor-parallel rank.
 struct Width {
     long whole = 0, rank = 0;

@@ -22,10 +22,8 @@ struct Unfused : ElementPass {
     void operator()(const Linear& op) const {
         const double weights = number(op.in.rank * op.out.rank);
         cast(weights, wide, matrix);
-        if (ahead != nullptr) return plan_linear(*ahead, op);
-        if (!op.constant_input) plan_input_gradient(back->inputs, op);
-        plan_weight_gradient(back->weights, op, c.experiment);
-        if (op.constant_input) return;
+        plan_products(*this, op, c.experiment);
+        if (ahead != nullptr || op.constant_input) return;
         if (wide != matrix) back->weights.compute("cast", MemoryPass{weights * matrix, weights * wide});
         const double results = number(op.tokens * op.out.rank);
         if (op.bias) back->weights.compute("bias_gradient", MemoryPass{results * matrix, Bytes(0)});
@@ -108,8 +106,6 @@ struct Unfused : ElementPass {
     }
 
 private:
-    static double number(long count) { return static_cast<double>(count); }
-
     [[nodiscard]] long keys() const { return s.seq + w.memory; }
     [[nodiscard]] double key_elements() const { return number(s.batch * keys() * s.hidden); }
     [[nodiscard]] double scores() const { return number(s.batch * s.heads * s.seq_q) * number(keys()); }

@@ -12,18 +12,35 @@ namespace stepcast {
 class Eager : public EagerScript {
 public:
     Eager(TaskGraph& graph, const Workload& w, long batch)
-        : EagerScript(graph, w.dtype), w_(w), batch_(batch), tokens_(batch * w.seq), head_(head_dim(w)) {}
+        : EagerScript(graph, size_of(w.dtype)), w_(w), batch_(batch), tokens_(batch * w.seq), head_(head_dim(w)) {}
 
     void run(std::span<const Operator> block) {
         for (std::size_t i = 0; i < block.size(); ++i) std::visit(*this, block[ahead() ? i : block.size() - 1 - i]);
     }
 
-    void operator()(const Linear& op) { ahead() ? linear(op) : linear_backward(op); }
+    // One addmm with the bias in its epilogue. Backward: dx (unless the input needs none), dW, and a sum over tokens for the bias. Without
+    // a bias dW comes first.
+    void operator()(const Linear& l) {
+        const auto gemm = [&](long m, long n, long k, Gemm::Layout layout) {
+            return Gemm{.m = m, .n = n, .k = k, .dtype = w_.dtype, .alignment = alignment_of(l), .layout = layout};
+        };
+        if (ahead()) return kernel(issue::linear, l.name, gemm(l.tokens, l.out.rank, l.in.rank, Gemm::Layout::nt));
+        host(issue::linear_node);
+        const Gemm dw = gemm(l.out.rank, l.in.rank, l.tokens, Gemm::Layout::tn);
+        if (!l.bias) kernel(0, l.name, dw);
+        if (!l.constant_input) kernel(0, l.name, gemm(l.tokens, l.in.rank, l.out.rank, Gemm::Layout::nn));
+        if (!l.bias) return;
+        kernel(0, l.name, dw);
+        pass(0, "bias_gradient", number(l.tokens * l.out.rank), e_, Bytes(0), Access::strided);
+    }
     void operator()(const Fork& op) {
         for (int i = 1; i < op.readers && !ahead(); ++i) pass(issue::node, "gradient_sum", op.elements, 2.0 * e_, e_);
     }
+    // Rows of any width. Backward: one kernel for dx, one that sums over rows for scale and shift.
     void operator()(const Normalize& op) {
-        ahead() ? norm(op.name, outer()) : norm_backward(backward_name(op.name), outer());
+        if (ahead()) return pass(issue::norm, op.name, outer(), e_, e_, Access::rows);
+        pass(issue::norm_node, backward_name(op.name), outer(), 2.0 * e_, e_, Access::rows);
+        pass(0, "norm_weight_gradient", outer(), 2.0 * e_, Bytes(0), Access::strided);
     }
     void operator()(const Activate&) { (*this)(Elementwise{.name = "gelu", .written = number(tokens_ * w_.ffn)}); }
     void operator()(const Residual&) {
@@ -138,7 +155,6 @@ public:
     }
 
 private:
-    static double number(long count) { return static_cast<double>(count); }
     [[nodiscard]] double outer() const { return number(tokens_ * w_.hidden); }
     [[nodiscard]] double positions() const { return number(static_cast<long>(w_.seq) * w_.hidden); }
     [[nodiscard]] double logits() const { return number(tokens_) * w_.vocab; }

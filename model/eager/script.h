@@ -28,7 +28,7 @@ inline constexpr double optimizer = 12, parameter = 1, zero_gradient = 0.1;  // 
 class EagerScript {
 public:
     using Access = MemoryPass::Access;
-    EagerScript(TaskGraph& graph, Dtype dtype) : graph_(graph), dtype_(dtype), element_(size_of(dtype)) {}
+    EagerScript(TaskGraph& graph, Bytes element) : graph_(graph), element_(element) {}
 
     void begin(Phase phase) { phase_ = phase; }
     // Adds host time before the next kernel is issued.
@@ -50,29 +50,6 @@ public:
     // The host waits for the device and reads a value.
     void read(std::string_view name) { add_task(name, HostWork{HostWork::Kind::read, 1}, Lane::host, 0); }
 
-    // A norm of x into y, rows of any width. Backward: one kernel for dx, one that sums over rows for scale and shift.
-    void norm(std::string_view name, double elements) {
-        pass(issue::norm, name, elements, element_, element_, Access::rows);
-    }
-    void norm_backward(std::string_view name, double elements) {
-        pass(issue::norm_node, name, elements, 2.0 * element_, element_, Access::rows);
-        pass(0, "norm_weight_gradient", elements, 2.0 * element_, Bytes(0), Access::strided);
-    }
-    // One addmm with the bias in its epilogue.
-    void linear(const Linear& l) {
-        kernel(issue::linear, l.name, Gemm{.m = l.tokens, .n = l.out.rank, .k = l.in.rank, .dtype = dtype_, .alignment = alignment_of(l)});
-    }
-    // dx (unless the input needs none), dW, and a sum over tokens for the bias. Without a bias dW comes first.
-    void linear_backward(const Linear& l) {
-        host(issue::linear_node);
-        const Gemm dx{.m = l.tokens, .n = l.in.rank, .k = l.out.rank, .dtype = dtype_, .alignment = alignment_of(l), .layout = Gemm::Layout::nn};
-        const Gemm dw{.m = l.out.rank, .n = l.in.rank, .k = l.tokens, .dtype = dtype_, .alignment = alignment_of(l), .layout = Gemm::Layout::tn};
-        if (!l.bias) kernel(0, l.name, dw);
-        if (!l.constant_input) kernel(0, l.name, dx);
-        if (!l.bias) return;
-        kernel(0, l.name, dw);
-        pass(0, "bias_gradient", static_cast<double>(l.tokens * l.out.rank), element_, Bytes(0), Access::strided);
-    }
     // Fused AdamW: gradients, weights and two moments in, weights and moments out, all of the parameters' type; kernels of
     // 320 chunks of 65536 elements (multi_tensor_apply.cuh).
     void adam(double parameters, int tensors) {
@@ -96,7 +73,6 @@ private:
     }
 
     TaskGraph& graph_;
-    Dtype dtype_;
     Bytes element_;
     Phase phase_ = Phase::forward;
     double pending_ = 0;

@@ -27,7 +27,7 @@ struct TowerRules {
     void operator()(Linear op) const {
         const std::string name = named(op.name);
         op.name = name;
-        plan_tower_linear(out, op, c);
+        plan_products(out, op, c.experiment);
         if (op.bias) backward("bias_gradient", 1, 0, elements(op.tokens, op.out.rank));
     }
     void operator()(const Fork& op) const {
@@ -105,12 +105,6 @@ void plan_tower_block(const PassWriter& out, const TowerBlock& b, const TowerCon
     Block block = operators_of(b, c.batch(), c.workload().dtype);
     if (out.back != nullptr) std::ranges::reverse(block);
     for (const Operator& op : block) std::visit(rules, op);
-}
-
-void plan_tower_linear(const PassWriter& out, const Linear& l, const TowerContext& c) {
-    if (out.ahead != nullptr) return plan_linear(*out.ahead, l);
-    if (!l.constant_input) plan_input_gradient(out.back->inputs, l);
-    plan_weight_gradient(out.back->weights, l, c.experiment);
 }
 
 void plan_tower_norm(const PassWriter& out, const std::string& name, Bytes x, bool fused, const TowerContext& c) {

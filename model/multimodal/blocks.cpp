@@ -94,13 +94,14 @@ Block operators_of(const TowerBlock& b, long batch, Dtype dtype) {
     return block;
 }
 
+std::vector<TowerBlock> tower_blocks(const Workload& w) {
+    return {vision_block(w), pooler(w), contrastive_pooler(w), text_block(w), decoder_block(w), cross_block(w)};
+}
+
 // One position of the sequence is the class token.
 long patches(const Workload& w) { return w.vision.seq - 1; }
 long patch_width(const Workload& w) { return 3L * w.patch * w.patch; }
 
-namespace {
-
-// Arithmetic of all layers of the block.
 Flops block_flops(const TowerBlock& b) {
     double sum = 4 * static_cast<double>(b.seq * b.keys * b.hidden);
     for (const Operator& op : operators_of(b, 1, Dtype::fp16))
@@ -108,18 +109,10 @@ Flops block_flops(const TowerBlock& b) {
     return Flops(b.layers * sum);
 }
 
-}  // namespace
-
-TowerFlops count_tower_flops(const Workload& w) {
-    TowerFlops f;
-    f.patches = Flops(2.0 * static_cast<double>(patches(w) * patch_width(w)) * w.vision.hidden);
-    f.vision = block_flops(vision_block(w));
-    f.poolers = block_flops(pooler(w)) + block_flops(contrastive_pooler(w));
-    f.text = block_flops(text_block(w));
-    f.decoder = block_flops(decoder_block(w));
-    f.cross = block_flops(cross_block(w));
-    f.head = Flops(2.0 * w.decoder.seq * w.decoder.hidden * w.vocab);
-    return f;
+Flops tower_flops(const Workload& w) {
+    Flops sum(2.0 * static_cast<double>(patches(w) * patch_width(w)) * w.vision.hidden + 2.0 * w.decoder.seq * w.decoder.hidden * w.vocab);
+    for (const TowerBlock& b : tower_blocks(w)) sum += block_flops(b);
+    return sum;
 }
 
 }  // namespace stepcast

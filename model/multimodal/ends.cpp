@@ -21,7 +21,7 @@ struct NormThenLinear {
 template <typename Between>
 void plan(const PassWriter& out, const TowerContext& c, const NormThenLinear& end, Between between) {
     if (out.ahead != nullptr) plan_tower_norm(out, end.norm, end.x, end.fused_norm, c);
-    plan_tower_linear(out, end.linear, c);
+    plan_products(out, end.linear, c.experiment);
     between();
     if (out.back != nullptr) plan_tower_norm(out, end.norm, end.x, end.fused_norm, c);
 }
@@ -42,8 +42,8 @@ void plan_patches(const PassWriter& out, const TowerContext& c) {
     out.forward("patch_layout", MemoryPass{image, image});
     out.backward("positions_gradient", MemoryPass{x, Bytes(0)});
     out.backward("class_token_backward", MemoryPass{x, x});
-    plan_tower_linear(out, {.name = "patches", .tokens = c.batch() * patches(w), .out = w.vision.hidden, .in = patch_width(w),
-                            .dtype = w.dtype, .constant_input = true}, c);
+    plan_products(out, {.name = "patches", .tokens = c.batch() * patches(w), .out = w.vision.hidden, .in = patch_width(w),
+                        .dtype = w.dtype, .constant_input = true}, c.experiment);
     out.forward("class_token", MemoryPass{x, x});
     out.forward("positions", MemoryPass{x, x});
     out.backward("bias_gradient", MemoryPass{x, Bytes(0)});
@@ -92,7 +92,7 @@ void plan_losses(const PassWriter& out, const TowerContext& c) {
         out.backward("caption_loss_backward", MemoryPass{n * 2 * e, n * 2 * e}, 2);
     out.backward("contrastive_loss_backward", MemoryPass{4 * scores, 4 * scores}, 8);
     // Own features against those of all ranks, image to text and text to image.
-    for (int i = 0; i < 2; ++i) plan_tower_linear(out, {"similarity", c.batch(), c.batch() * c.data.size(), w.hidden, w.dtype}, c);
+    for (int i = 0; i < 2; ++i) plan_products(out, {"similarity", c.batch(), c.batch() * c.data.size(), w.hidden, w.dtype}, c.experiment);
     out.forward("contrastive_loss", MemoryPass{6 * scores, 6 * scores}, 8);
     if (c.casts())
         out.forward("caption_loss", MemoryPass{n * (e + Bytes(4)), n * Bytes(4 + 4)}, 3);

@@ -27,6 +27,8 @@ TowerBlock text_block(const Workload& workload);
 TowerBlock decoder_block(const Workload& workload);  // over the text
 TowerBlock cross_block(const Workload& workload);    // then over the pooled patches
 
+std::vector<TowerBlock> tower_blocks(const Workload& workload);  // all of them
+
 // The operators of one layer over a batch. Biases as in EVA-02 (arXiv 2303.11331): rotary keys have none.
 Block operators_of(const TowerBlock& block, long batch, Dtype dtype);
 
@@ -36,12 +38,8 @@ long patch_width(const Workload& workload);
 
 // Arithmetic of one sample's forward: 2 for each weight per position, and attention over all keys, hidden ones included, as in
 // model/transformer/counts.h.
-struct TowerFlops {
-    Flops patches, vision, poolers, text, decoder, cross, head;
-    [[nodiscard]] Flops total() const { return patches + vision + poolers + text + decoder + cross + head; }
-    [[nodiscard]] Flops blocks() const { return vision + text + decoder + cross; }  // what recompute runs again
-};
-TowerFlops count_tower_flops(const Workload& workload);
+Flops tower_flops(const Workload& workload);
+Flops block_flops(const TowerBlock& block);  // of all its layers
 
 // The parameters of a model of several towers, tensor by tensor, in the groups that its optimizer receives. Each layer has its own
 // learning rate and two groups: tensors that decay (matrices) and others (biases, norms, positions). ZeRO cuts groups into pieces.
@@ -101,9 +99,8 @@ void plan_caption_head(const PassWriter& out, const TowerContext& context);  // 
 // the logits. The backward returns the gradients of gathered features to their ranks.
 void plan_losses(const PassWriter& out, const TowerContext& context);
 
-// Shared by blocks and ends: a product without bias, and a norm. A norm without its own kernel is computed in fp32 under autocast:
-// cast x to fp32, norm, cast the result to 16 bit.
-void plan_tower_linear(const PassWriter& out, const Linear& linear, const TowerContext& context);
+// A norm, of blocks and ends. Without its own kernel it is computed in fp32 under autocast: cast x to fp32, norm, cast the result to
+// 16 bit.
 void plan_tower_norm(const PassWriter& out, const std::string& name, Bytes x, bool fused, const TowerContext& context);
 
 }  // namespace stepcast

@@ -49,13 +49,14 @@ int layers_again(const Parallelism& p, int chunk) {
 
 }  // namespace
 
-std::vector<Chunk> chunks_of(const Workload& w, const Parallelism& p, int direction) {
+Path chunks_of(const Workload& w, const Parallelism& p, int direction) {
     const int count = model_chunks(p.schedule, p.pp, chunks_per_stage(p));
-    std::vector<Chunk> chunks(static_cast<std::size_t>(count));
+    Path chunks(static_cast<std::size_t>(count));
     for (int g = 0; g < count; ++g) {
         Chunk& chunk = chunks[static_cast<std::size_t>(g)];
         chunk.stage = stage_of(p.schedule, p.pp, direction * count + g);
         chunk.index = (direction * count + g) / p.pp;
+        chunk.position = g;
     }
     chunks.front().embedding = chunks.back().head = true;
     if (p.cut == StageCut::modules)
@@ -66,7 +67,20 @@ std::vector<Chunk> chunks_of(const Workload& w, const Parallelism& p, int direct
     return chunks;
 }
 
-bool hop_goes_up(const std::vector<Chunk>& path, int direction, int position, bool back) {
+std::vector<Path> paths_of(const Workload& w, const Parallelism& p) {
+    std::vector<Path> paths;
+    for (int d = 0; d < directions(p); ++d) paths.push_back(chunks_of(w, p, d));
+    return paths;
+}
+
+std::vector<std::vector<Chunk>> chunks_by_stage(const std::vector<Path>& paths, int stages) {
+    std::vector<std::vector<Chunk>> chunks(static_cast<std::size_t>(stages));
+    for (const Path& path : paths)
+        for (const Chunk& chunk : path) chunks[static_cast<std::size_t>(chunk.stage)].push_back(chunk);
+    return chunks;
+}
+
+bool hop_goes_up(const Path& path, int direction, int position, bool back) {
     const std::size_t middle = path.size() / 2;
     const bool turned = static_cast<std::size_t>(position) >= middle && path[middle - 1].stage == path[middle].stage;
     return back == (turned != (direction == 1));

@@ -14,7 +14,8 @@ namespace stepcast {
 // it begin inside layer first - 1, with its down projection, and end inside layer last - 1, after its up projection.
 struct Chunk {
     int stage = 0;
-    int index = 0;  // index among the chunks of its stage; Slot::chunk
+    int index = 0;     // among the chunks of its stage; Slot::chunk
+    int position = 0;  // in its path
     int first = 0, last = 0;
     int again = 0;  // layers [first, again) are recomputed if recompute is of whole layers
     bool embedding = false, head = false;
@@ -24,12 +25,16 @@ struct Chunk {
 
 // The chunks that a micro-batch passes, in forward order. `direction` is 1 only for the second direction of dualpipe. Layers are
 // spread by stage_layers or as evenly as possible; modules are spread as StageCut describes, and the last chunk takes the remainder.
-std::vector<Chunk> chunks_of(const Workload& workload, const Parallelism& parallelism, int direction = 0);
+using Path = std::vector<Chunk>;
+Path chunks_of(const Workload& workload, const Parallelism& parallelism, int direction = 0);
+std::vector<Path> paths_of(const Workload& workload, const Parallelism& parallelism);  // of each direction
+// Indexed [stage][index].
+std::vector<std::vector<Chunk>> chunks_by_stage(const std::vector<Path>& paths, int stages);
 
 // Whether a hop between chunks `position` and position + 1 of a path goes to the next stage (from the last one to the first, in the
 // ring of stages). `back`: the hop of the gradient. On the way back up of a V (after the stage with two consecutive chunks), forward
 // hops go to the previous stage. On the lanes of the way down they would wait for messages from the other side.
-bool hop_goes_up(const std::vector<Chunk>& path, int direction, int position, bool back);
+bool hop_goes_up(const Path& path, int direction, int position, bool back);
 
 // The modules of a layer that StageCut::modules counts.
 inline constexpr std::string_view layer_modules[] = {"q_proj",    "k_proj", "v_proj",  "o_proj",

@@ -9,40 +9,31 @@ namespace {
 
 double norm_width(const Workload& w, double width) { return w.norm == Norm::layernorm ? 2 * width : width; }
 
-// Sums over a block's operators: weights of the rank that the block is written for, and operations per token without a weight.
+// Sums over operators of blocks: weights of the rank that they are written for, and what a token takes without a weight.
 struct Tally {
     const Workload& w;
     double share = 1;  // share of the block per layer
-    double matrices = 0, biases = 0, norms = 0;
-    double constant = 0;  // matrices (included above) that multiply a constant once for all sequences
-    double router = 0, experts = 0, one_expert = 0;
-    double adapters = 0;  // beside the matrices
-    double scores = 0;  // operations of attention and scans
-    [[nodiscard]] double block() const { return matrices + biases; }
-
-    void add(const Block& block) {
-        for (const Operator& op : block) std::visit(*this, op);
-    }
+    double dense = 0, norms = 0, router = 0, experts = 0;
+    double adapters = 0;  // beside the dense weights
+    double met = 0;       // weights of matrices that multiply a token; not those that multiply a constant once for all sequences
+    double scores = 0;    // operations of attention and scans
 
     void operator()(const Linear& l) {
-        const double weights = share * static_cast<double>(l.out.rank * l.in.rank);
-        const double bias = l.bias ? share * static_cast<double>(l.out.rank) : 0;
-        if (l.name == "router") {
-            router += weights + bias;
-            return;
-        }
-        matrices += weights;
-        biases += bias;
-        adapters += share * l.adapter_rank * static_cast<double>(l.in.rank + l.out.rank);
-        if (l.constant_input) constant += weights;
+        const double matrix = share * number(l.out.rank * l.in.rank), bias = l.bias ? share * number(l.out.rank) : 0;
+        (l.name == "router" ? router : dense) += matrix + bias;
+        adapters += share * l.adapter_rank * number(l.in.rank + l.out.rank);
+        if (!l.constant_input) met += matrix;
     }
     void operator()(const GroupedLinear& l) {
-        const auto weights = static_cast<double>(l.out.rank * l.in.rank);
-        one_expert += weights;
-        experts += w.moe.experts * (weights + (l.bias ? static_cast<double>(l.out.rank) : 0));
+        const double weights = number(l.out.rank * l.in.rank);
+        experts += w.moe.experts * (weights + (l.bias ? number(l.out.rank) : 0));
+        met += w.moe.top_k * weights;
     }
-    void operator()(const Normalize& n) { norms += share * norm_width(w, static_cast<double>(n.width)); }
-    void operator()(const Elementwise& e) { matrices += share * e.weights; }
+    void operator()(const Normalize& n) { norms += share * norm_width(w, number(n.width)); }
+    void operator()(const Elementwise& e) {
+        dense += share * e.weights;
+        met += share * e.weights;
+    }
     // Scores, then the values weighted by them.
     void operator()(const Attend&) {
         const double window = w.window > 0 ? std::min(w.window, w.seq) : w.seq;
@@ -53,7 +44,7 @@ struct Tally {
         const double again = 2.0 * 2 * w.hidden * kv_heads(w) * head_dim(w) * w.memory / w.seq;
         scores += 2.0 * (w.seq + w.memory) * w.heads * (widths() + head_dim(w)) + again;
     }
-    void operator()(const Scan& s) { scores += 4.0 * static_cast<double>(s.state) * static_cast<double>(s.inner().rank); }
+    void operator()(const Scan& s) { scores += 4.0 * number(s.state) * number(s.inner().rank); }
     // These have no weights, and their arithmetic is not counted.
     void operator()(const OneOf<Fork, Cast, HeadLayout, WithMemory, Activate, Residual, Route, ToExperts, FromExperts,
                                 AddShared, Embed, Loss, SpanLoss> auto&) {}
@@ -64,38 +55,23 @@ private:
     }
 };
 
-Tally tally(const Block& block, const Workload& w) {
+Tally tally(const Workload& w, const std::vector<SharedBlock>& blocks) {
     Tally sum{w};
-    sum.add(block);
-    return sum;
-}
-
-Tally mixing_tally(const Workload& w, const RankShape& s) {
-    Tally sum{w};
-    for (const SharedBlock& of : mixing_blocks(w, s)) {
-        sum.share = of.share;
-        sum.add(of.block);
+    for (const auto& [share, block] : blocks) {
+        sum.share = share;
+        for (const Operator& op : block) std::visit(sum, op);
     }
     return sum;
 }
 
-Tally block_tally(const Workload& w, const RankShape& s, int layer) {
-    return tally(has_experts(w, layer) ? expert_block(w, s) : feed_forward_block(w, s), w);
-}
 RankShape whole(const Workload& w) { return rank_shape(w, {}); }
-
-// Weights of a layer's matrices that multiply a token.
-double met_weights(const Workload& w, const Tally& mixing, const Tally& block) {
-    const double routed = block.router > 0 ? static_cast<double>(w.moe.experts) * w.hidden : 0;
-    return mixing.matrices - mixing.constant + block.matrices + routed + w.moe.top_k * block.one_expert;
-}
+Tally layer_tally(const Workload& w, int layer) { return tally(w, layer_blocks(w, whole(w), layer)); }
 
 // Forward operations of the matrices that adapters leave frozen.
 Flops frozen_flops(const Workload& w, double sequences) {
     if (w.adapter_rank == 0) return {};
     Flops token = logits_forward_flops(w);
-    for (int layer = 0; layer < w.layers; ++layer)
-        token += Flops(2 * met_weights(w, mixing_tally(w, whole(w)), block_tally(w, whole(w), layer)));
+    for (int layer = 0; layer < w.layers; ++layer) token += Flops(2 * layer_tally(w, layer).met);
     return token * (sequences * w.seq);
 }
 
@@ -113,17 +89,20 @@ bool has_experts(const Workload& w, int layer) {
 
 ParameterCount layer_parameters(const Workload& w, int layer) { return layer_parameters(w, whole(w), layer); }
 ParameterCount layer_parameters(const Workload& w, const RankShape& s, int layer) {
-    const Tally mixing = mixing_tally(w, s), block = block_tally(w, s, layer);
-    return {.attention = mixing.block(),
-            .feed_forward = block.block(),
+    std::vector<SharedBlock> blocks = layer_blocks(w, s, layer);
+    const Tally block = tally(w, {blocks.back()});
+    blocks.pop_back();
+    const Tally mixing = tally(w, blocks);
+    return {.attention = mixing.dense,
+            .feed_forward = block.dense,
             .experts = block.experts,
             .router = block.router,
             .norms = mixing.norms + block.norms};
 }
 
-double adapter_parameters(const Workload& w) { return mixing_tally(w, whole(w)).adapters; }
+double adapter_parameters(const Workload& w) { return layer_tally(w, 0).adapters; }
 double expert_parameters(const Workload& w) {
-    return w.moe.experts > 0 ? tally(expert_block(w, rank_shape(w, {})), w).experts / w.moe.experts : 0;
+    return w.moe.experts > 0 ? tally(w, {{1, expert_block(w, whole(w))}}).experts / w.moe.experts : 0;
 }
 double embedding_parameters(const Workload& w) { return static_cast<double>(w.vocab) * w.hidden; }
 double position_parameters(const Workload& w) {
@@ -136,8 +115,8 @@ double final_norm_parameters(const Workload& w) {
     return w.positions == Positions::relative ? 0 : norm_width(w, w.hidden);
 }
 double prediction_parameters(const Workload& w) {
-    const Tally own = tally(prediction_block(w, rank_shape(w, {})), w);
-    return own.block() + own.norms + final_norm_parameters(w);
+    const Tally own = tally(w, {{1, prediction_block(w, whole(w))}});
+    return own.dense + own.norms + final_norm_parameters(w);
 }
 double logits_parameters(const Workload& w) {
     if (w.head == Head::span) return 2.0 * w.hidden + 2;
@@ -165,8 +144,8 @@ ParameterCount count_parameters(const Workload& w) {
 }
 
 Flops layer_forward_flops(const Workload& w, int layer) {
-    const Tally mixing = mixing_tally(w, whole(w)), block = block_tally(w, whole(w), layer);
-    return Flops(2 * (met_weights(w, mixing, block) + mixing.adapters + block.adapters) + mixing.scores);
+    const Tally all = layer_tally(w, layer);
+    return Flops(2 * (all.met + all.adapters) + all.scores);
 }
 
 Flops logits_forward_flops(const Workload& w) {

@@ -65,13 +65,10 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
 
 DataParallel::DataParallel(TaskGraph& graph, const LayerContext& context, Stage& stage)
     : graph_(graph), context_(context), stage_(stage) {
-    const bool sharded = context.experiment.parallelism.zero == 3;
     const RankGroups& g = context.groups;
-    const auto bucket = [&](const Group& ranks, const Group& replicas) {
-        return Bucket{0, graph.add_group(ranks), ranks.size(), sharded ? replicas : Group{}};
-    };
-    dense_ = bucket(sharded ? g.shard : g.data_context, g.shard_replicas);
-    experts_ = bucket(sharded ? g.expert_shard : g.expert_data, g.expert_shard_replicas);
+    const auto bucket = [&](const Group& of, const Group& replicas) { return Bucket{0, graph.add_group(of), of.size(), replicas}; };
+    dense_ = bucket(g.shard, g.shard_replicas);
+    experts_ = bucket(g.expert_shard, g.expert_shard_replicas);
 }
 
 TasksByRank DataParallel::gather(const RankWeights& weights, Phase phase, const TasksByRank& after) {
@@ -128,14 +125,9 @@ void DataParallel::finish_gradients() {
     for (const TasksByRank& tasks : sent_) stage_.follow(tasks);
 }
 
-double DataParallel::updated() const {
-    if (context_.experiment.parallelism.zero == 0) return total_.dense + total_.experts;
-    return total_.dense / dense_.ranks + total_.experts / experts_.ranks;
-}
-
 void DataParallel::add_norm() {
     const Experiment& e = context_.experiment;
-    const UpdatePasses passes = update_passes(e, updated(), total_.dense + total_.experts);
+    const UpdatePasses passes = update_passes(e, updated(), total_.all());
     const auto calls = static_cast<float>(e.workload.optimizer_groups);
     Planner planner(graph_);
     for (std::size_t i = 0; i < static_cast<std::size_t>(passes.norm_passes); ++i)
@@ -143,26 +135,21 @@ void DataParallel::add_norm() {
     stage_.stamp(planner.take(), Phase::optimizer);
 }
 
-// A framework that stores gradients outside of the buckets copies them in and back.
-void DataParallel::add_bucket_copies(Planner& planner) const {
-    const Parallelism& p = context_.experiment.parallelism;
-    if (!p.unfused || p.zero != 0 || dense_.ranks == 1) return;
-    const Bytes gradients = total_.dense * size_of(p.gradient_dtype);
-    planner.compute("bucket_copies", MemoryPass{2.0 * gradients, 2.0 * gradients});
-}
-
 void DataParallel::add_optimizer() {
     const Experiment& e = context_.experiment;
-    const UpdatePasses passes = update_passes(e, updated(), total_.dense + total_.experts);
+    const Parallelism& p = e.parallelism;
+    const UpdatePasses passes = update_passes(e, updated(), total_.all());
     Planner planner(graph_);
     const float calls =
         static_cast<float>(e.workload.optimizer_groups) * static_cast<float>(e.workload.optimizer_calls);
     if (e.workload.reads_loss) planner.host("loss_read", HostWork{HostWork::Kind::framework, 1}, true);
-    add_bucket_copies(planner);
+    const Bytes copied = 2.0 * total_.dense * size_of(p.gradient_dtype);
+    // A framework that stores gradients outside of the buckets copies them in and back.
+    if (p.unfused && p.zero == 0 && dense_.ranks > 1) planner.compute("bucket_copies", MemoryPass{copied, copied});
     planner.compute("optimizer", passes.optimizer, calls);
-    if (!e.parallelism.frees_gradients) planner.compute("zero_gradients", passes.zero_gradients);
+    if (!p.frees_gradients) planner.compute("zero_gradients", passes.zero_gradients);
     stage_.stamp(planner.take(), Phase::optimizer);
-    if ((e.parallelism.zero == 1 || e.parallelism.zero == 2) && !e.parallelism.overlap_params)
+    if ((p.zero == 1 || p.zero == 2) && !p.overlap_params)
         stage_.follow(gather(total_, Phase::optimizer, stage_.last()));
 }
 

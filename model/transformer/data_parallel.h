@@ -49,18 +49,17 @@ public:
     [[nodiscard]] const RankWeights& total() const { return total_; }
     void count(const RankWeights& weights) { total_ += weights; }
     // Elements that this rank's optimizer updates: those whose gradients it owns after finish_gradients().
-    [[nodiscard]] double updated() const;
+    [[nodiscard]] double updated() const { return shared_out(context_, total_, 1); }
 
 private:
     struct Bucket {
         double elements = 0;
         GroupId group = 0;
         int ranks = 1;
-        Group replicas;  // zero 3: ranks that hold the same shard
+        Group replicas;  // ranks that hold the same shard
     };
     void close(Bucket& bucket);
     void collective(const Bucket& bucket, const TasksByRank& after);
-    void add_bucket_copies(Planner& planner) const;
 
     TaskGraph& graph_;
     const LayerContext& context_;

@@ -31,20 +31,16 @@ inline HopLoad tensors_of_cut(const LayerContext& c, const Chunk& chunk) {
     return {1, 1, c.shape.outer()};
 }
 
-// Mask [seq, seq], cosine and sine [seq, head width]. The shape is the same for all sequences of a micro-batch.
-inline HopLoad shared_tensors(const LayerContext& c) {
-    if (c.experiment.parallelism.cut != StageCut::modules) return {};
-    const double elements = static_cast<double>(c.shape.seq * c.shape.seq + 2 * c.shape.seq * c.shape.qk_dim);
-    return {3, 0, elements * c.shape.element()};
-}
-
 // The load from chunk `position` of the path to the next, or with `back` from the next to this one.
 inline HopLoad hop_load(const LayerContext& c, const Path& path, int position, bool back) {
     const Parallelism& p = c.experiment.parallelism;
     HopLoad load = tensors_of_cut(c, path[static_cast<std::size_t>(position)]);
     if (back) return {p.gradient_tensors > 0 ? p.gradient_tensors : load.tensors, 0, load.bytes};
     if (position > 0 && p.resend_first_stage) load += tensors_of_cut(c, path.front());
-    return load += shared_tensors(c);
+    // Mask [seq, seq], cosine and sine [seq, head width]. The shape is the same for all sequences of a micro-batch.
+    const double shared = static_cast<double>(c.shape.seq * c.shape.seq + 2 * c.shape.seq * c.shape.qk_dim);
+    if (p.cut == StageCut::modules) load += {3, 0, shared * c.shape.element()};
+    return load;
 }
 
 inline int messages_of(const HopLoad& load, const Parallelism& p) {
@@ -80,7 +76,7 @@ public:
     bool take_arrived(StageState& state, const At& at) {
         const auto found = arrived_.find(at);
         if (found == arrived_.end()) return false;
-        if (!found->second.empty()) state.stage.follow(scatters() ? gathered(state, at, found->second) : found->second);
+        if (!found->second.empty()) state.stage.follow(sends_parts(p_) ? gathered(state, at, found->second) : found->second);
         arrived_.erase(found);
         return true;
     }
@@ -126,9 +122,6 @@ private:
         return sent;
     }
 
-    // Tensor-parallel ranks hold equal activations, so each sends a part and the receivers gather (arXiv 2104.04473, 4.1).
-    [[nodiscard]] bool scatters() const { return p_.scatter_p2p && !p_.sequence_parallel && p_.tp > 1; }
-
     TasksByRank gathered(StageState& state, const At& at, const TasksByRank& parts) {
         if (gather_op_ == 0) gather_op_ = graph_.add_op(AllGather{context_.shape.outer()});
         return state.stage.collective(graph_.name_id("gather_activations"), at.back ? Phase::backward : Phase::forward,
@@ -140,7 +133,7 @@ private:
         if (!fresh) return known->second;
         const int position = at.back ? at.position - 1 : at.position;
         const HopLoad load = hop_load(context_, paths_[static_cast<std::size_t>(at.direction)], position, at.back);
-        const Bytes bytes = load.bytes / (scatters() ? static_cast<double>(p_.tp) : 1.0);
+        const Bytes bytes = load.bytes / (sends_parts(p_) ? static_cast<double>(p_.tp) : 1.0);
         return known->second = graph_.add_op(SendRecv{bytes, messages_of(load, p_), p_.blocking_p2p});
     }
 

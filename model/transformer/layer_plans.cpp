@@ -58,14 +58,14 @@ struct Maker {
     [[nodiscard]] Plan forward(std::span<const Part> parts, Host before) const {
         Planner planner(graph, traffic);
         before(planner, c);
-        for (const Part& part : parts) plan_forward(planner, c, part.operators, part.style);
+        for (const Part& part : parts) plan_block({&planner, nullptr}, c, part.operators, part.style);
         return planner.take();
     }
 
 private:
-    void backward(BackwardPlanners b, std::span<const Part> parts, Host before) const {
+    void backward(const BackwardPlanners& b, std::span<const Part> parts, Host before) const {
         before(b.inputs, c);
-        for (std::size_t i = parts.size(); i-- > 0;) plan_backward(b, c, parts[i].operators, parts[i].style);
+        for (std::size_t i = parts.size(); i-- > 0;) plan_block({nullptr, &b}, c, parts[i].operators, parts[i].style);
     }
 };
 

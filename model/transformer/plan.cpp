@@ -20,33 +20,25 @@ std::vector<Plan> parts_at_exchanges(const Plan& plan, const TaskGraph& graph) {
 }
 
 int Planner::append(std::string_view name, OpId op, Lane lane, GroupId group, float host_calls) {
-    PlannedTask task;
-    task.name = graph_.name_id(name);
-    task.op = op;
-    task.lane = lane;
-    task.group = group;
-    task.host_calls = host_calls;
-    task.after = plan_.tail;
-    plan_.tasks.push_back(task);
+    plan_.tasks.push_back(
+        {.name = graph_.name_id(name), .op = op, .group = group, .lane = lane, .host_calls = host_calls, .after = plan_.tail});
     return static_cast<int>(plan_.tasks.size()) - 1;
 }
 
 void Planner::compute(std::string_view name, Op op, float host_calls) {
     if (auto* pass = std::get_if<MemoryPass>(&op); pass && traffic_ != 1)
         *pass = {traffic_ * pass->read, traffic_ * pass->written, pass->access};
-    const int task = append(name, graph_.add_op(std::move(op)), Lane::compute, 0, host_calls);
-    plan_.tail = {task, PlannedTask::entry};
+    plan_.tail = {append(name, graph_.add_op(std::move(op)), Lane::compute, 0, host_calls), PlannedTask::entry};
 }
 
 void Planner::compute_by_expert_rank(std::string_view name, std::vector<Op> ops, float host_calls) {
     std::vector<OpId> ids;
     for (Op& op : ops) ids.push_back(graph_.add_op(std::move(op)));
-    const int task = append(name, ids.front(), Lane::compute, 0, host_calls);
+    plan_.tail = {append(name, ids.front(), Lane::compute, 0, host_calls), PlannedTask::entry};
     if (ids.size() > 1) {
         plan_.tasks.back().op_variants = static_cast<int>(plan_.variants.size());
         plan_.variants.push_back(std::move(ids));
     }
-    plan_.tail = {task, PlannedTask::entry};
 }
 
 void Planner::host(std::string_view name, const HostWork& work, bool waits) {
@@ -57,8 +49,7 @@ void Planner::host(std::string_view name, const HostWork& work, bool waits) {
 
 void Planner::collective(std::string_view name, Op op, const Group& group) {
     if (group.size() <= 1) return;
-    const int task = append(name, graph_.add_op(std::move(op)), Lane::collective, graph_.add_group(group), 1);
-    plan_.tail = {task, PlannedTask::entry};
+    plan_.tail = {append(name, graph_.add_op(std::move(op)), Lane::collective, graph_.add_group(group), 1), PlannedTask::entry};
 }
 
 }  // namespace stepcast

@@ -43,19 +43,6 @@ std::vector<Unit> units_of(const Chunk& chunk, const LayerContext& c, const Laye
     return units;
 }
 
-void fill(StageState& state, const LayerContext& c, const LayerPlans& plans, const std::vector<Path>& paths) {
-    for (const Path& path : paths) {
-        for (const Chunk& chunk : path) {
-            if (chunk.stage != state.index) continue;
-            const auto index = static_cast<std::size_t>(chunk.index);
-            if (state.chunks.size() <= index) state.chunks.resize(index + 1);
-            state.chunks[index] = units_of(chunk, c, plans);
-            for (const Unit& unit : state.chunks[index]) state.data.count(unit.weights.trained);
-        }
-    }
-    state.backwards_left.assign(state.chunks.size(), 0);
-}
-
 }  // namespace
 
 int ranks_of_stage(const Parallelism& p) { return p.tp * p.cp * p.dp; }
@@ -63,11 +50,17 @@ int ranks_of_stage(const Parallelism& p) { return p.tp * p.cp * p.dp; }
 Stages make_stages(TaskGraph& graph, const LayerContext& c, const LayerPlans& plans, const std::vector<Path>& paths,
                    bool folded) {
     const Parallelism& p = c.experiment.parallelism;
+    const auto chunks = chunks_by_stage(paths, p.pp);
     Stages stages;
     for (int s = 0; s < p.pp; ++s) {
         const std::vector<int> ranks = folded ? std::vector<int>{s} : real_ranks(p, s);
         stages.push_back(std::make_unique<StageState>(graph, c, s, Stage(graph, ranks, expert_indices(c.groups.expert, ranks))));
-        fill(*stages.back(), c, plans, paths);
+        StageState& state = *stages.back();
+        for (const Chunk& chunk : chunks[static_cast<std::size_t>(s)]) {
+            for (const Unit& unit : state.chunks.emplace_back(units_of(chunk, c, plans))) state.data.count(unit.weights.trained);
+            state.positions.push_back(chunk.position);
+            state.backwards_left.push_back(0);
+        }
     }
     return stages;
 }

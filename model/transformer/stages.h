@@ -25,6 +25,7 @@ struct StageState {
     Stage stage;
     DataParallel data;
     std::vector<std::vector<Unit>> chunks;  // by the stage's chunk index, in forward order
+    std::vector<int> positions;             // by chunk: where its path has it
     std::vector<int> backwards_left;        // by chunk: remaining slots until its gradients are complete
     TasksByRank before_last;                // last tasks when the previous unit began
     std::size_t next = 0;                   // next slot in its order
@@ -32,7 +33,6 @@ struct StageState {
         : index(i), stage(std::move(s)), data(graph, context, stage) {}
 };
 using Stages = std::vector<std::unique_ptr<StageState>>;
-using Path = std::vector<Chunk>;  // the chunks that a micro-batch passes, in forward order
 
 int ranks_of_stage(const Parallelism& parallelism);
 
@@ -42,6 +42,9 @@ Stages make_stages(TaskGraph& graph, const LayerContext& context, const LayerPla
 
 // The group of a rank and the rank with the same other coordinates on another stage, for any rank order.
 Group between_stages(const LayerContext& context, int a, int b);
+
+// Whether the tensor-parallel ranks, which hold equal activations, each send a part that the receivers gather (arXiv 2104.04473, 4.1).
+inline bool sends_parts(const Parallelism& p) { return p.scatter_p2p && !p.sequence_parallel && p.tp > 1; }
 
 // Adds the experts of the index-th layer with experts as a MoE system writes them, forward or backward, after the stage's last tasks.
 void add_system_experts(TaskGraph& graph, Stage& stage, const LayerContext& context, int index, Phase phase);

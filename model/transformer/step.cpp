@@ -19,7 +19,7 @@ public:
           graph_(folded ? p_.pp : p_.pp * ranks_of_stage(p_), e.cluster.launch_blocking),
           context_{e, rank_shape(e), rank_groups(p_), routing},
           plans_(layer_plans(graph_, context_)),
-          paths_(paths_of(e)),
+          paths_(paths_of(e.workload, p_)),
           stages_(make_stages(graph_, context_, plans_, paths_, folded)),
           hops_(graph_, context_, stages_, paths_) {
         if (folded) graph_.set_multiplicity(std::vector<int>(static_cast<std::size_t>(p_.pp), ranks_of_stage(p_)));
@@ -46,12 +46,6 @@ public:
     }
 
 private:
-    static std::vector<Path> paths_of(const Experiment& e) {
-        std::vector<Path> paths;
-        for (int d = 0; d < directions(e.parallelism); ++d) paths.push_back(chunks_of(e.workload, e.parallelism, d));
-        return paths;
-    }
-
     // zero 1, 2: parameters that the previous step's optimizer updated are gathered during the first forward.
     void fetch_updated_parameters() {
         if (!(p_.zero == 1 || p_.zero == 2) || !p_.overlap_params) return;
@@ -82,16 +76,9 @@ private:
                                        std::to_string(s));
     }
 
-    [[nodiscard]] int position_of(std::size_t s, int chunk, int direction) const {
-        const auto& path = paths_[static_cast<std::size_t>(direction)];
-        for (std::size_t i = 0; i < path.size(); ++i)
-            if (path[i].stage == static_cast<int>(s) && path[i].index == chunk) return static_cast<int>(i);
-        throw std::logic_error("build_transformer_step: stage without its chunk");
-    }
-
     [[nodiscard]] At at_of(std::size_t s, const Slot& slot) const {
         const int direction = directions(p_) == 2 ? slot.chunk : 0;
-        return {slot.micro_batch, direction, position_of(s, slot.chunk, direction), slot.pass != Pass::forward};
+        return {slot.micro_batch, direction, stages_[s]->positions[static_cast<std::size_t>(slot.chunk)], slot.pass != Pass::forward};
     }
     // Positions where the path of `at` begins and ends.
     [[nodiscard]] int begin_of(const At& at) const { return at.back ? last_of(at) : 0; }

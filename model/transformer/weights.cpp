@@ -3,7 +3,6 @@
 #include "model/transformer/counts.h"
 
 namespace stepcast {
-
 namespace {
 
 UnitWeights unit_weights(const LayerContext& c, const RankWeights& all, double adapters) {
@@ -17,6 +16,11 @@ RankWeights all_weights(const LayerContext& c, int layer) {
 }
 
 }  // namespace
+
+double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
+    if (c.experiment.parallelism.zero < from) return weights.all();
+    return weights.dense / c.groups.shard.size() + weights.experts / c.groups.expert_shard.size();
+}
 
 UnitWeights layer_weights(const LayerContext& c, int layer) {
     return unit_weights(c, all_weights(c, layer), adapter_parameters(c.experiment.workload) / c.experiment.parallelism.tp);

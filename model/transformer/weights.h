@@ -8,11 +8,15 @@ namespace stepcast {
 // `experts` are replicated over the expert-data group, `dense` weights over the data (x context) group.
 struct RankWeights {
     double dense = 0, experts = 0;
+    [[nodiscard]] double all() const { return dense + experts; }
     friend RankWeights operator+(const RankWeights& a, const RankWeights& b) { return {a.dense + b.dense, a.experts + b.experts}; }
     RankWeights& operator+=(const RankWeights& o) { return *this = *this + o; }
     friend RankWeights operator*(int count, const RankWeights& w) { return {count * w.dense, count * w.experts}; }
     friend bool operator==(const RankWeights&, const RankWeights&) = default;
 };
+
+// Elements that a rank holds of a state that is sharded from ZeRO stage `from` on.
+double shared_out(const LayerContext& context, const RankWeights& weights, int from);
 
 // Weights of a unit of the model. With adapters only these are trained. Frozen weights have no gradients and updates, but zero 3
 // shards and gathers them like trained ones.

@@ -15,14 +15,12 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "model/block/linear.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
 namespace {
-
-// Whether the plans accumulate gradients over micro-batches, instead of filling them once.
-bool accumulates(const Parallelism& p) { return !p.fused_accumulation && p.zero != 3 && micro_batches(p) != 1; }
 
 // The values that cached tables depend on: where ranks are, the shape of a rank's share, which pipeline runs, and what it sends.
 auto ranks_of(const Parallelism& p) {
@@ -153,7 +151,7 @@ Directions StepBounds::directions(const PipelineKey& key) const {
 void StepBounds::bind(const Parallelism& p) {
     const Parallelism last = std::exchange(now_.parallelism, p);
     const bool fresh = shape_ == nullptr;
-    const bool ranks = fresh || ranks_of(p) != ranks_of(last) || (p.zero == 3) != (last.zero == 3);
+    const bool ranks = fresh || ranks_of(p) != ranks_of(last);
     const bool shape = fresh || shape_of(p) != shape_of(last) || p.rank_order != last.rank_order ||
                        (ranks && p.rank_order != default_order);  // the same condition as in shape_key()
     if (ranks) bind_groups();
@@ -174,7 +172,7 @@ void StepBounds::bind(const Parallelism& p) {
 void StepBounds::bind_groups() {
     const Parallelism& p = now_.parallelism;
     groups_ = rank_groups(p);
-    data_.bind(groups_, p.zero == 3);
+    data_.bind(groups_);
     const int everybody = p.dp * p.tp * p.pp * p.cp;
     norm_all_reduce_ =
         base_.workload.optimizer == Optimizer::none || p.clip_per_rank ? 0 : all_reduce(Bytes(8), Group{everybody, 1});
@@ -210,20 +208,22 @@ void StepBounds::bind_pipeline() {
 // Each stage at its fullest moment.
 void StepBounds::bind_memory() {
     const std::size_t kinds = pipeline_->kinds.size();
-    std::vector<ChunkMemory> chunks;
-    for (const Chunk& chunk : pipeline_->kinds) chunks.push_back(chunk_memory(units_, now_, chunk));
+    std::vector<Activations> of(4 * kinds);  // in the order of MemoryMoment
+    for (std::size_t k = 0; k < kinds; ++k) {
+        const ChunkMemory chunk = chunk_memory(units_, now_, pipeline_->kinds[k]);
+        of[k].kept = chunk.kept;
+        of[kinds + k].kept = chunk.put_off;
+        of[2 * kinds + k] = chunk.whole;
+        of[3 * kinds + k] = chunk.half;
+    }
     full_.clear();
     for (const MemoryStage& stage : pipeline_->memory) {
-        Moment fullest;
+        Activations fullest;
         for (const MemoryMoment& moment : stage.moments) {
-            Moment now;
-            for (std::size_t k = 0; k < kinds; ++k) now.activations += moment.held[k] * chunks[k].kept;
-            for (std::size_t k = 0; k < kinds; ++k) now.activations += moment.held[kinds + k] * chunks[k].put_off;
-            if (moment.backward >= 0) {
-                const ChunkMemory& chunk = chunks[at(moment.backward) % kinds];
-                const Moment& running = at(moment.backward) < kinds ? chunk.whole : chunk.half;
-                now.activations += running.activations;
-                now.work = running.work;
+            Activations now;
+            for (std::size_t i = 0; i < of.size(); ++i) {
+                now.kept += moment[i] * of[i].kept;
+                now.work += moment[i] * of[i].work;
             }
             consider(fullest, now);
         }

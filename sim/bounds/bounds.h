@@ -88,7 +88,7 @@ private:
     };
     struct FullStage {
         StageWeights weights;
-        Moment moment;
+        Activations moment;
     };
 
     [[nodiscard]] static ShapeKey shape_key(const Parallelism& p);

@@ -9,8 +9,6 @@ namespace {
 
 constexpr std::size_t known_times = 1 << 14;
 
-bool scatters(const Parallelism& p) { return p.zero >= 1; }
-
 RankWeights total(const DataInputs& in, const UnitCounts& units) {
     RankWeights sum;
     for (std::size_t k = 0; k < unit_kinds; ++k) sum += units[k] * in.weights[k].trained;
@@ -21,12 +19,12 @@ RankWeights total(const DataInputs& in, const UnitCounts& units) {
 
 DataPrices::DataPrices(OpPrices& prices) : prices_(prices), known_(known_times) {}
 
-void DataPrices::bind(const RankGroups& groups, bool sharded) {
+void DataPrices::bind(const RankGroups& groups) {
     const auto path = [&](const Group& group) { return group.size() > 1 ? &prices_.path(group) : nullptr; };
-    dense_ = path(sharded ? groups.shard : groups.data_context);
-    experts_ = path(sharded ? groups.expert_shard : groups.expert_data);
-    replicas_ = sharded ? path(groups.shard_replicas) : nullptr;
-    expert_replicas_ = sharded ? path(groups.expert_shard_replicas) : nullptr;
+    dense_ = path(groups.shard);
+    experts_ = path(groups.expert_shard);
+    replicas_ = path(groups.shard_replicas);
+    expert_replicas_ = path(groups.expert_shard_replicas);
 }
 
 double DataPrices::collective(Kind kind, const RingPath* path, double bytes) {
@@ -47,12 +45,11 @@ double DataPrices::collective(Kind kind, const RingPath* path, double bytes) {
 double DataPrices::gradients(const DataInputs& in, double dense, double experts) {
     const Parallelism& p = in.context.experiment.parallelism;
     const double element = size_of(p.gradient_dtype).si();
-    const Kind kind = scatters(p) ? Kind::reduce_scatter : Kind::all_reduce;
-    double time = collective(kind, dense_, dense * element) + collective(kind, experts_, experts * element);
+    const Kind kind = p.zero >= 1 ? Kind::reduce_scatter : Kind::all_reduce;
     const RankGroups& groups = in.context.groups;
-    if (p.zero == 3)
-        time += collective(Kind::all_reduce, replicas_, dense * element / groups.shard.size()) +
-                collective(Kind::all_reduce, expert_replicas_, experts * element / groups.expert_shard.size());
+    double time = collective(kind, dense_, dense * element) + collective(kind, experts_, experts * element);
+    if (replicas_) time += collective(Kind::all_reduce, replicas_, dense * element / groups.shard.size());
+    if (expert_replicas_) time += collective(Kind::all_reduce, expert_replicas_, experts * element / groups.expert_shard.size());
     return time;
 }
 
@@ -99,7 +96,7 @@ void DataPrices::add_update(const DataInputs& in, const UnitCounts& units, DataT
     const Experiment& e = in.context.experiment;
     const Parallelism& p = e.parallelism;
     const RankWeights all = total(in, units);
-    const UpdatePasses passes = update_passes(e, shared_out(in.context, all, 1), all.dense + all.experts);
+    const UpdatePasses passes = update_passes(e, shared_out(in.context, all, 1), all.all());
     const auto time = [&](const MemoryPass& pass) { return prices_.local(pass, Phase::optimizer).si(); };
     for (int i = 0; i < passes.norm_passes; ++i) times.norm += time(passes.norm[static_cast<std::size_t>(i)]);
     times.update = time(passes.optimizer) + (p.frees_gradients ? 0 : time(passes.zero_gradients));

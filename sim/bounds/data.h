@@ -38,7 +38,7 @@ class DataPrices {
 public:
     explicit DataPrices(OpPrices& prices);
     // Sets the groups for the inputs that come next.
-    void bind(const RankGroups& groups, bool sharded);
+    void bind(const RankGroups& groups);
     [[nodiscard]] DataTimes times(const DataInputs& in, const UnitCounts& units);
 
 private:

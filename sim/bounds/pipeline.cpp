@@ -1,7 +1,9 @@
 #include "sim/bounds/pipeline.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <ranges>
 #include <string>
 
 #include "model/transformer/counts.h"
@@ -17,22 +19,11 @@ std::string signature(const Workload& w, const Chunk& chunk) {
     return text;
 }
 
-bool covers(const MemoryMoment& a, const MemoryMoment& b) {
-    if (a.backward != b.backward && b.backward >= 0) return false;
-    if (a.backward >= 0 && b.backward < 0) return false;
-    for (std::size_t k = 0; k < a.held.size(); ++k)
-        if (a.held[k] < b.held[k]) return false;
-    return true;
+// Whether a takes no less time or memory than b, whatever the times of the features and the sizes of the chunks are.
+bool covers(const std::ranges::range auto& a, const std::ranges::range auto& b) {
+    return std::ranges::equal(a, b, std::ranges::greater_equal{});
 }
-
-// Whether a takes no less time than b, whatever the times of the features are.
-bool covers(const PipelinePath& a, const PipelinePath& b) {
-    for (std::size_t f = 0; f < a.once.size(); ++f)
-        if (a.once[f] < b.once[f] || a.round[f] < b.round[f]) return false;
-    return true;
-}
-
-// Whether a takes no less memory than b, whatever the sizes are.
+bool covers(const PipelinePath& a, const PipelinePath& b) { return covers(a.once, b.once) && covers(a.round, b.round); }
 bool covers(const MemoryStage& a, const MemoryStage& b) {
     return a.units == b.units && std::ranges::all_of(b.moments, [&](const MemoryMoment& moment) {
                return std::ranges::any_of(a.moments, [&](const auto& other) { return covers(other, moment); });
@@ -47,18 +38,17 @@ void add(std::vector<T>& all, T more) {
     all.push_back(std::move(more));
 }
 
-std::vector<MemoryMoment> moments_of(const Order& order, const std::vector<int>& kind_of, std::size_t kinds) {
+std::vector<MemoryMoment> moments_of(const Order& order, const std::vector<std::size_t>& kind_of, std::size_t kinds) {
     std::vector<MemoryMoment> moments;
-    MemoryMoment now{std::vector<int>(2 * kinds), -1};
+    MemoryMoment held(4 * kinds);
     for (const Slot& slot : order) {
-        const int kind = kind_of[at(slot.chunk)], half = kind + static_cast<int>(kinds);
-        if (slot.pass == Pass::forward)
-            ++now.held[at(kind)];
-        else
-            --now.held[at(slot.pass == Pass::weight_backward ? half : kind)];
-        now.backward = slot.pass == Pass::forward ? -1 : slot.pass == Pass::backward ? kind : half;
-        add(moments, now);
-        if (slot.pass == Pass::input_backward) ++now.held[at(half)];
+        const std::size_t kept = kind_of[at(slot.chunk)], put_off = kept + kinds, whole = put_off + kinds, half = whole + kinds;
+        const bool forward = slot.pass == Pass::forward;
+        forward ? ++held[kept] : --held[slot.pass == Pass::weight_backward ? put_off : kept];
+        MemoryMoment now = held;
+        if (!forward) ++now[slot.pass == Pass::backward ? whole : half];
+        add(moments, std::move(now));
+        if (slot.pass == Pass::input_backward) ++held[put_off];
     }
     return moments;
 }
@@ -67,11 +57,11 @@ using StageChunkLists = std::vector<std::vector<Chunk>>;  // by stage
 
 void find_memory(Pipeline& pipeline, const Workload& w, const StageChunkLists& stages,
                  const std::vector<Order>& orders) {
-    std::map<std::string, int> kinds;
-    std::vector<std::vector<int>> kind_of(stages.size());
+    std::map<std::string, std::size_t> kinds;
+    std::vector<std::vector<std::size_t>> kind_of(stages.size());
     for (std::size_t s = 0; s < stages.size(); ++s)
         for (const Chunk& chunk : stages[s]) {
-            const auto [known, fresh] = kinds.try_emplace(signature(w, chunk), static_cast<int>(kinds.size()));
+            const auto [known, fresh] = kinds.try_emplace(signature(w, chunk), kinds.size());
             if (fresh) pipeline.kinds.push_back(chunk);
             kind_of[s].push_back(known->second);
         }
@@ -156,13 +146,13 @@ Parallelism parallelism_of(const PipelineKey& key) {
 
 Pipeline find_pipeline(const PipelineKey& key, const Workload& workload, const Directions& directions) {
     const Parallelism p = parallelism_of(key);
-    const std::vector<Chunk> copy = chunks_of(workload, p, 0);
+    const std::vector<Path> paths = paths_of(workload, p);
     Pipeline pipeline;
-    pipeline.model = units_of(workload, copy);
+    pipeline.model = units_of(workload, paths.front());
     pipeline.shortest_chunk = workload.layers;
-    for (const Chunk& chunk : copy)
+    for (const Chunk& chunk : paths.front())
         pipeline.shortest_chunk = std::min(pipeline.shortest_chunk, chunk.last - chunk.first);
-    const StageChunkLists stages = chunks_by_stage(workload, p);
+    const StageChunkLists stages = chunks_by_stage(paths, p.pp);
     const std::vector<Order> orders = schedule_orders(key.schedule, key.pp, key.chunks, key.micro_batches);
     find_memory(pipeline, workload, stages, orders);
     find_groups(pipeline, key, workload, stages, trailing_weights(orders), directions);

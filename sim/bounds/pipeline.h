@@ -43,13 +43,9 @@ struct StageGroup {
     int last_weights = 0;
 };
 
-// What a stage holds while a slot runs. `held`: by kind of chunk, first the chunks before their backward, then those of which only the
-// weight gradients are left. `backward`: the kind whose backward runs, or kinds + kind if one half of it runs.
-struct MemoryMoment {
-    std::vector<int> held;
-    int backward = -1;  // -1 while a forward runs; `held` does not count this chunk
-    friend bool operator==(const MemoryMoment&, const MemoryMoment&) = default;
-};
+// What a stage holds while a slot runs: numbers of chunks, by what they hold and then by kind. They hold in this order: all until their
+// backward; what only the weight gradients need; what a whole backward or one half of it holds while it runs (one chunk, or none).
+using MemoryMoment = std::vector<int>;
 struct MemoryStage {
     UnitCounts units;  // both copies under dualpipe
     std::vector<MemoryMoment> moments;  // without those that another moment covers

@@ -5,11 +5,6 @@
 #include "sim/bounds/bounds.h"
 
 namespace stepcast {
-namespace {
-
-bool sends_parts(const Parallelism& p) { return p.scatter_p2p && !p.sequence_parallel && p.tp > 1; }
-
-}  // namespace
 
 double StepBounds::send_time(int a, int b) {
     const Parallelism& p = now_.parallelism;

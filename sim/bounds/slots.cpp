@@ -14,8 +14,11 @@ bool makes_gradients(Pass pass) { return pass == Pass::backward || pass == Pass:
 class SlotWriter {
 public:
     SlotWriter(const PipelineKey& key, const Workload& workload)
-        : key_(key), workload_(workload), p_(parallelism_of(key)), stages_(at(key.pp)) {
-        for (int d = 0; d < directions(p_); ++d) paths_.push_back(chunks_of(workload, p_, d));
+        : key_(key),
+          workload_(workload),
+          paths_(paths_of(workload, parallelism_of(key))),
+          chunks_(chunks_by_stage(paths_, key.pp)),
+          stages_(at(key.pp)) {
         add_kinds();
     }
     SlotGraph write() {
@@ -43,17 +46,9 @@ private:
     };
 
     void add_kinds() {
-        const auto slots = at(key_.pp * key_.chunks);
-        graph_.kinds.assign(slots * 4, Features{});
-        position_.assign(paths_.size(), std::vector<int>(slots, -1));
-        for (std::size_t d = 0; d < paths_.size(); ++d)
-            for (std::size_t i = 0; i < paths_[d].size(); ++i) {
-                const Chunk& chunk = paths_[d][i];
-                const auto slot = at(chunk.stage * key_.chunks + chunk.index);
-                position_[d][slot] = static_cast<int>(i);
-                for (const Pass pass : all_passes)
-                    count_units(chunk, pass, graph_.kinds[slot * 4 + static_cast<std::size_t>(pass)]);
-            }
+        for (const auto& of_stage : chunks_)
+            for (const Chunk& chunk : of_stage)
+                for (const Pass pass : all_passes) count_units(chunk, pass, graph_.kinds.emplace_back());
     }
 
     void count_units(const Chunk& chunk, Pass pass, Features& f) const {
@@ -109,7 +104,7 @@ private:
     bool write_slot(int stage, const Slot& slot) {
         const std::size_t d = paths_.size() == 2 ? at(slot.chunk) : 0;
         const auto& path = paths_[d];
-        const int chunk = stage * key_.chunks + slot.chunk, position = position_[d][at(chunk)];
+        const int chunk = stage * key_.chunks + slot.chunk, position = chunks_[at(stage)][at(slot.chunk)].position;
         const bool weights = slot.pass == Pass::weight_backward, back = slot.pass != Pass::forward;
         const int end = static_cast<int>(path.size()) - 1, step = back ? -1 : 1;
         const auto where = [&](int i) {
@@ -144,9 +139,8 @@ private:
 
     const PipelineKey& key_;
     const Workload& workload_;
-    Parallelism p_;
-    std::vector<std::vector<Chunk>> paths_;
-    std::vector<std::vector<int>> position_;  // [direction][stage * chunks + chunk]
+    std::vector<Path> paths_;
+    std::vector<std::vector<Chunk>> chunks_;  // by stage
     std::vector<StageState> stages_;
     std::vector<int> written_;  // the node for (direction, position, micro-batch, back), or -1
     SlotGraph graph_;

@@ -12,6 +12,7 @@
 
 #include "model/multimodal/parts.h"
 #include "model/rank_groups.h"
+#include "sim/memory/layer_memory.h"
 #include "sim/memory/memory.h"
 
 namespace stepcast {
@@ -35,17 +36,12 @@ Bytes work_of(const TowerBlock& b, const TowerContext& c) {
     return 2 * std::max({s.rows, s.keys, s.inner, (c.casts() ? 2.0 : 1.0) * s.scores});
 }
 
-struct Activations {
-    Bytes kept;  // of all layers, until their backward
-    Bytes work;  // on top of `kept`, in the backward that needs most
-};
-
+// `work`: in the backward that needs most.
 Activations activations_of(const TowerContext& c) {
     const Workload& w = c.workload();
     const bool again = c.experiment.parallelism.recompute == Recompute::full;
     Activations all;
-    for (const TowerBlock& b :
-         {vision_block(w), pooler(w), contrastive_pooler(w), text_block(w), decoder_block(w), cross_block(w)}) {
+    for (const TowerBlock& b : tower_blocks(w)) {
         const bool computed_again = again && !b.pools();
         const Bytes kept = kept_of(b, c);
         all.kept += b.layers * (computed_again ? sizes_of(b, c).rows : kept);

@@ -15,16 +15,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "model/block/block_pass.h"
 #include "model/block/blocks.h"
 #include "model/moe/layer.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
 namespace {
-
-double number(long count) { return static_cast<double>(count); }
-bool drops(const LayerContext& c) { return c.experiment.workload.dropout > 0; }
-double outer_elements(const LayerContext& c) { return number(c.shape.outer_tokens * c.shape.hidden); }
 
 // Slots that the fullest rank computes, over the mean of all ranks.
 double imbalance(const LayerContext& c) {
@@ -43,84 +40,74 @@ double expert_slots(const LayerContext& c) {
 }
 
 // What one operator keeps and what its backward needs: one overload for each operator.
-class Rules {
-public:
-    explicit Rules(const LayerContext& c) : c_(c), s_(c.shape), w_(c.experiment.workload), element_(s_.element()) {}
-
-    BlockMemory operator()(const Normalize& op) const {
-        return {number(op.rows * op.width) * (element_ + size_of(op.product)), {}};
+struct Rules : BlockRules {
+    Activations operator()(const Normalize& op) const {
+        return {number(op.rows * op.width) * (s.element() + size_of(op.product)), {}};
     }
     // Latent attention keeps the shared rotary key and the keys' own part as they were before their concatenation.
-    BlockMemory operator()(const HeadLayout& op) const {
+    Activations operator()(const HeadLayout& op) const {
         if (!latent()) return {};
-        return {(number(s_.outer_tokens) * w_.mla.rope_dim + number(s_.tokens * op.heads) * w_.mla.nope_dim) * element_, {}};
+        return {(number(s.outer_tokens) * w.mla.rope_dim + number(s.tokens * op.heads) * w.mla.nope_dim) * s.element(), {}};
     }
-    BlockMemory operator()(const Attend& op) const { return attention(op.heads, op.kv_heads); }
-    BlockMemory operator()(const AttendRelative&) const { return attention(s_.heads, s_.kv_heads); }
-    BlockMemory operator()(const Activate& op) const {
+    Activations operator()(const Attend& op) const { return attention(op.heads, op.kv_heads); }
+    Activations operator()(const AttendRelative&) const { return attention(s.heads, s.kv_heads); }
+    Activations operator()(const Activate& op) const {
         const bool slots = op.rows == Activate::Rows::expert_slots;
-        const double rows = slots ? expert_slots(c_) : number(s_.tokens), inner = rows * number(op.width.rank);
-        const bool by_steps = eager() && op.inputs == 2;
-        const Bytes result = op.into_product ? size_of(s_.matrix) : Bytes(0);
-        return {inner * ((op.inputs + (by_steps ? 1 : 0)) * element_ + result),
-                (inner * op.inputs + (slots ? rows * number(s_.hidden) : 0)) * element_};
+        const double rows = slots ? expert_slots(c) : number(s.tokens), inner = rows * number(op.width.rank);
+        const bool by_steps = p.eager && op.inputs == 2;
+        const Bytes result = op.into_product ? size_of(s.matrix) : Bytes(0);
+        return {inner * ((op.inputs + (by_steps ? 1 : 0)) * s.element() + result),
+                (inner * op.inputs + (slots ? rows * number(s.hidden) : 0)) * s.element()};
     }
-    BlockMemory operator()(const Elementwise& op) const {
-        const Bytes result = op.into_product ? op.written * size_of(s_.matrix) : Bytes(0);
-        return {(eager() ? op.read : op.kept) * element_ + result, op.read * element_};
+    Activations operator()(const Elementwise& op) const {
+        const Bytes result = op.into_product ? op.written * size_of(s.matrix) : Bytes(0);
+        return {(p.eager ? op.read : op.kept) * s.element() + result, op.read * s.element()};
     }
-    BlockMemory operator()(const Scan& op) const { return {s_.inner(op.around().rank), {}}; }
-    BlockMemory operator()(const Residual&) const { return {drops(c_) ? outer_elements(c_) * Bytes(1) : Bytes(0), {}}; }
-    BlockMemory operator()(const Route&) const {
-        return {number(s_.outer_tokens) * w_.moe.experts * Bytes(4 + 4 + 1), {}};
+    Activations operator()(const Scan& op) const { return {s.inner(op.around().rank), {}}; }
+    Activations operator()(const Residual&) const { return {mask_of(outer()), {}}; }
+    Activations operator()(const Route&) const {
+        return {number(s.outer_tokens) * w.moe.experts * Bytes(4 + 4 + 1), {}};
     }
-    BlockMemory operator()(const ToExperts&) const {
-        return {expert_slots(c_) * number(s_.hidden) * size_of(s_.matrix), {}};
+    Activations operator()(const ToExperts&) const {
+        return {expert_slots(c) * number(s.hidden) * size_of(s.matrix), {}};
     }
     // These operators keep nothing: the rules of other operators count what their backward reads.
-    BlockMemory operator()(const OneOf<Linear, GroupedLinear, Fork, Cast, WithMemory, FromExperts, AddShared, Embed, Loss,
+    Activations operator()(const OneOf<Linear, GroupedLinear, Fork, Cast, WithMemory, FromExperts, AddShared, Embed, Loss,
                                        SpanLoss> auto&) const {
         return {};
     }
 
 private:
-    [[nodiscard]] bool eager() const { return c_.experiment.parallelism.eager; }
-    [[nodiscard]] bool latent() const { return w_.attention == AttentionKind::mla; }
+    [[nodiscard]] bool latent() const { return w.attention == AttentionKind::mla; }
 
     // Keys and values of other context-parallel ranks, with gradients: those of the next rank in the ring, or of all ranks.
     [[nodiscard]] Bytes context(Bytes own) const {
-        const Parallelism& p = c_.experiment.parallelism;
         return p.cp == 1 ? Bytes(0) : 2.0 * own * (p.context_exchange == ContextExchange::ring ? 1.0 : p.cp);
     }
 
     // Work: gradients of result, queries, keys, values; for plain attention of the scores around the softmax, and what is recomputed.
-    [[nodiscard]] BlockMemory attention(long heads, long kv_heads) const {
-        const bool plain = w_.attention == AttentionKind::plain;
-        const bool again = plain && c_.experiment.parallelism.recompute == Recompute::selective;
-        const Bytes result = s_.inner(heads * s_.value_dim), copy = number(s_.tokens * heads * s_.value_dim) * size_of(s_.matrix);
-        const Bytes queries = s_.inner(heads * s_.qk_dim), keys = s_.inner(kv_heads * (s_.qk_dim + s_.value_dim));
-        const Bytes kept_keys = latent() ? s_.inner(heads * (s_.qk_dim + s_.value_dim)) : keys;
-        const double all = number(s_.batch * heads) * number(s_.seq_q) * number(s_.seq + w_.memory);
-        const Bytes scores = all * (drops(c_) && c_.experiment.workload.score_dropout ? 2.0 * element_ + Bytes(1) : element_);
-        BlockMemory memory{queries + kept_keys + result, result + queries + keys + context(keys)};
-        if (s_.matrix != s_.storage) memory.kept += copy;  // the copy that the output projection reads
+    [[nodiscard]] Activations attention(long heads, long kv_heads) const {
+        const bool plain = w.attention == AttentionKind::plain;
+        const bool again = plain && p.recompute == Recompute::selective;
+        const Bytes result = s.inner(heads * s.value_dim), copy = number(s.tokens * heads * s.value_dim) * size_of(s.matrix);
+        const Bytes queries = s.inner(heads * s.qk_dim), keys = s.inner(kv_heads * (s.qk_dim + s.value_dim));
+        const Bytes kept_keys = latent() ? s.inner(heads * (s.qk_dim + s.value_dim)) : keys;
+        const double all = number(s.batch * heads) * number(s.seq_q) * number(s.seq + w.memory);
+        const Bytes scores = all * (drops_scores() ? 2.0 * s.element() + Bytes(1) : s.element());
+        Activations memory{queries + kept_keys + result, result + queries + keys + context(keys)};
+        if (s.matrix != s.storage) memory.kept += copy;  // the copy that the output projection reads
         if (plain && !again) memory.kept += scores;
-        if (!plain) memory.kept += number(s_.tokens * heads) * Bytes(4);
-        if (plain) memory.work += 2.0 * all * element_;
+        if (!plain) memory.kept += number(s.tokens * heads) * Bytes(4);
+        if (plain) memory.work += 2.0 * all * s.element();
         if (again) memory.work += scores;
         return memory;
     }
-
-    const LayerContext& c_;
-    const RankShape& s_;
-    const Workload& w_;
-    Bytes element_;
 };
 
-BlockMemory memory_of(const Block& block, const LayerContext& c) {
-    BlockMemory sum;
+Activations memory_of(const Block& block, const LayerContext& c) {
+    Activations sum;
     for (const Operator& op : block) {
-        const BlockMemory of = std::visit(Rules(c), op);
+        const Activations of = std::visit(Rules{{c}}, op);
         sum.kept += of.kept;
         sum.work = std::max(sum.work, of.work);
     }
@@ -139,25 +126,18 @@ Bytes kept_by_alternate(const Block& block, const LayerContext& c) {
         if (const auto* attend = std::get_if<Attend>(&block[i]))
             sum += s.inner(attend->heads * s.value_dim);
         else if (linear == nullptr)
-            sum += std::visit(Rules(c), block[i]).kept;
+            sum += std::visit(Rules{{c}}, block[i]).kept;
         else
             sum += linear->split == Split::row ? s.outer() : number(linear->tokens * linear->out.rank) * s.element();
     }
     return sum;
 }
 
-// The blocks that mix tokens, then the feed-forward block or the experts.
-std::vector<SharedBlock> blocks_of(const LayerContext& c, const Workload& w, int layer) {
-    std::vector<SharedBlock> blocks = mixing_blocks(w, c.shape);
-    blocks.push_back({1, has_experts(w, layer) ? expert_block(w, c.shape) : feed_forward_block(w, c.shape)});
-    return blocks;
-}
-
 // The blocks as if all projections of one input were one matrix, even where they run separately.
 std::vector<SharedBlock> fused_blocks(const LayerContext& c, int layer) {
     Workload w = c.experiment.workload;
     w.fused_projections = true;
-    return blocks_of(c, w, layer);
+    return layer_blocks(w, c.shape, layer);
 }
 
 // For fused blocks, in which each product has an input of its own, so that no shared input counts twice. An input that sequence
@@ -182,12 +162,12 @@ Bytes read_by_weight_gradients(const Block& block, const LayerContext& c) {
 
 LayerMemory layer_memory(const LayerContext& c, int layer) {
     const bool alternate = c.experiment.parallelism.recompute == Recompute::alternate;
-    const std::vector<SharedBlock> blocks = blocks_of(c, c.experiment.workload, layer);
+    const std::vector<SharedBlock> blocks = layer_blocks(c.experiment.workload, c.shape, layer);
     LayerMemory memory;
     memory.rerun = c.shape.outer();
     for (const SharedBlock& one : blocks) {
-        BlockMemory& half = &one == &blocks.back() ? memory.feed_forward : memory.attention;
-        const BlockMemory of = memory_of(one.block, c);
+        Activations& half = &one == &blocks.back() ? memory.feed_forward : memory.attention;
+        const Activations of = memory_of(one.block, c);
         half.kept += one.share * of.kept;
         half.work = std::max(half.work, of.work);
         if (alternate) memory.rerun += one.share * kept_by_alternate(one.block, c);
@@ -197,20 +177,19 @@ LayerMemory layer_memory(const LayerContext& c, int layer) {
 }
 
 // Work: the embedding's gradient, which is dense over the vocabulary.
-BlockMemory embedding_memory(const LayerContext& c) {
-    const Bytes mask = drops(c) ? outer_elements(c) * Bytes(1) : Bytes(0);
-    return {mask, number(c.shape.vocab * c.shape.hidden) * c.shape.element()};
+Activations embedding_memory(const LayerContext& c) {
+    return {Rules{{c}}(Residual{}).kept, number(c.shape.vocab * c.shape.hidden) * c.shape.element()};
 }
 
 // The fused loss turns the logits into their gradient in place. An unfused loss keeps fp32 probabilities, which become the gradient,
 // with the logits or the cast gradient beside them. Eager passes keep the logits, their fp32 copy and its softmax, and make the
 // gradient in addition. Work: the gradients of the matrix and of its input, and the gathered input.
-static BlockMemory logits_memory(const LayerContext& c) {
+static Activations logits_memory(const LayerContext& c) {
     const RankShape& s = c.shape;
     const double logits = number(s.head_tokens) * number(s.vocab);
     const bool fused = c.experiment.workload.fused_loss, eager = c.experiment.parallelism.eager;
     const Bytes wide(4);
-    BlockMemory block;
+    Activations block;
     block.kept = 2.0 * c.shape.outer() + logits * (fused ? s.element() : eager ? s.element() + 2.0 * wide : wide);
     block.work = number(s.vocab * s.hidden) * s.element() + 2.0 * s.inner(s.hidden);
     if (!fused) block.work += logits * (eager ? wide : s.element());
@@ -218,12 +197,12 @@ static BlockMemory logits_memory(const LayerContext& c) {
 }
 
 // Multi-token prediction layers keep their tensors as well, until their backward has run.
-BlockMemory head_memory(const LayerContext& c) {
+Activations head_memory(const LayerContext& c) {
     const Workload& w = c.experiment.workload;
-    const BlockMemory logits = logits_memory(c);
-    BlockMemory all = logits;
+    const Activations logits = logits_memory(c);
+    Activations all = logits;
     for (int i = 0; i < w.mtp_layers; ++i) {
-        const BlockMemory entry = memory_of(prediction_block(w, c.shape), c);
+        const Activations entry = memory_of(prediction_block(w, c.shape), c);
         const LayerMemory layer = layer_memory(c, w.layers - 1);
         all.kept += entry.kept + layer.kept() + logits.kept;
         all.work = std::max({all.work, entry.work, layer.attention.work, layer.feed_forward.work});

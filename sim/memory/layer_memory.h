@@ -8,13 +8,15 @@
 
 namespace stepcast {
 
-// For one micro-batch. `kept` lasts from the forward to the backward. `work` comes on top while the backward of the block runs.
-struct BlockMemory {
+// Of a block, one micro-batch: `kept` lasts from the forward to the backward, `work` comes on top while the backward of the block runs.
+// Of a stage at some moment: what is kept for later backwards, and the work of the running slot.
+struct Activations {
     Bytes kept, work;
-    friend bool operator==(const BlockMemory&, const BlockMemory&) = default;
+    [[nodiscard]] Bytes sum() const { return kept + work; }
+    friend bool operator==(const Activations&, const Activations&) = default;
 };
 struct LayerMemory {
-    BlockMemory attention, feed_forward;
+    Activations attention, feed_forward;
     Bytes rerun;  // kept if the layer is recomputed: its input, and what an alternate recompute does not make again
     // Kept between the halves of a split backward for the weight gradients: input and result's gradient of each product (arXiv
     // 2401.10241, table 1). Nothing is recomputed for them.
@@ -25,8 +27,8 @@ struct LayerMemory {
 
 // Without recomputation of whole layers. Selective recompute keeps no attention scores.
 LayerMemory layer_memory(const LayerContext& context, int layer);
-BlockMemory embedding_memory(const LayerContext& context);
-BlockMemory head_memory(const LayerContext& context);  // final norm, logits, loss
+Activations embedding_memory(const LayerContext& context);
+Activations head_memory(const LayerContext& context);  // final norm, logits, loss
 
 // One weight matrix of a layer on a rank; all experts together have one entry.
 struct Matrix {

@@ -20,20 +20,9 @@ namespace {
 // cuBLAS takes 32 MiB for each stream on current devices, and grouped products run on four streams.
 const Bytes workspaces = parse_bytes("128 MiB");
 
-// How many ranks share a dense weight, and how many an expert's weight.
-struct Sharers {
-    int dense, experts;
-};
-Sharers sharers(const LayerContext& c) {
-    const RankGroups& g = c.groups;
-    if (c.experiment.parallelism.zero == 3) return {g.shard.size(), g.expert_shard.size()};
-    return {g.data_context.size(), g.expert_data.size()};
-}
-
 // Elements that this rank shares with other ranks. What it holds alone is neither gathered nor exchanged.
 double in_common(const LayerContext& c, const RankWeights& weights) {
-    const Sharers ranks = sharers(c);
-    return (ranks.dense > 1 ? weights.dense : 0) + (ranks.experts > 1 ? weights.experts : 0);
+    return (c.groups.shard.size() > 1 ? weights.dense : 0) + (c.groups.expert_shard.size() > 1 ? weights.experts : 0);
 }
 
 void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage) {
@@ -59,7 +48,7 @@ Bytes reduction_buckets(const LayerContext& c, const StageWeights& stage) {
     const Parallelism& p = c.experiment.parallelism;
     const bool widened = size_of(p.gradient_dtype) > c.shape.element() && !p.fused_accumulation;
     if (!p.eager || !widened || p.zero > 1 || c.groups.data_context.size() == 1) return Bytes(0);
-    return (stage.all.dense + stage.all.experts) * c.shape.element();
+    return stage.all.all() * c.shape.element();
 }
 
 // zero 2: one bucket that is being filled and one in flight; a bucket closes at the end of the unit that fills it. zero 3: the gathered
@@ -80,12 +69,6 @@ Bytes pipeline_buffers(const LayerContext& c) {
 
 }  // namespace
 
-double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
-    if (c.experiment.parallelism.zero < from) return weights.dense + weights.experts;
-    const Sharers ranks = sharers(c);
-    return weights.dense / ranks.dense + weights.experts / ranks.experts;
-}
-
 void add_units(StageWeights& stage, const LayerContext& c, int count, const UnitWeights& unit) {
     if (count == 0) return;
     stage.all += count * unit.trained;
@@ -105,22 +88,14 @@ UnitMemory unit_memory(const LayerContext& c) {
         units.layers[kind] = layer_memory(c, l);
         units.weights[kind] = layer_weights(c, l);
         for (const Matrix& matrix : layer_matrices(c, l))
-            for (std::size_t there = 1; there < 4; ++there)
-                if (there >> kind & 1) matrices[there].insert(matrix);
+            for (std::size_t there = 1; there < 4; ++there) {
+                UnitMemory::Matrices& all = units.matrices[there];
+                if ((there >> kind & 1) == 0 || !matrices[there].insert(matrix).second) continue;
+                all.sum += matrix.elements();
+                all.largest = std::max(all.largest, matrix.elements());
+            }
     }
-    for (std::size_t there = 1; there < 4; ++there)
-        for (const Matrix& matrix : matrices[there]) {
-            units.matrices[there].sum += matrix.elements();
-            units.matrices[there].largest = std::max(units.matrices[there].largest, matrix.elements());
-        }
     return units;
-}
-
-std::vector<std::vector<Chunk>> chunks_by_stage(const Workload& w, const Parallelism& p) {
-    std::vector<std::vector<Chunk>> stages(static_cast<std::size_t>(p.pp));
-    for (int d = 0; d < directions(p); ++d)
-        for (const Chunk& chunk : chunks_of(w, p, d)) stages[static_cast<std::size_t>(chunk.stage)].push_back(chunk);
-    return stages;
 }
 
 UnitCounts units_of(const Workload& w, std::span<const Chunk> chunks) {
@@ -153,8 +128,8 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
     const auto unit = [&](int layer) -> const LayerMemory& {
         return units.layers[has_experts(e.workload, layer) ? 1 : 0];
     };
-    const BlockMemory embedding = chunk.embedding ? units.embedding : BlockMemory{};
-    const BlockMemory head = chunk.head ? units.head : BlockMemory{};
+    const Activations embedding = chunk.embedding ? units.embedding : Activations{};
+    const Activations head = chunk.head ? units.head : Activations{};
     ChunkMemory memory;
     memory.kept = embedding.kept + head.kept;
     const Bytes rest = chunk.begins_inside ? unit(chunk.first - 1).feed_forward.kept : Bytes(0);
@@ -185,17 +160,17 @@ ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& e, const Chu
     return memory;
 }
 
-MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Moment& moment) {
+MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Activations& moment) {
     const Experiment& e = c.experiment;
     MemoryUse use;
     add_states(use, c, weights);
-    use.activations = moment.activations;
+    use.activations = moment.kept;
     use.buffers =
         moment.work + workspaces + matrix_gradients(c, weights) + reduction_buckets(c, weights) +
         sharding_buffers(c, weights) + pipeline_buffers(c);
     // Gradients that are freed after the update exist when the backward has ended, activations when it begins.
     if (e.parallelism.frees_gradients && micro_batches(e.parallelism) == 1) {
-        if (use.gradients <= moment.activations + moment.work) {
+        if (use.gradients <= moment.sum()) {
             use.gradients = {};
         } else {
             use.activations = {};

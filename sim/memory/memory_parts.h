@@ -23,7 +23,7 @@ using UnitCounts = std::array<int, unit_kinds>;  // indexed by UnitKind
 // What each kind of unit holds on a rank.
 struct UnitMemory {
     std::array<LayerMemory, 2> layers;
-    BlockMemory embedding, head;
+    Activations embedding, head;
     std::array<UnitWeights, unit_kinds> weights;
     // Elements over the distinct shapes of weight matrices.
     struct Matrices {
@@ -33,24 +33,18 @@ struct UnitMemory {
 };
 UnitMemory unit_memory(const LayerContext& context);
 
-// Indexed [stage][index]. With two directions, the chunks of the first direction come first.
-std::vector<std::vector<Chunk>> chunks_by_stage(const Workload& workload, const Parallelism& parallelism);
 // How many units of each kind the chunks hold, without layers that a cut between modules goes through.
 UnitCounts units_of(const Workload& workload, std::span<const Chunk> chunks);
 
-// Activations that are kept for later backwards, and the work of the running slot.
-struct Moment {
-    Bytes activations, work;
-};
-inline void consider(Moment& fullest, const Moment& moment) {
-    if (moment.activations + moment.work > fullest.activations + fullest.work) fullest = moment;
+inline void consider(Activations& fullest, const Activations& moment) {
+    if (moment.sum() > fullest.sum()) fullest = moment;
 }
 
 // Memory while a slot of a chunk runs, on top of what other slots keep. `kept` stays after the forward, `put_off` stays between the
 // halves of a split backward. `whole` and `half` are the fullest moments of a whole backward and of either half.
 struct ChunkMemory {
     Bytes kept, put_off;
-    Moment whole, half;
+    Activations whole, half;
 };
 ChunkMemory chunk_memory(const UnitMemory& units, const Experiment& experiment, const Chunk& chunk);
 
@@ -67,9 +61,6 @@ struct StageWeights {
 void add_units(StageWeights& stage, const LayerContext& context, int count, const UnitWeights& unit);
 StageWeights weights_of(const LayerContext& context, const UnitMemory& units, const UnitCounts& counts);
 
-// Elements that a rank holds of a state that is sharded from ZeRO stage `from` on.
-double shared_out(const LayerContext& context, const RankWeights& weights, int from);
-
-MemoryUse memory_of(const LayerContext& context, const StageWeights& weights, const Moment& moment);
+MemoryUse memory_of(const LayerContext& context, const StageWeights& weights, const Activations& moment);
 
 }  // namespace stepcast

@@ -34,8 +34,8 @@ void along(const Order& order, const std::vector<ChunkMemory>& chunks, Call&& ca
     for (const Slot& slot : order) {
         const ChunkMemory& chunk = chunks[static_cast<std::size_t>(slot.chunk)];
         if (slot.pass != Pass::forward) now -= slot.pass == Pass::weight_backward ? chunk.put_off : chunk.kept;
-        Moment during = slot.pass == Pass::forward ? Moment{chunk.kept, {}} : slot.pass == Pass::backward ? chunk.whole : chunk.half;
-        during.activations += now;
+        Activations during = slot.pass == Pass::forward ? Activations{chunk.kept, {}} : slot.pass == Pass::backward ? chunk.whole : chunk.half;
+        during.kept += now;
         if (slot.pass == Pass::forward) now += chunk.kept;
         if (slot.pass == Pass::input_backward) now += chunk.put_off;
         call(during, now);
@@ -47,9 +47,10 @@ void along(const Order& order, const std::vector<ChunkMemory>& chunks, Call&& ca
 std::vector<SlotMemory> memory_of_slots(const Experiment& e, int stage, const Routing& routing) {
     const LayerContext context{e, rank_shape(e), rank_groups(e.parallelism), routing};
     const auto s = static_cast<std::size_t>(stage);
-    const StageMemory memory = stage_memory(context, unit_memory(context), chunks_by_stage(e.workload, e.parallelism)[s]);
+    const auto chunks = chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp);
+    const StageMemory memory = stage_memory(context, unit_memory(context), chunks[s]);
     std::vector<SlotMemory> slots;
-    along(schedule_orders(e.parallelism)[s], memory.chunks, [&](const Moment& m, Bytes after) {
+    along(schedule_orders(e.parallelism)[s], memory.chunks, [&](const Activations& m, Bytes after) {
         slots.push_back({memory_of(context, memory.weights, m).peak,
                          memory_of(context, memory.weights, {after, {}}).peak});
     });
@@ -61,10 +62,10 @@ std::vector<MemoryUse> memory_of_stages(const Experiment& e, const Routing& rout
     const UnitMemory units = unit_memory(context);
     const std::vector<Order> orders = schedule_orders(e.parallelism);
     std::vector<MemoryUse> stages;
-    for (const std::vector<Chunk>& chunks : chunks_by_stage(e.workload, e.parallelism)) {
+    for (const std::vector<Chunk>& chunks : chunks_by_stage(paths_of(e.workload, e.parallelism), e.parallelism.pp)) {
         const StageMemory memory = stage_memory(context, units, chunks);
-        Moment fullest;
-        along(orders[stages.size()], memory.chunks, [&](const Moment& moment, Bytes) { consider(fullest, moment); });
+        Activations fullest;
+        along(orders[stages.size()], memory.chunks, [&](const Activations& moment, Bytes) { consider(fullest, moment); });
         stages.push_back(memory_of(context, memory.weights, fullest));
     }
     return stages;

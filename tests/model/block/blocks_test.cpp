@@ -44,8 +44,9 @@ struct Kernels {
         const Routing balanced;
         const LayerContext c{e, rank_shape(e), rank_groups(e.parallelism), balanced};
         Planner ahead(graph), back(graph);
-        plan_forward(ahead, c, block, style);
-        plan_backward({back, back}, c, block, style);
+        const BackwardPlanners both{back, back};
+        plan_block({&ahead, nullptr}, c, block, style);
+        plan_block({nullptr, &both}, c, block, style);
         forward = ahead.take();
         backward = back.take();
     }

@@ -101,7 +101,7 @@ TEST_CASE("slots above the capacity are dropped before they are sent, those belo
             TaskGraph graph(1, false);
             const LayerContext c{e, rank_shape(e), rank_groups(e.parallelism), routing};
             Planner ahead(graph);
-            plan_forward(ahead, c, expert_block(e.workload, c.shape), KernelStyle::fused);
+            plan_block({&ahead, nullptr}, c, expert_block(e.workload, c.shape), KernelStyle::fused);
             const Lines lines = lines_of(graph, ahead.take());
             CHECK(Lines(lines.begin() + 4, lines.begin() + 8) ==
                   Lines{fmt::format("permute r{0} w{0} x4", bytes), fmt::format("ep_all_to_all all_to_all {}", bytes),
@@ -121,7 +121,7 @@ TEST_CASE("slots of a drawn routing go where their experts are, and back") {
         TaskGraph graph(1, false);
         const LayerContext c{e, rank_shape(e), rank_groups(e.parallelism), drawn};
         Planner ahead(graph);
-        plan_forward(ahead, c, expert_block(e.workload, c.shape), KernelStyle::fused);
+        plan_block({&ahead, nullptr}, c, expert_block(e.workload, c.shape), KernelStyle::fused);
         return graph;
     };
     const auto rows_of = [](const TaskGraph& graph) {

@@ -70,8 +70,8 @@ TEST_CASE("cut by modules every cut of the Llama pipeline falls behind an up pro
     CHECK(p.path[0] == Chunk{.stage = 0, .first = 0, .last = 2, .again = 2, .embedding = true, .ends_inside = true});
     for (int s = 1; s < 7; ++s)
         CHECK(p.path[static_cast<std::size_t>(s)] ==
-              Chunk{.stage = s, .first = 2 * s, .last = 2 * s + 2, .again = 2 * s + 2, .begins_inside = true, .ends_inside = true});
-    CHECK(p.path[7] == Chunk{.stage = 7, .first = 14, .last = 16, .again = 16, .head = true, .begins_inside = true});
+              Chunk{.stage = s, .position = s, .first = 2 * s, .last = 2 * s + 2, .again = 2 * s + 2, .begins_inside = true, .ends_inside = true});
+    CHECK(p.path[7] == Chunk{.stage = 7, .position = 7, .first = 14, .last = 16, .again = 16, .head = true, .begins_inside = true});
 }
 
 // A down projection has 8192 x 2048 = 16,777,216 weights. An interior stage holds one, a whole layer, and a layer without one.
@@ -160,8 +160,8 @@ TEST_CASE("with the head apart the last stage holds the logits alone") {
     p.e.parallelism.pp = 9;
     p.e.parallelism.head_apart = true;
     const Path path = chunks_of(p.e.workload, p.e.parallelism);
-    CHECK(path[7] == Chunk{.stage = 7, .first = 14, .last = 16, .again = 16, .begins_inside = true});
-    CHECK(path[8] == Chunk{.stage = 8, .first = 16, .last = 16, .again = 16, .head = true});
+    CHECK(path[7] == Chunk{.stage = 7, .position = 7, .first = 14, .last = 16, .again = 16, .begins_inside = true});
+    CHECK(path[8] == Chunk{.stage = 8, .position = 8, .first = 16, .last = 16, .again = 16, .head = true});
 }
 
 // 130 / 5 = 26 modules: stage 1 would begin with module 25 of the layers, the second of layer 3.

@@ -37,7 +37,7 @@ struct DataStage {
         context.emplace(LayerContext{e, rank_shape(e), groups, routing});
         prices.emplace(e.cluster);
         data.emplace(*prices);
-        data->bind(groups, zero == 3);
+        data->bind(groups);
     }
     DataStage(const DataStage&) = delete;
     DataStage& operator=(const DataStage&) = delete;
@@ -174,7 +174,7 @@ TEST_CASE("alone and without an optimizer nothing comes after the backward") {
     DataStage stage(0);
     stage.e.parallelism.dp = stage.e.parallelism.ep = 1;
     stage.e.workload.optimizer = Optimizer::none;
-    stage.data->bind(rank_groups(stage.e.parallelism), false);
+    stage.data->bind(rank_groups(stage.e.parallelism));
     const DataTimes t = stage();
     CHECK(t.gradients == 0);
     CHECK(t.last_bucket == 0);

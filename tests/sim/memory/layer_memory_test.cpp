@@ -34,7 +34,7 @@ TEST_CASE("each further token that is predicted keeps a layer and logits of its 
         return head_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced});
     };
     const LayerMemory layer = layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 1);
-    const BlockMemory none = head(0), one = head(1), two = head(2);
+    const Activations none = head(0), one = head(1), two = head(2);
     CHECK(none.kept == 48 * Bytes(2 * 128 + 4 * 1000));
     CHECK(none.work == 1000 * 64 * Bytes(2) + 48 * Bytes(2 * 128) + 48 * 1000 * Bytes(2));
     CHECK(one.kept - none.kept == layer.kept() + none.kept + 48 * Bytes(2 * (64 + 64 + 128)));

@@ -72,7 +72,7 @@ Experiment deepseek() {
 LayerMemory layer_of(const Experiment& e, int layer, const Routing& routing = {}) {
     return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), routing}, layer);
 }
-BlockMemory head_of(const Experiment& e) { return head_memory({e, rank_shape(e), rank_groups(e.parallelism), {}}); }
+Activations head_of(const Experiment& e) { return head_memory({e, rank_shape(e), rank_groups(e.parallelism), {}}); }
 
 // The bytes that one layer keeps, in units of s b h.
 double per_sbh(const Experiment& e) {
@@ -276,9 +276,9 @@ TEST_CASE("the rank that receives most slots counts, unless a capacity evens the
 // 8192 x 128256 logits. Fused loss: in place in 2 bytes. Step by step: 4 bytes of probabilities kept, and 2 more while it runs.
 TEST_CASE("a loss step by step keeps probabilities in fp32 beside the logits") {
     Experiment e = llama();
-    const BlockMemory fused = head_of(e);
+    const Activations fused = head_of(e);
     e.workload.fused_loss = false;
-    const BlockMemory stepwise = head_of(e);
+    const Activations stepwise = head_of(e);
     const double logits = 8192.0 * 128256;
     CHECK(fused.kept == Bytes(8192.0 * 4096 * 2 * 2 + 2 * logits));
     CHECK(stepwise.kept - fused.kept == Bytes(2 * logits));
@@ -294,7 +294,7 @@ TEST_CASE("eager passes keep what each operation reads") {
     e.parallelism.eager = true;
     CHECK(layer_of(e, 0).feed_forward.kept - fused == Bytes(8192.0 * 14336 * 2));
     const double logits = 8192.0 * 128256;
-    const BlockMemory head = head_of(e);
+    const Activations head = head_of(e);
     CHECK(head.kept == Bytes(8192.0 * 4096 * 2 * 2 + (2 + 4 + 4) * logits));
     CHECK(head.work == Bytes(128256.0 * 4096 * 2 + 2 * 8192.0 * 4096 * 2 + 4 * logits));
     // GELU of one product keeps its input and its result, as in a fused pass.
