@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "calibrate/table_readers.h"
 #include "model/files/csv.h"
@@ -41,13 +40,11 @@ TableKind kind_of(const CsvReader& reader) {
 // An "fp32" after the arrow means that C is fp32.
 bool fp32_result(const std::string& cell) { return cell.ends_with("-> fp32") && !cell.starts_with("fp32"); }
 
-// "NT": A as it is, B transposed. Linear layers never use "TT" or others.
 Gemm::Layout layout_of(const TableRow& row) {
     const std::string text = row.text("layout");
-    if (text == "NT") return Gemm::Layout::nt;
-    if (text == "NN") return Gemm::Layout::nn;
-    if (text == "TN") return Gemm::Layout::tn;
-    row.fail("layout", "found \"" + text + "\"; expected NT, NN or TN");
+    const auto* const found = std::ranges::find(layout_names, text);
+    if (found == std::end(layout_names)) row.fail("layout", "found \"" + text + "\"; expected NT, NN or TN");
+    return static_cast<Gemm::Layout>(found - layout_names);
 }
 
 void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const std::vector<SourceRow>& layouts) {
@@ -85,17 +82,12 @@ void add_gemm(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const
 }
 
 // "NCCL 2.29.2 (nccl-tests)" -> 2, 29, 2; empty if the text does not begin with the library's name.
-std::vector<int> release_in(std::string_view text, std::string_view library) {
+std::vector<int> release_in(const std::string& text, const std::string& library) {
     std::vector<int> numbers;
-    if (!text.starts_with(std::string(library) + ' ')) return numbers;
-    const char *at = text.data() + library.size() + 1, *end = text.data() + text.size();
-    for (int number = 0; at < end; ++at) {
-        const auto [after, error] = std::from_chars(at, end, number);
-        if (error != std::errc()) break;
-        numbers.push_back(number);
-        at = after;
-        if (at == end || *at != '.') break;
-    }
+    if (!text.starts_with(library + ' ')) return numbers;
+    const std::string release = text.substr(library.size() + 1);
+    for (const std::string& number : words_of(release.substr(0, release.find_first_not_of("0123456789.")), "."))
+        numbers.push_back(as_number<int>(number).value_or(0));
     return numbers;
 }
 

@@ -108,13 +108,17 @@ struct CastRow {
     friend bool operator==(const CastRow&, const CastRow&) = default;
 };
 
-// Any other kernel. `kind`: "memory_pass", "rows", "batched_gemm" or "attention". `call`: the function that the script called.
+// Any other kernel, or any kernel or collective as it ran inside the steps of a traced job (table_readers.h). `kind`: "memory_pass",
+// "rows", "batched_gemm" or "attention"; of a traced one the class of work whose constant it tells. `call`: the function that the script
+// called.
 struct KernelRow {
     std::string kind, call;
     Op op;
     Seconds time;
     RowHash row = 0;
     bool between_events = true;  // false: timed by a profiler (column timer = kernel)
+    double calls = 1;            // traced ones
+    int ranks = 0;               // of a collective
     friend bool operator==(const KernelRow&, const KernelRow&) = default;
 };
 
@@ -127,21 +131,9 @@ struct LaunchRow {
     friend bool operator==(const LaunchRow&, const LaunchRow&) = default;
 };
 
-// A kernel or collective as it ran inside the steps of a traced job (table_readers.h). `kind`: the class of work whose constant it tells.
-struct TracedRow {
-    std::string kind;
-    Op op;
-    Seconds time;
-    double calls = 1;
-    RowHash row = 0;
-    int ranks = 0, nodes = 0;  // of a collective
-    friend bool operator==(const TracedRow&, const TracedRow&) = default;
-};
-
 struct BuildingBlocks {
     std::vector<GemmRow> gemms;
-    std::vector<TracedRow> traced;
-    std::vector<KernelRow> kernels;
+    std::vector<KernelRow> kernels, traced;
     std::vector<LaunchRow> launches;
     std::vector<CollectiveRow> collectives;
     std::vector<ExchangeRow> exchanges;

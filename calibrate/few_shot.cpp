@@ -24,7 +24,7 @@ struct Rows {
 };
 
 // Leaves out a row whose device another shipped cluster has. A row whose device no shipped cluster has counts as the cluster's own.
-Rows read_rows(const FewShotRequest& request) {
+Rows read_rows(const CalibrationRequest& request) {
     Rows rows;
     if (!request.framework.empty()) read_framework(request.framework);  // throws for a wrong name here, so that no row is blamed
     const std::string device = read_cluster(request.cluster).gpu.name;
@@ -75,7 +75,7 @@ std::string read_before(const std::vector<Case>& cases) {
 }
 
 // The fit has one set of framework costs and writes one file.
-void require_one_framework(const FewShotRequest& request, const std::vector<Case>& cases) {
+void require_one_framework(const CalibrationRequest& request, const std::vector<Case>& cases) {
     if (request.target != FitTarget::framework && request.target != FitTarget::both) return;
     for (const Case& c : cases)
         if (const std::string &first = cases.front().experiment.framework.name, &other = c.experiment.framework.name; other != first)
@@ -86,7 +86,7 @@ void require_one_framework(const FewShotRequest& request, const std::vector<Case
 
 // The message when nothing is determined. It shows the median of measured / forecast, because no constant can move that far when the
 // steps are in another unit or of other work.
-std::string nothing_determined(const FewShotRequest& request, const StepFit& fit, const std::string& hints) {
+std::string nothing_determined(const CalibrationRequest& request, const StepFit& fit, const std::string& hints) {
     const std::vector<Case> stated = read_rows(request).cases;
     std::vector<double> ratios;
     for (const Case& c : stated) ratios.push_back(c.measured_step / step_with_slopes(c, {}, {}).step);
@@ -96,15 +96,8 @@ std::string nothing_determined(const FewShotRequest& request, const StepFit& fit
                        stated.size(), fit.constants.size() + fit.left.size(), ratios[ratios.size() / 2], constants_table(fit), hints);
 }
 
-std::string blocks_text(const StepFit& fit) {
-    std::string text;
-    for (const auto& [by, blocks] : fit.blocks)
-        if (!blocks.empty()) text += block_table(blocks, by);
-    return text;
-}
-
 // Writes the files whose constants the rows determined, and says which ones it does not write.
-std::string written(const StepFit& fit, const FewShotRequest& request, const std::vector<Case>& cases) {
+std::string written(const StepFit& fit, const CalibrationRequest& request, const std::vector<Case>& cases) {
     std::string text;
     const bool software = any_determined(fit, true);
     if (request.target == FitTarget::framework || (request.target == FitTarget::both && software))
@@ -129,7 +122,7 @@ struct Candidate {
 };
 
 // The shipped frameworks that can run a sample of these rows, taken evenly from all.
-std::vector<Candidate> candidates(const FewShotRequest& request, const std::vector<Case>& all) {
+std::vector<Candidate> candidates(const CalibrationRequest& request, const std::vector<Case>& all) {
     std::set<std::string> ids;
     for (std::size_t i = 0; i < all.size(); i += (all.size() + most_rows - 1) / most_rows) ids.insert(all[i].case_id);
     std::vector<Candidate> found;
@@ -150,7 +143,7 @@ std::vector<Candidate> candidates(const FewShotRequest& request, const std::vect
 
 // One line that names the shipped frameworks that, without any fit, forecast the rows much better than the fit that began at
 // request.framework; "" when there are none.
-std::string nearer_frameworks(const FewShotRequest& request, const std::vector<Case>& cases, double fitted_median, bool base_stays,
+std::string nearer_frameworks(const CalibrationRequest& request, const std::vector<Case>& cases, double fitted_median, bool base_stays,
                               const std::function<bool()>& enough) {
     if (request.target == FitTarget::hardware || request.framework.empty() || fitted_median < far_off) return "";
     std::vector<Candidate> all = candidates(request, cases);
@@ -174,7 +167,7 @@ std::string nearer_frameworks(const FewShotRequest& request, const std::vector<C
 
 }  // namespace
 
-std::string calibrate_few_shot(const FewShotRequest& request, const Progress& progress) {
+std::string calibrate_few_shot(const CalibrationRequest& request, const Progress& progress) {
     const auto stopped = [&] { return request.enough && request.enough(); };
     Rows rows = read_rows(request);
     require_one_framework(request, rows.cases);
@@ -195,13 +188,15 @@ std::string calibrate_few_shot(const FewShotRequest& request, const Progress& pr
     text += constants_table(fit);
     text += fmt::format("  {}: median {:.1f} %, mean {:.1f} %, bias {:+.1f} %, scatter {:.1f} %\n", fit.base_stays ? "as the base has them" : "fitted", 100 * own.median,
                         100 * own.mape, 100 * own.bias, 100 * fit.posterior.noise);
-    text += blocks_text(fit) + contradictions(rows.cases, fit.posterior) + other_base;
+    for (const auto& [by, blocks] : fit.blocks)
+        if (!blocks.empty()) text += block_table(blocks, by);
+    text += contradictions(rows.cases, fit.posterior) + other_base;
     if (request.target == FitTarget::cluster && read_cluster(request.cluster).fitted) return text;
     if (fit.base_stays) return text + "calibrated: nothing; the file holds the base's costs and how far these steps lie from them\n";
     return text + "calibrated: steps; GEMM, attention, memory passes and collectives by themselves: not measured\n";
 }
 
-std::string cross_validate(const FewShotRequest& request, LeftOut by, const Progress& progress) {
+std::string cross_validate(const CalibrationRequest& request, LeftOut by, const Progress& progress) {
     Rows rows = read_rows(request);
     const StepFit fit = fitted_to(rows.cases, request, progress);
     const auto blocks = leave_out_blocks(fit, rows.cases, by, request.enough);

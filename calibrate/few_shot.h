@@ -70,20 +70,23 @@ using Foretell = std::function<std::pair<double, bool>(std::size_t row)>;
 std::vector<BlockErrors> leave_out_in_turn(const std::vector<std::string>& names, const std::function<Foretell(const std::vector<bool>&)>& without,
                                            const std::function<bool()>& enough = {});
 
-struct FewShotRequest {
+// What a fit to recorded files reads and writes. A fit of steps alone has a target, and blocks that it leaves out in turn.
+struct CalibrationRequest {
     std::vector<std::string> measurements;
-    std::string cluster, framework;  // presets or files to start from; framework empty: each row's own
-    std::string out, date;
+    std::string cluster;         // preset or file to start from
+    std::string framework = {};  // the same; empty: each row's own, and no fit of one to tables of traces
+    std::string out, date;       // the cluster file to write; today's, for the provenance
     FitTarget target = FitTarget::hardware;
-    std::vector<LeftOut> blocks = {LeftOut::model, LeftOut::ranks};  // left out in turn
-    std::function<bool()> enough = {};  // asked after each pass: whether to stop
+    std::vector<LeftOut> blocks = {LeftOut::model, LeftOut::ranks};
+    std::function<bool()> enough = {};  // asked after each pass over steps: whether to stop
 };
+std::string framework_file(const std::string& out);  // OUT.framework.toml, for a framework that is fitted beside the cluster
 
-// Writes `out` (for target both: the cluster; the framework goes to OUT.framework.toml) and returns the text to show. Writes nothing when
+// Writes `out` (for target both: the cluster; the framework goes to framework_file(OUT)) and returns the text to show. Writes nothing when
 // `enough` stopped it before the first pass. Throws ConfigError, and writes nothing, when the rows determine nothing.
-std::string calibrate_few_shot(const FewShotRequest& request, const Progress& progress = {});
+std::string calibrate_few_shot(const CalibrationRequest& request, const Progress& progress = {});
 
 // Predicts the rows of each block by a fit to the other rows and returns a table of the errors; writes nothing.
-std::string cross_validate(const FewShotRequest& request, LeftOut by, const Progress& progress = {});
+std::string cross_validate(const CalibrationRequest& request, LeftOut by, const Progress& progress = {});
 
 }  // namespace stepcast

@@ -14,6 +14,77 @@
 #include "model/records/measurement.h"
 
 namespace stepcast {
+namespace {
+
+// Standard deviation of log(predicted / measured) of a row that the fit has not seen: from the rows' scatter and the constants' errors.
+double predictive_sigma(const Posterior& p, const DenseMatrix& slopes, std::size_t row) {
+    double variance = p.noise * p.noise;
+    for (std::size_t j = 0; j < p.x.size(); ++j)
+        for (std::size_t k = 0; k < p.x.size(); ++k)
+            variance += slopes.at(row, j) * p.covariance.at(j, k) * slopes.at(row, k);
+    return std::sqrt(variance);
+}
+
+// Tests how far fits of a framework's costs to few steps are off on models that they have not seen.
+
+constexpr int least_rows = 3;  // fewest rows of a model for a fit to them
+constexpr double tail = 0.1;   // share of the rows beyond each end
+
+struct Off {
+    double off, weight;
+};
+
+// The measured steps, each predicted with the default framework as if nobody had named its own, grouped by (its own framework, device).
+std::map<std::pair<std::string, std::string>, std::vector<Case>> begun_anew(const std::vector<std::string>& measurements) {
+    std::map<std::pair<std::string, std::string>, std::vector<Case>> groups;
+    for (const std::string& path : measurements) {
+        if (holds_kernels(path)) continue;
+        const std::vector<Comparison> own = read_comparisons(path, "");
+        std::vector<Comparison> anew = read_comparisons(path, "", std::string(default_framework));
+        for (std::size_t i = 0; i < own.size(); ++i) {
+            const Experiment& e = own[i].what.experiment;
+            const bool named = !e.framework.name.empty() && e.framework.name != "native" && e.workload.kind == Workload::Kind::transformer;
+            if (named && own[i].refused_because.empty() && anew[i].refused_because.empty())
+                groups[{e.framework.name, e.cluster.gpu.name}].push_back(std::move(anew[i].what));
+        }
+    }
+    return groups;
+}
+
+// Fits to the rows of each model in turn and returns log(measured / predicted) of all rows of the other models.
+std::vector<double> offs_of_others(std::vector<Case>& cases) {
+    std::map<std::string, int> models;
+    for (const Case& c : cases) ++models[block_of(c, LeftOut::model)];
+    std::vector<double> offs;
+    if (models.size() < 2) return offs;
+    CalibrationRequest request;
+    request.target = FitTarget::framework;
+    const StepFit fit = fitted_to(cases, request, {});
+    if (!any_determined(fit, true)) return offs;
+    for (const auto& [model, rows] : models) {
+        if (rows < least_rows) continue;
+        std::vector<bool> others;
+        for (const Case& c : cases) others.push_back(block_of(c, LeftOut::model) != model);
+        const RowErrors there = foretold_by_the_rest(fit, others).second;
+        for (std::size_t i = 0; i < cases.size(); ++i)
+            if (others[i]) offs.push_back(-there.errors[i]);
+    }
+    return offs;
+}
+
+// The smallest width that leaves at most a tenth of the weight beyond it, on the slower (sign 1) or faster side (-1).
+double end_of(std::vector<Off> offs, double sign) {
+    double all = 0, beyond = 0;
+    for (const Off& o : offs) all += o.weight;
+    std::ranges::sort(offs, std::ranges::greater{}, [&](const Off& o) { return sign * o.off; });
+    for (const Off& o : offs) {
+        beyond += o.weight;
+        if (beyond > tail * all) return std::max(0.0, sign * o.off);
+    }
+    return 0;
+}
+
+}  // namespace
 
 LeftOut parse_block(std::string_view text) {
     if (text == "block" || text == "fold")
@@ -31,19 +102,6 @@ std::string block_of(const Case& what, LeftOut by) {
     }
     return "";
 }
-
-namespace {
-
-// Standard deviation of log(predicted / measured) of a row that the fit has not seen: from the rows' scatter and the constants' errors.
-double predictive_sigma(const Posterior& p, const DenseMatrix& slopes, std::size_t row) {
-    double variance = p.noise * p.noise;
-    for (std::size_t j = 0; j < p.x.size(); ++j)
-        for (std::size_t k = 0; k < p.x.size(); ++k)
-            variance += slopes.at(row, j) * p.covariance.at(j, k) * slopes.at(row, k);
-    return std::sqrt(variance);
-}
-
-}  // namespace
 
 std::pair<Posterior, RowErrors> foretold_by_the_rest(const StepFit& fit, const std::vector<bool>& rows) {
     std::vector<bool> used = rows;
@@ -105,68 +163,6 @@ std::string block_table(const std::vector<BlockErrors>& blocks, LeftOut by) {
     }
     return text + line("all", summary_of(all, ""), inside);
 }
-
-// Tests how far fits of a framework's costs to few steps are off on models that they have not seen.
-namespace {
-
-constexpr int least_rows = 3;  // fewest rows of a model for a fit to them
-constexpr double tail = 0.1;   // share of the rows beyond each end
-
-struct Off {
-    double off, weight;
-};
-
-// The measured steps, each predicted with the default framework as if nobody had named its own, grouped by (its own framework, device).
-std::map<std::pair<std::string, std::string>, std::vector<Case>> begun_anew(const std::vector<std::string>& measurements) {
-    std::map<std::pair<std::string, std::string>, std::vector<Case>> groups;
-    for (const std::string& path : measurements) {
-        if (holds_kernels(path)) continue;
-        const std::vector<Comparison> own = read_comparisons(path, "");
-        std::vector<Comparison> anew = read_comparisons(path, "", std::string(default_framework));
-        for (std::size_t i = 0; i < own.size(); ++i) {
-            const Experiment& e = own[i].what.experiment;
-            const bool named = !e.framework.name.empty() && e.framework.name != "native" && e.workload.kind == Workload::Kind::transformer;
-            if (named && own[i].refused_because.empty() && anew[i].refused_because.empty())
-                groups[{e.framework.name, e.cluster.gpu.name}].push_back(std::move(anew[i].what));
-        }
-    }
-    return groups;
-}
-
-// Fits to the rows of each model in turn and returns log(measured / predicted) of all rows of the other models.
-std::vector<double> offs_of_others(std::vector<Case>& cases) {
-    std::map<std::string, int> models;
-    for (const Case& c : cases) ++models[block_of(c, LeftOut::model)];
-    std::vector<double> offs;
-    if (models.size() < 2) return offs;
-    FewShotRequest request;
-    request.target = FitTarget::framework;
-    const StepFit fit = fitted_to(cases, request, {});
-    if (!any_determined(fit, true)) return offs;
-    for (const auto& [model, rows] : models) {
-        if (rows < least_rows) continue;
-        std::vector<bool> others;
-        for (const Case& c : cases) others.push_back(block_of(c, LeftOut::model) != model);
-        const RowErrors there = foretold_by_the_rest(fit, others).second;
-        for (std::size_t i = 0; i < cases.size(); ++i)
-            if (others[i]) offs.push_back(-there.errors[i]);
-    }
-    return offs;
-}
-
-// The smallest width that leaves at most a tenth of the weight beyond it, on the slower (sign 1) or faster side (-1).
-double end_of(std::vector<Off> offs, double sign) {
-    double all = 0, beyond = 0;
-    for (const Off& o : offs) all += o.weight;
-    std::ranges::sort(offs, std::ranges::greater{}, [&](const Off& o) { return sign * o.off; });
-    for (const Off& o : offs) {
-        beyond += o.weight;
-        if (beyond > tail * all) return std::max(0.0, sign * o.off);
-    }
-    return 0;
-}
-
-}  // namespace
 
 Scatter few_shot_scatter(const std::vector<std::string>& measurements) {
     std::map<std::string, std::vector<double>> by_framework;  // over all devices, as a framework is off by the same on each

@@ -43,20 +43,10 @@ constexpr std::pair<std::string_view, Exercises> exercised_by[] = {{"host.layer"
                                                                    {"link.intra.training", inside},
                                                                    {"link.inter.training", between}};
 
-// A constant that the fit may move. `belief`: its bounds always hold; its prior is the starting value where the start has 0; its sigma is
-// the smallest one, for constants on which the shipped files agree.
-struct Movable {
-    FitParameter belief;
-    Exercises used;
-};
-std::vector<Movable> movable_constants() {
-    std::vector<Movable> all;
-    for (FitParameter& belief : fit_priors({"steps"})) {
-        const auto* const found = std::ranges::find(exercised_by, belief.key, &std::pair<std::string_view, Exercises>::first);
-        if (found == std::end(exercised_by)) throw ConfigError("fit_priors.toml: [steps]: " + belief.key + ": nothing says which rows tell it");
-        all.push_back({std::move(belief), found->second});
-    }
-    return all;
+Exercises exercises_of(const std::string& key) {
+    const auto* const found = std::ranges::find(exercised_by, key, &std::pair<std::string_view, Exercises>::first);
+    if (found == std::end(exercised_by)) throw ConfigError("fit_priors.toml: [steps]: " + key + ": nothing says which rows tell it");
+    return found->second;
 }
 
 // The key below "framework." for constants of a framework, else "".
@@ -103,13 +93,13 @@ std::vector<Experiment> shipped_settings() {
 }
 
 // The set-up of expert exchanges belongs to the framework if one states its time, else to the cluster: the machine's libraries do it.
-bool is_the_clusters(const Movable& c, const std::vector<Case>& cases) {
-    return c.used == experts &&
+bool is_the_clusters(Exercises used, const std::vector<Case>& cases) {
+    return used == experts &&
            std::ranges::none_of(cases, [](const Case& row) { return row.experiment.framework.host.exchange_setup.has_value(); });
 }
 // Attention kernels that were measured alone tell more than steps, of which attention is only a part.
-bool is_known(const Movable& c, const std::vector<Case>& cases) {
-    return c.used == flash && cases.front().experiment.cluster.kernel.attention.tile > 0;
+bool is_known(Exercises used, const std::vector<Case>& cases) {
+    return used == flash && cases.front().experiment.cluster.kernel.attention.tile > 0;
 }
 
 }  // namespace
@@ -125,19 +115,22 @@ std::vector<StepConstant> step_constants(FitTarget target, const std::vector<Cas
     const std::vector<Experiment> shipped = shipped_settings();
     constexpr double widest = 1.5;
     std::vector<StepConstant> constants;
-    for (const Movable& c : movable_constants()) {
-        const std::string &key = c.belief.key, framework = key_of_framework(key);
-        const bool software = !framework.empty() && !(target == FitTarget::cluster && is_the_clusters(c, cases));
-        if (std::ranges::none_of(cases, c.used) || (target == FitTarget::cluster && is_known(c, cases))) continue;
+    // Of a prior its bounds always hold; its value is the start where the base has 0; its sigma is the smallest one, for constants on which
+    // the shipped files agree.
+    for (const FitParameter& belief : fit_priors({"steps"})) {
+        const std::string &key = belief.key, framework = key_of_framework(key);
+        const Exercises used = exercises_of(key);
+        const bool software = !framework.empty() && !(target == FitTarget::cluster && is_the_clusters(used, cases));
+        if (std::ranges::none_of(cases, used) || (target == FitTarget::cluster && is_known(used, cases))) continue;
         if (target == FitTarget::framework ? !software : target != FitTarget::both && software) continue;
         const std::vector<double> values = shipped_values(key, shipped);
         const std::string text = value_in(cases.front().experiment, key);
         const bool has_value = text != "0" && !text.starts_with("0 ");
-        const double usual = values.empty() ? value_in_si(key, c.belief.prior) : values[values.size() / 2];
+        const double usual = values.empty() ? value_in_si(key, belief.prior) : values[values.size() / 2];
         StepConstant constant{key, software ? framework : "", has_value ? value_in_si(key, text) : usual, {}, !has_value};
-        constant.prior.sigma = std::clamp(spread(values), c.belief.prior_sigma, std::max(widest, c.belief.prior_sigma));
-        constant.prior.lower = std::min(0.0, std::log(value_in_si(key, c.belief.lower) / constant.start));
-        constant.prior.upper = std::max(0.0, std::log(value_in_si(key, c.belief.upper) / constant.start));
+        constant.prior.sigma = std::clamp(spread(values), belief.prior_sigma, std::max(widest, belief.prior_sigma));
+        constant.prior.lower = std::min(0.0, std::log(value_in_si(key, belief.lower) / constant.start));
+        constant.prior.upper = std::max(0.0, std::log(value_in_si(key, belief.upper) / constant.start));
         constants.push_back(constant);
     }
     return constants;

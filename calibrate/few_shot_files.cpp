@@ -29,7 +29,7 @@ std::vector<double> correlations(const StepFit& fit, const std::vector<std::size
 }
 
 // The record of the fit for the framework's constants (`software`) or for the cluster's.
-Fitted fitted_of(const StepFit& fit, bool software, const FewShotRequest& request, const std::vector<Case>& cases) {
+Fitted fitted_of(const StepFit& fit, bool software, const CalibrationRequest& request, const std::vector<Case>& cases) {
     Fitted fitted;
     std::vector<std::size_t> chosen;
     fitted.date = request.date;
@@ -58,12 +58,6 @@ Fitted fitted_of(const StepFit& fit, bool software, const FewShotRequest& reques
     }
     fitted.errors.push_back(summary_of(fit.posterior.rows.errors, "fitted"));
     return fitted;
-}
-
-std::string framework_path(const FewShotRequest& request) {
-    if (request.target == FitTarget::framework) return request.out;
-    const std::filesystem::path out(request.out);
-    return (out.parent_path() / (out.stem().string() + ".framework.toml")).string();
 }
 
 // Keeps what an earlier fit recorded for other constants. Target cluster adds steps to a cluster file's measurements, and keeps their
@@ -100,12 +94,14 @@ std::string begun_at(const std::string& about) { return about.substr(0, std::min
 
 }  // namespace
 
-std::string write_framework_file(const StepFit& fit, const FewShotRequest& request, const std::vector<Case>& cases) {
+std::string framework_file(const std::string& out) { return std::filesystem::path(out).replace_extension(".framework.toml").string(); }
+
+std::string write_framework_file(const StepFit& fit, const CalibrationRequest& request, const std::vector<Case>& cases) {
     const Framework& base = cases.front().experiment.framework;
     Experiment holder;
     holder.framework = base;
     holder.framework.fitted = fitted_of(fit, true, request, cases);
-    const std::string path = framework_path(request);
+    const std::string path = request.target == FitTarget::framework ? request.out : framework_file(request.out);
     holder.framework.name = std::filesystem::path(path).stem().string();
     if (holder.framework.name.ends_with(".framework"))
         holder.framework.name.resize(holder.framework.name.size() - std::string(".framework").size());
@@ -118,7 +114,7 @@ std::string write_framework_file(const StepFit& fit, const FewShotRequest& reque
     return path;
 }
 
-std::string write_cluster_file(const StepFit& fit, const FewShotRequest& request, const std::vector<Case>& cases) {
+std::string write_cluster_file(const StepFit& fit, const CalibrationRequest& request, const std::vector<Case>& cases) {
     Experiment holder;
     holder.cluster = read_cluster(request.cluster);
     Fitted fitted = fitted_of(fit, false, request, cases);

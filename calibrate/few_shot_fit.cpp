@@ -31,7 +31,7 @@ void begin_at(std::vector<Case>& cases, const std::vector<StepConstant>& constan
 
 class Fit {
 public:
-    Fit(std::vector<Case>& cases, const FewShotRequest& request, const Progress& progress)
+    Fit(std::vector<Case>& cases, const CalibrationRequest& request, const Progress& progress)
         : cases_(cases),
           stated_(cases),
           request_(request),
@@ -129,7 +129,7 @@ private:
 
     std::vector<Case>& cases_;
     const std::vector<Case> stated_;  // the cases before any constant was set
-    const FewShotRequest& request_;
+    const CalibrationRequest& request_;
     const Progress& progress_;
     std::vector<bool> whole_;  // rows that are simulated completely
     StepFit fit_;
@@ -173,7 +173,7 @@ std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants) {
     return priors;
 }
 
-StepFit fitted_to(std::vector<Case>& cases, const FewShotRequest& request, const Progress& progress) {
+StepFit fitted_to(std::vector<Case>& cases, const CalibrationRequest& request, const Progress& progress) {
     return Fit(cases, request, progress).found();
 }
 

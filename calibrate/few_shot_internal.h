@@ -20,7 +20,7 @@ std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants);
 
 // Fits to these rows. Sets the constants in `cases` to the values where the fit begins. Constants that began at a usual value and that
 // the rows do not determine go back to 0, the base's value, one after the other, and the others are solved again.
-StepFit fitted_to(std::vector<Case>& cases, const FewShotRequest& request, const Progress& progress);
+StepFit fitted_to(std::vector<Case>& cases, const CalibrationRequest& request, const Progress& progress);
 
 bool determined(const StepFit& fit, std::size_t j);
 bool any_determined(const StepFit& fit, bool of_framework);
@@ -42,8 +42,8 @@ std::vector<BlockErrors> leave_out_blocks(const StepFit& fit, const std::vector<
 std::string block_table(const std::vector<BlockErrors>& blocks, LeftOut by);
 
 // Return the path written.
-std::string write_framework_file(const StepFit& fit, const FewShotRequest& request, const std::vector<Case>& cases);
-std::string write_cluster_file(const StepFit& fit, const FewShotRequest& request, const std::vector<Case>& cases);
+std::string write_framework_file(const StepFit& fit, const CalibrationRequest& request, const std::vector<Case>& cases);
+std::string write_cluster_file(const StepFit& fit, const CalibrationRequest& request, const std::vector<Case>& cases);
 
 std::string text_of(const StepConstant& c, double x);  // with unit, at x = log(value / start)
 std::string constants_table(const StepFit& fit);

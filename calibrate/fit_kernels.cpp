@@ -74,26 +74,22 @@ FitResult launch_fit(const Cluster& start, const BuildingBlocks& blocks) {
     return result;
 }
 
-std::vector<KernelRow> above_floor(const std::vector<KernelRow>& rows) {
+std::vector<KernelRow> above_floor(std::vector<KernelRow> rows) {
     std::map<std::string, std::vector<double>> times;
     for (const KernelRow& row : rows) times[row.call].push_back(row.time.si());
     std::map<std::string, double> floors;
     for (const auto& [call, of_call] : times) floors[call] = floor_of(of_call);
-    std::vector<KernelRow> kept;
-    for (const KernelRow& row : rows)
-        if (row.time.si() > floors.at(row.call)) kept.push_back(row);
-    return kept;
+    std::erase_if(rows, [&](const KernelRow& row) { return row.time.si() <= floors.at(row.call); });
+    return rows;
 }
 
-std::vector<GemmRow> above_floor(const std::vector<GemmRow>& rows) {
+std::vector<GemmRow> above_floor(std::vector<GemmRow> rows) {
     std::vector<double> times;
     for (const GemmRow& row : rows)
         if (row.between_events) times.push_back(row.time.si());
     const double floor = times.empty() ? 0 : floor_of(times);
-    std::vector<GemmRow> kept;
-    for (const GemmRow& row : rows)
-        if (!row.between_events || row.time.si() > floor) kept.push_back(row);
-    return kept;
+    std::erase_if(rows, [&](const GemmRow& row) { return row.between_events && row.time.si() <= floor; });
+    return rows;
 }
 
 FitCase kernel_case(const KernelRow& row) {

@@ -91,7 +91,11 @@ void add_cases(const std::vector<Sample>& run, const Cluster& cluster, std::vect
             add(row, "assignment", spread_wait, [](const MoeRunTimes&, const Cluster& c) { return c.host.assignment; });
         if (row.phase == "weight_grad.median")
             add(row, "weight_grad", spread_known,
-                [ranks = row.ranks](const MoeRunTimes& t, const Cluster&) { return t.median_kernel("wgrad1", Phase::backward, ranks); });
+                [ranks = row.ranks](const MoeRunTimes& t, const Cluster&) {
+                    std::vector<double> times;
+                    for (int rank = 0; rank < ranks; ++rank) times.push_back(t.kernel({"wgrad1", Phase::backward, rank}).si());
+                    return Seconds(median(times));
+                });
     }
 }
 
@@ -113,6 +117,10 @@ std::vector<FitParameter> with_link_priors(std::vector<FitParameter> parameters,
     return parameters;
 }
 
+MoeRunTimes::Part part_of(const std::vector<double>& draws) {
+    return {Seconds(median(draws)), 0.5 * std::log(quantile(draws, 0.84) / quantile(draws, 0.16))};
+}
+
 }  // namespace
 
 std::vector<FitCase> moe_cases(const std::vector<Sample>& rows, const Cluster& cluster) {
@@ -132,20 +140,6 @@ Seconds MoeRunTimes::kernel(const MoeKernel& key) const {
                                std::to_string(std::get<2>(key)));
     return at->second;
 }
-
-Seconds MoeRunTimes::median_kernel(const std::string& name, Phase phase, int ranks) const {
-    std::vector<double> times;
-    for (int rank = 0; rank < ranks; ++rank) times.push_back(kernel({name, phase, rank}).si());
-    return Seconds(median(times));
-}
-
-namespace {
-
-MoeRunTimes::Part part_of(const std::vector<double>& draws) {
-    return {Seconds(median(draws)), 0.5 * std::log(quantile(draws, 0.84) / quantile(draws, 0.16))};
-}
-
-}  // namespace
 
 MoeRunModel::MoeRunModel(Experiment experiment, const std::optional<Routing>& routing)
     : routing_known_(routing.has_value()) {

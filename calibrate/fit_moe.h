@@ -26,7 +26,6 @@ struct MoeRunTimes {
     Part step, forward, backward;
     std::map<MoeKernel, Seconds> kernels;                      // only with known routing
     [[nodiscard]] Seconds kernel(const MoeKernel& key) const;  // throws std::logic_error when the graph has none
-    [[nodiscard]] Seconds median_kernel(const std::string& name, Phase phase, int ranks) const;
     friend bool operator==(const MoeRunTimes&, const MoeRunTimes&) = default;
 };
 

@@ -136,11 +136,9 @@ std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows) {
     return cases;
 }
 
-std::vector<CastRow> casts_without(const std::vector<CastRow>& casts, const std::set<RowHash>& products) {
-    std::vector<CastRow> kept;
-    std::ranges::copy_if(casts, std::back_inserter(kept),
-                         [&](const CastRow& row) { return !row.of_product || !products.contains(row.row); });
-    return kept;
+std::vector<CastRow> casts_without(std::vector<CastRow> casts, const std::set<RowHash>& products) {
+    std::erase_if(casts, [&](const CastRow& row) { return row.of_product && products.contains(row.row); });
+    return casts;
 }
 
 std::string narrow_kind(const GemmRow& row) {

@@ -106,60 +106,39 @@ std::vector<double> find_lateness(const StepSeries& series, const Bursts& bursts
     return late;
 }
 
-// Collects the noise parameters as the cluster file states them, and the findings.
-class Report {
-public:
-    Report(const Cluster& start) : start_(start) { result_.cluster = start; }
-
-    void set(const std::string& key, const std::string& value, double error, bool determined) {
-        if (determined) result_.cluster = with_text(result_.cluster, key, value);
-        result_.parameters.push_back(
-            {key, text_at(result_.cluster, key), text_at(start_, key), determined ? error : 0.0, determined});
-    }
-    void say(const std::string& line) { result_.findings.push_back(line); }
-    NoiseFit finish(std::size_t steps) {
-        Cluster& cluster = result_.cluster;
-        if (!cluster.fitted) cluster.fitted.emplace();
-        auto& known = cluster.fitted->parameters;
-        for (const FittedParameter& p : result_.parameters) {
-            std::erase_if(known, [&](const FittedParameter& other) { return other.key == p.key; });
-            known.push_back(p);
-        }
-        cluster.fitted->samples += static_cast<int>(steps);
-        return std::move(result_);
-    }
-
-private:
-    const Cluster& start_;
-    NoiseFit result_;
-};
-
-void report_bursts(Report& report, const Bursts& bursts, bool phases) {
-    const bool seen = phases && bursts.count >= fewest_events;
-    const double error = seen ? 1 / std::sqrt(bursts.count) : 0;
-    report.set("noise.burst_slowdown", fmt::format("{:.3f}", bursts.slowdown), 0.5 * error, seen);
-    report.set("noise.burst_every", fmt::format("{:.3g} s", bursts.every), error, seen);
-    report.set("noise.burst_length", fmt::format("{:.3g} s", bursts.length), 1.4 * error, seen);
-    if (phases)
-        report.say(fmt::format("{} bursts of slow kernels{}", bursts.count,
-                               seen ? fmt::format(": kernels take {:.0f} % longer for {:.1f} s, every {:.0f} s",
-                                                  100 * bursts.slowdown, bursts.length, bursts.every)
-                                    : "; too few to tell their rate"));
+// Adds a parameter of the noise as the cluster file states it; only a determined one changes the cluster.
+void state(NoiseFit& fit, const std::string& key, const std::string& value, double error, bool determined) {
+    const std::string prior = text_at(fit.cluster, key);
+    if (determined) fit.cluster = with_text(fit.cluster, key, value);
+    fit.parameters.push_back({key, text_at(fit.cluster, key), prior, determined ? error : 0.0, determined});
 }
 
-void report_stragglers(Report& report, const std::vector<double>& late, const StepSeries& series, bool phases) {
+void report_bursts(NoiseFit& fit, const Bursts& bursts, bool phases) {
+    const bool seen = phases && bursts.count >= fewest_events;
+    const double error = seen ? 1 / std::sqrt(bursts.count) : 0;
+    state(fit, "noise.burst_slowdown", fmt::format("{:.3f}", bursts.slowdown), 0.5 * error, seen);
+    state(fit, "noise.burst_every", fmt::format("{:.3g} s", bursts.every), error, seen);
+    state(fit, "noise.burst_length", fmt::format("{:.3g} s", bursts.length), 1.4 * error, seen);
+    if (phases)
+        fit.findings.push_back(fmt::format("{} bursts of slow kernels{}", bursts.count,
+                                           seen ? fmt::format(": kernels take {:.0f} % longer for {:.1f} s, every {:.0f} s",
+                                                              100 * bursts.slowdown, bursts.length, bursts.every)
+                                                : "; too few to tell their rate"));
+}
+
+void report_stragglers(NoiseFit& fit, const std::vector<double>& late, const StepSeries& series, bool phases) {
     const bool seen = phases && late.size() >= static_cast<std::size_t>(fewest_events);
     const double count = static_cast<double>(late.size()), steps = static_cast<double>(series.step.size());
     const double rate = 1 - std::pow(1 - std::min(0.999, count / steps), 1.0 / std::max(1, series.ranks));
     const double error = seen ? 1 / std::sqrt(count) : 0;
     const auto [delay, spread] = log_normal_of(late);
-    report.set("noise.straggler_rate", fmt::format("{:.4g}", rate), error, seen);
-    report.set("noise.straggler_delay", fmt::format("{:.4g} ms", 1e3 * delay), 1.25 * spread * error, seen);
-    report.set("noise.straggler_spread", fmt::format("{:.3f}", spread), 0.8 * error, seen);
+    state(fit, "noise.straggler_rate", fmt::format("{:.4g}", rate), error, seen);
+    state(fit, "noise.straggler_delay", fmt::format("{:.4g} ms", 1e3 * delay), 1.25 * spread * error, seen);
+    state(fit, "noise.straggler_spread", fmt::format("{:.3f}", spread), 0.8 * error, seen);
     if (phases)
-        report.say(fmt::format(
-            "{} of {} steps wait for a late rank{}", late.size(), series.step.size(),
-            seen ? fmt::format(", by {:.0f} ms in the median", 1e3 * delay) : "; too few to tell their rate"));
+        fit.findings.push_back(
+            fmt::format("{} of {} steps wait for a late rank{}", late.size(), series.step.size(),
+                        seen ? fmt::format(", by {:.0f} ms in the median", 1e3 * delay) : "; too few to tell their rate"));
 }
 
 }  // namespace
@@ -202,28 +181,35 @@ NoiseFit fit_noise(const Cluster& start, const StepSeries& series) {
             fmt::format("noise: {} steady steps of phase step in the longest recorded run; expected at least {} "
                         "samples, not medians",
                         series.step.size(), fewest_noise_steps));
-    Report report(start);
+    NoiseFit fit{start, {}, {}};
     const auto count = static_cast<double>(series.step.size());
     const bool phases = !series.forward.empty();
     const double quiet = lower_spread(phases ? series.forward : series.step);
     // The key also holds how far forecasts on the start cluster are off. One run's own spread says nothing of that and may only raise it.
     const bool wider = quiet >= start.noise.step;
-    report.set("noise.step", fmt::format("{:.4f}", quiet), 1 / std::sqrt(count), wider);
+    state(fit, "noise.step", fmt::format("{:.4f}", quiet), 1 / std::sqrt(count), wider);
     if (!wider)
-        report.say(fmt::format("steps of this run spread by {:.2f} %; {:.2f} %, how far forecasts on {} lie from steps, stays", 100 * quiet,
-                               100 * start.noise.step, start.name.empty() ? "the start" : start.name));
+        fit.findings.push_back(fmt::format("steps of this run spread by {:.2f} %; {:.2f} %, how far forecasts on {} lie from steps, stays",
+                                           100 * quiet, 100 * start.noise.step, start.name.empty() ? "the start" : start.name));
     const double host = phases ? both_spread(series.optimizer) : 0;
     const bool host_bound = phases && host > 3 * quiet;  // without host load the optimizer would spread like the forward
-    report.set("noise.host", fmt::format("{:.3f}", host), 1 / std::sqrt(count), host_bound);
+    state(fit, "noise.host", fmt::format("{:.3f}", host), 1 / std::sqrt(count), host_bound);
     const Bursts bursts = phases ? find_bursts(series) : Bursts{};
-    report_bursts(report, bursts, phases);
+    report_bursts(fit, bursts, phases);
     const std::vector<double> late = phases ? find_lateness(series, bursts, host) : std::vector<double>{};
-    report_stragglers(report, late, series, phases);
+    report_stragglers(fit, late, series, phases);
     if (!phases)
-        report.say("only whole steps were recorded: bursts, stragglers and host load cannot be told apart");
+        fit.findings.push_back("only whole steps were recorded: bursts, stragglers and host load cannot be told apart");
     else if (!host_bound)
-        report.say("the optimizer spreads like the kernels: the host's load is not determined");
-    return report.finish(series.step.size());
+        fit.findings.push_back("the optimizer spreads like the kernels: the host's load is not determined");
+    if (!fit.cluster.fitted) fit.cluster.fitted.emplace();
+    Fitted& known = *fit.cluster.fitted;
+    known.samples += static_cast<int>(series.step.size());
+    for (const FittedParameter& p : fit.parameters) {
+        std::erase_if(known.parameters, [&](const FittedParameter& other) { return other.key == p.key; });
+        known.parameters.push_back(p);
+    }
+    return fit;
 }
 
 std::string describe(const NoiseFit& fit) {

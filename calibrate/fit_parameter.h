@@ -1,6 +1,7 @@
 // Converts a fit parameter between its text in a cluster file (with unit) and the number that the solver moves: log(value / prior).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,9 +10,8 @@
 namespace stepcast {
 
 struct ScaledParameter {
-    enum class Unit { none, seconds, bytes, bytes_per_second, flops_per_second };
     std::string key;
-    Unit unit = Unit::none;
+    std::optional<Exponents> unit;           // none: a plain number
     double prior = 0;                        // SI
     double sigma = 0, lower = 0, upper = 0;  // in log(value / prior)
     int machine = -1;                        // as in FitParameter

@@ -21,14 +21,14 @@ constexpr int most_threads = 512;  // vLLM's kernel that writes a token's keys a
 constexpr double clearly = 0.9;   // a form of a kernel is clearly better when its noise is below this share of another form's
 
 // Drops sustained rows on uninitialised weights if there are some on real numbers, and those too short to have a power of their own.
-std::vector<GemmRow> telling(const std::vector<GemmRow>& rows) {
+std::vector<GemmRow> telling(std::vector<GemmRow> rows) {
     const bool real = std::ranges::any_of(rows, [](const GemmRow& row) {
         return row.sustained && !row.uninitialised && !is_narrow(row.gemm.dtype);
     });
-    std::vector<GemmRow> kept;
-    for (const GemmRow& row : rows)
-        if (!row.sustained || (row.time > shortest_sustained && !(real && row.uninitialised))) kept.push_back(row);
-    return kept;
+    std::erase_if(rows, [&](const GemmRow& row) {
+        return row.sustained && (row.time <= shortest_sustained || (real && row.uninitialised));
+    });
+    return rows;
 }
 
 // Casts without those of held-out products: the cast's time is a part of such a product's time.
@@ -47,11 +47,9 @@ std::vector<FitCase> product_cases(const BuildingBlocks& blocks, bool narrow) {
     return cases;
 }
 
-std::vector<FitCase> of_kind(const std::vector<FitCase>& cases, const std::string& kind) {
-    std::vector<FitCase> some;
-    for (const FitCase& c : cases)
-        if (c.kind == kind) some.push_back(c);
-    return some;
+std::vector<FitCase> of_kind(std::vector<FitCase> cases, const std::string& kind) {
+    std::erase_if(cases, [&](const FitCase& c) { return c.kind != kind; });
+    return cases;
 }
 
 // The held-out cases, or the fitted ones.

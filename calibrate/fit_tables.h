@@ -31,7 +31,7 @@ FitCase gemm_case(const GemmRow& row);
 FitCase collective_case(const CollectiveRow& row, const Cluster& cluster);  // `cluster` must have the row's ranks
 
 // Every tenth (fifth) shape, by a hash of the case's name: all rows of a shape go together, and the order of rows does not matter.
-enum class HeldOutShare : std::uint8_t { none, tenth, fifth };
+enum class HeldOutShare : std::uint8_t { none = 0, fifth = 5, tenth = 10 };
 bool is_held_out(const FitCase& c, HeldOutShare share = HeldOutShare::tenth);
 inline constexpr int tenths = 10;
 int tenth_of(const FitCase& c);  // 0: the tenth that fits hold out
@@ -92,8 +92,8 @@ FitResult launch_fit(const Cluster& start, const BuildingBlocks& blocks);
 
 // The rows that tell the kernel's own time. Between two events a kernel shorter than its own call shows the time of the call. So of the
 // rows of one call (`KernelRow::call`, or all GEMMs of a script) those within a quarter of the fastest are dropped.
-std::vector<KernelRow> above_floor(const std::vector<KernelRow>& rows);
-std::vector<GemmRow> above_floor(const std::vector<GemmRow>& rows);
+std::vector<KernelRow> above_floor(std::vector<KernelRow> rows);
+std::vector<GemmRow> above_floor(std::vector<GemmRow> rows);
 
 FitCase kernel_case(const KernelRow& row);
 
@@ -102,7 +102,7 @@ std::vector<FitPart> kernel_fits(const BuildingBlocks& blocks);
 
 // Fits to casts, to products of narrow operands, and to the kernels that tables distinguish by name: attention and whole expert layers.
 std::vector<FitCase> cast_cases(const std::vector<CastRow>& rows);
-std::vector<CastRow> casts_without(const std::vector<CastRow>& casts, const std::set<RowHash>& products);  // drops those beside `products`
+std::vector<CastRow> casts_without(std::vector<CastRow> casts, const std::set<RowHash>& products);  // drops those beside `products`
 
 // "gemm_fp8", "gemm_fp8_blocks" or "gemm_fp4", with the prefix "sustained_" for long runs.
 std::string narrow_kind(const GemmRow& row);

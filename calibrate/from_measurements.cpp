@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "calibrate/building_blocks.h"
-#include "calibrate/few_shot.h"
 #include "calibrate/fit_moe.h"
 #include "calibrate/fit_noise.h"
 #include "calibrate/fit_tables.h"
@@ -47,10 +46,6 @@ bool is_of_profile(const std::string& path) {
     const std::vector<Sample> samples = read_measurements(path);
     return std::ranges::any_of(samples, [](const Sample& s) { return s.phase == "busy"; }) &&
            std::ranges::any_of(samples, [](const Sample& s) { return s.phase == "idle"; });
-}
-
-std::string framework_file(const std::string& out) {
-    return std::filesystem::path(out).replace_extension(".framework.toml").string();
 }
 
 std::vector<std::string> file_names(const CalibrationRequest& request) {
@@ -201,9 +196,9 @@ std::string calibrate_from_measurements(const CalibrationRequest& asked, const P
         case Family::samples: return fit_samples(start, request, progress);
         case Family::tables: return fit_blocks(start, request, progress);
         case Family::cases:
-            return calibrate_few_shot({.measurements = request.measurements, .cluster = request.cluster, .framework = "", .out = request.out,
-                                       .date = request.date, .target = FitTarget::cluster, .enough = request.enough},
-                                      progress);
+            request.framework.clear();
+            request.target = FitTarget::cluster;
+            return calibrate_few_shot(request, progress);
     }
     throw std::logic_error("calibrate: unknown family of tables");
 }

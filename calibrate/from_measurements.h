@@ -1,23 +1,9 @@
 // `calibrate --measurements`: reads files of one kind, calls the fit for this kind, writes the cluster file.
 #pragma once
 
-#include <functional>
-#include <string>
-#include <vector>
-
-#include "model/cluster.h"
-#include "model/progress.h"
+#include "calibrate/few_shot.h"
 
 namespace stepcast {
-
-struct CalibrationRequest {
-    std::vector<std::string> measurements;
-    std::string cluster;  // preset or file to start from
-    std::string out;      // cluster file to write
-    std::string date;     // today's, for the provenance
-    std::string framework = {};  // for tables of traces: to start from; the result goes to OUT with the suffix .framework.toml
-    std::function<bool()> enough = {};   // for measured steps, asked after each pass: whether to stop
-};
 
 // Whether all files are tables of kernels, collectives and launches; a profile's tables of steps, which import writes next to them, may
 // be among them. For such files --framework does not ask for a fit of steps.

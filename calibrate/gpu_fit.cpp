@@ -38,51 +38,33 @@ struct Collected {
     std::vector<double> op_spreads, step_spreads;
 };
 
-// Merges rows that occur several times (on several ranks, repeated in a graph) into one with their median time.
-class Rows {
-public:
-    void add(const std::string& name, const Op& op, int ranks, double time) {
-        Entry& entry = entries_[{name, key(op), ranks}];
-        entry.op = op;
-        entry.times.push_back(time);
-    }
-    template <typename Take>
-    void each(Take take) const {
-        for (const auto& [where, entry] : entries_)
-            take(std::get<0>(where), entry.op, std::get<2>(where), Seconds(median(entry.times)));
-    }
+// Rows that occur several times, on several ranks or repeated in a graph, by name, op and number of ranks.
+using Rows = std::map<std::tuple<std::string, std::string, int>, std::pair<Op, std::vector<double>>>;
 
-private:
-    struct Entry {
-        Op op;
-        std::vector<double> times;
-    };
-    static std::string key(const Op& op) {
-        if (const auto* gemm = std::get_if<Gemm>(&op))
-            return fmt::format("gemm {} {} {} {} {} {}", gemm->m, gemm->n, gemm->k, gemm->batch, to_string(gemm->dtype),
-                               gemm->accumulate);
-        if (const auto* group = std::get_if<GroupedGemm>(&op))
-            return fmt::format("grouped {} {} {} {}", fmt::join(group->rows, ","), group->n, group->k,
-                               to_string(group->dtype));
-        if (const auto* pass = std::get_if<MemoryPass>(&op))
-            return fmt::format("pass {} {} {}", pass->read.si(), pass->written.si(), static_cast<int>(pass->access));
-        if (const auto* attention = std::get_if<Attention>(&op))
-            return fmt::format("attention {} {} {} {} {}", attention->batch, attention->heads, attention->seq_q,
-                               attention->head_dim, attention->backward);
-        return fmt::format("{} {}", kind_name(op), table_bytes(op, 1).si());
-    }
-    std::map<std::tuple<std::string, std::string, int>, Entry> entries_;
-};
+std::string key_of(const Op& op) {
+    if (const auto* gemm = std::get_if<Gemm>(&op))
+        return fmt::format("gemm {} {} {} {} {} {}", gemm->m, gemm->n, gemm->k, gemm->batch, to_string(gemm->dtype), gemm->accumulate);
+    if (const auto* group = std::get_if<GroupedGemm>(&op))
+        return fmt::format("grouped {} {} {} {}", fmt::join(group->rows, ","), group->n, group->k, to_string(group->dtype));
+    if (const auto* pass = std::get_if<MemoryPass>(&op))
+        return fmt::format("pass {} {} {}", pass->read.si(), pass->written.si(), static_cast<int>(pass->access));
+    if (const auto* attention = std::get_if<Attention>(&op))
+        return fmt::format("attention {} {} {} {} {}", attention->batch, attention->heads, attention->seq_q, attention->head_dim,
+                           attention->backward);
+    return fmt::format("{} {}", kind_name(op), table_bytes(op, 1).si());
+}
 
 void add_row(GpuPoints& points, const std::string& name, const Op& op, int ranks, Seconds time) {
+    const auto* const gemm = std::get_if<Gemm>(&op);
+    const auto add = [&](const std::string& kind) { points.ops.push_back({kind, "", op, time}); };
     if (const auto* pass = std::get_if<MemoryPass>(&op)) {
-        points.ops.push_back({pass_kind(*pass), op, time});
+        add(pass_kind(*pass));
     } else if (std::holds_alternative<Attention>(op)) {
-        points.ops.push_back({"attention", op, time});
+        add("attention");
     } else if (name == "sustained") {
-        points.ops.push_back({"sustained_gemm", op, time});
-    } else if (const auto* gemm = std::get_if<Gemm>(&op); gemm && gemm->batch > 1) {
-        points.ops.push_back({"batched_gemm", op, time});
+        add("sustained_gemm");
+    } else if (gemm && gemm->batch > 1) {
+        add("batched_gemm");
     } else if (gemm) {
         points.blocks.gemms.push_back({*gemm, 1, time});
         points.blocks.gemms.back().gemm.alignment = alignment_of(*gemm);
@@ -90,10 +72,9 @@ void add_row(GpuPoints& points, const std::string& name, const Op& op, int ranks
         points.blocks.gemms.push_back({Gemm{group->rows.front(), group->n, group->k, 1, group->dtype},
                                        static_cast<int>(group->rows.size()), time});
     } else if (std::holds_alternative<SendRecv>(op)) {
-        points.ops.push_back({"send_recv", op, time});
+        add("send_recv");
     } else if (is_collective(op)) {
-        points.blocks.collectives.push_back(
-            {std::string(kind_name(op)), ranks, 1, table_bytes(op, ranks), time});
+        points.blocks.collectives.push_back({std::string(kind_name(op)), ranks, 1, table_bytes(op, ranks), time});
     }
 }
 
@@ -136,7 +117,7 @@ void measured_datasheet(Gpu& gpu, const GpuPoints& points) {
         peak = std::max(peak, work / row.time);
     }
     if (gpu.memory_bandwidth > BytesPerSecond(0)) return;  // the driver reports it
-    for (const OpPoint& point : points.ops)
+    for (const KernelRow& point : points.ops)
         if (const auto* pass = std::get_if<MemoryPass>(&point.op))
             gpu.memory_bandwidth = std::max(gpu.memory_bandwidth, (pass->read + pass->written) / point.time);
 }
@@ -146,12 +127,12 @@ BytesPerSecond measured_link(const GpuPoints& points) {
     BytesPerSecond best;
     for (const CollectiveRow& row : points.blocks.collectives)
         best = std::max(best, bus_factor(row.op, row.ranks) * row.bytes / row.time);
-    for (const OpPoint& point : points.ops)
+    for (const KernelRow& point : points.ops)
         if (const auto* message = std::get_if<SendRecv>(&point.op)) best = std::max(best, message->bytes / point.time);
     return best;
 }
 
-FitCase case_of(const OpPoint& point, std::size_t number) {
+FitCase case_of(const KernelRow& point, std::size_t number) {
     return {fmt::format("{} {}", point.kind, number), point.kind, "sweeps", point.time,
             [op = point.op](const Cluster& c) {
                 const bool pair = std::holds_alternative<SendRecv>(op);
@@ -161,7 +142,7 @@ FitCase case_of(const OpPoint& point, std::size_t number) {
 
 FitPart part_of(const GpuPoints& points, std::string_view kind, const std::string& priors = "") {
     FitPart part{fit_priors({priors}), {}};
-    for (const OpPoint& point : points.ops)
+    for (const KernelRow& point : points.ops)
         if (point.kind == kind) part.cases.push_back(case_of(point, part.cases.size()));
     return part;
 }
@@ -187,16 +168,17 @@ GpuPoints collect_gpu_points(std::span<const SweepResult> results) {
                 collected.apart[is_collective(graph.op(task)) ? "collective" : "gemm"].push_back(median(by_task[task]));
             constexpr std::array unmeasured{"head", "align", "empty", "between", "beside", "apart"};
             if (std::ranges::find(unmeasured, name) != unmeasured.end()) continue;
-            rows.add(name, graph.op(task), static_cast<int>(graph.places(task).size()), median(by_task[task]));
+            auto& [op, times] = rows[{name, key_of(graph.op(task)), static_cast<int>(graph.places(task).size())}];
+            op = graph.op(task);
+            times.push_back(median(by_task[task]));
             collected.op_spreads.push_back(log_spread(by_task[task]));
         }
         add_empty_intervals(graph, traces, intervals);
         add_overlapped(graph, measurement, collected);
         collected.step_spreads.push_back(step_spread(traces));
     }
-    rows.each([&](const std::string& name, const Op& op, int ranks, Seconds time) {
-        add_row(points, name, op, ranks, time);
-    });
+    for (const auto& [where, row] : rows)
+        add_row(points, std::get<0>(where), row.first, std::get<2>(where), Seconds(median(row.second)));
     if (!intervals.empty()) points.issue = Seconds(median(intervals));
     points.interference = {slowdown(collected, "gemm"), slowdown(collected, "collective")};
     points.op_noise = sweep_noise(collected.op_spreads);
@@ -213,7 +195,7 @@ std::vector<PlannedFile> gpu_tables(const GpuPoints& points, const std::string& 
     for (const CollectiveRow& row : points.blocks.collectives)
         collectives += fmt::format("{},{},{},{},{:.0f},{:.3f}\n", gpu, row.op, row.ranks, row.nodes, row.bytes.si(),
                                    1e6 * row.time.si());
-    for (const OpPoint& point : points.ops)
+    for (const KernelRow& point : points.ops)
         if (const auto* pass = std::get_if<MemoryPass>(&point.op))
             passes += fmt::format("{},{},{:.0f},{:.0f},{:.3f}\n", gpu, point.kind, pass->read.si(), pass->written.si(),
                                   1e6 * point.time.si());

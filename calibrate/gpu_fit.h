@@ -26,18 +26,11 @@ struct Nameplate {
     BytesPerSecond memory_bandwidth;  // 0 = not reported
 };
 
-// A measured op that no building-block table has: a memory pass, a product inside a step, attention.
-struct OpPoint {
-    std::string kind;  // "memory_pass", "transpose", "optimizer", "sustained_gemm", "attention"
-    Op op;
-    Seconds time;
-    friend bool operator==(const OpPoint&, const OpPoint&) = default;
-};
-
 // Medians over repetitions and ranks. `issue`: time from one kernel's start to the next where the host issues empty kernels one by one.
+// `ops`: what no building-block table has, of kind "memory_pass", "transpose", "optimizer", "sustained_gemm", "attention" and others.
 struct GpuPoints {
     BuildingBlocks blocks;
-    std::vector<OpPoint> ops;
+    std::vector<KernelRow> ops;
     Seconds issue;
     Interference interference;
     double op_noise = 0, step_noise = 0;

@@ -234,9 +234,8 @@ std::vector<FittedCurve> fitted_rates(const Cluster& host) {
         for (const GemmPoint& p : host.kernel.gemm_table) {
             if (p.m != size || p.n != size) continue;
             const auto k = static_cast<double>(p.k);
-            rate.measured.emplace_back(k, 2.0 * static_cast<double>(size * size) * k / p.time.si());
-            rate.fitted.emplace_back(k,
-                                     host.gpu.peaks[Dtype::fp32].si() * host.kernel.gemm_efficiency * k / (k + host.kernel.gemm_k0));
+            rate.measured.emplace_back(k, rate_of(p).si());
+            rate.fitted.emplace_back(k, host.gpu.peaks[Dtype::fp32].si() * host.kernel.gemm_efficiency * k / (k + host.kernel.gemm_k0));
         }
         if (!rate.measured.empty()) rates.push_back(rate);
     }

@@ -23,14 +23,8 @@
 namespace stepcast {
 namespace {
 
-// Whether both name the same device, apart from case, blanks and the maker.
-bool is_same(const std::string& device, const std::string& cell) {
-    Gpu gpu;
-    gpu.name = device;
-    return names_device(cell, gpu);
-}
-
-// The devices with their numbers of rows, in the order of their first rows; "" for tables without a column `gpu`.
+// The devices with their numbers of rows, in the order of their first rows; "" for tables without a column `gpu`. Cells that differ only
+// in case, blanks and the maker name the same device.
 std::vector<std::pair<std::string, int>> devices_in(const std::string& path) {
     CsvReader reader(path);
     find_header(reader);
@@ -38,7 +32,7 @@ std::vector<std::pair<std::string, int>> devices_in(const std::string& path) {
     std::vector<std::pair<std::string, int>> devices;
     while (row.next()) {
         const std::string gpu = row.text("gpu");
-        const auto known = std::ranges::find_if(devices, [&](const auto& device) { return is_same(device.first, gpu); });
+        const auto known = std::ranges::find_if(devices, [&](const auto& device) { return names_device(gpu, Gpu{.name = device.first}); });
         if (known == devices.end()) devices.emplace_back(gpu, 1);
         else ++known->second;
     }
@@ -71,7 +65,7 @@ public:
         alike_ = !cluster_.fitted && has_like_machine(cluster_);
     }
 
-    void read(const std::string& path) {
+    KernelComparisons rows_of(const std::string& path) {
         Gpu gpu = cluster_.gpu;  // with the table's name for it
         gpu.name = device_;
         gpu.aliases.clear();
@@ -89,11 +83,8 @@ public:
         refuse("no size or no time", blocks.unstated_rows);
         if (!blocks.launches.empty())
             refuse("a launch, which no single kernel is", static_cast<int>(blocks.launches.size()));
-    }
-
-    void move_to(KernelComparisons& all) {
-        for (KernelComparison& row : rows_) all.rows.push_back(std::move(row));
-        for (const auto& [reason, rows] : refused_) all.refused.push_back({device_, reason, rows});
+        for (const auto& [reason, rows] : refused_) found_.refused.push_back({device_, reason, rows});
+        return std::move(found_);
     }
 
 private:
@@ -117,7 +108,7 @@ private:
         row.p10 = row.predicted / spread;
         row.p90 = spread * row.predicted;
         row.evidence = evidence_of({c.row}, fitted_, seen_rows());
-        rows_.push_back(std::move(row));
+        found_.rows.push_back(std::move(row));
     }
 
     // Standard deviation of the logarithm, from the kind's mean absolute error; 0 where none is stated.
@@ -208,7 +199,7 @@ private:
     Cluster cluster_;
     std::vector<RowHash> fitted_;
     bool alike_ = false;  // has no fit of its own, but one of the measured machines is like it
-    std::vector<KernelComparison> rows_;
+    KernelComparisons found_;
     std::map<std::string, int> refused_;
 };
 
@@ -220,9 +211,7 @@ KernelComparisons comparisons_on(const std::string& path,
         try {
             const std::optional<Cluster> machine = machine_of(device);
             if (!machine) continue;
-            Table table(device, *machine);
-            table.read(path);
-            table.move_to(all);
+            add(all, Table(device, *machine).rows_of(path));
         } catch (const ConfigError& error) {
             if (std::string_view(error.what()).starts_with(path)) throw;  // a row that cannot be read
             all.refused.push_back({device, error.what(), rows});

@@ -1,4 +1,4 @@
-// Writes a measurements file row by row. The file appears complete when it is finished, or not at all.
+// Makes rows of measurements, and writes a file of them row by row. The file appears complete when it is finished, or not at all.
 #pragma once
 
 #include <string>
@@ -9,6 +9,16 @@
 #include "model/records/measurements.h"
 
 namespace stepcast {
+
+// `like` as the sample of another phase, rank and step.
+inline Sample sample_of(Sample like, std::string_view phase, int rank, int step, double value, std::string_view unit) {
+    like.phase = phase;
+    like.rank = rank;
+    like.step = step;
+    like.value = value;
+    like.unit = unit;
+    return like;
+}
 
 class MeasurementFile {
 public:

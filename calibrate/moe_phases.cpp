@@ -29,13 +29,13 @@ std::vector<double> read_labelled(LineCursor cursor, const Labels& labels) {
 
 class PhaseLog {
 public:
-    PhaseLog(const std::string& path, const TakeRun& take) : log_(path, take) {}
+    PhaseLog(const std::string& path, const TakeRun& take) : moe_{{path, take}} {}
 
     LineUse take(const LogLine& line) {
-        const bool summary = log_.run_open() && line.text.find("[Summary]") != std::string_view::npos;
-        if (line.text.starts_with("STEP-") && log_.run_open()) end_step(line.number);
+        const bool summary = moe_.open && line.text.find("[Summary]") != std::string_view::npos;
+        if (line.text.starts_with("STEP-") && moe_.open) end_step(line.number);
         if (summary) attribute();
-        if (const std::optional<LineUse> shared = log_.take(line, system_)) {
+        if (const std::optional<LineUse> shared = moe_.take(line, system_)) {
             if (summary) system_.clear();
             wait_rank_.reset();
             return *shared;
@@ -45,7 +45,7 @@ public:
         just_waited_ = false;
         return use;
     }
-    void finish(long last) { log_.finish(last); }
+    void finish(long last) { moe_.finish(last); }
 
 private:
     LineUse rank_line(const LogLine& line) {
@@ -74,9 +74,8 @@ private:
         if (!blocks || !remote || !cursor.at_end()) return LineUse::unknown;
         need_run(line);
         if (*blocks < 1 || *remote < 0 || *remote > *blocks) {
-            log_.refuse(line.number,
-                        fmt::format("block_info {} {}: expected blocks of at least 1 and remote blocks among them", *blocks,
-                                    *remote));
+            moe_.log.refuse(line.number,
+                            fmt::format("block_info {} {}: expected blocks of at least 1 and remote blocks among them", *blocks, *remote));
         }
         step_.blocks.push_back({*blocks, *remote});
         return LineUse::used;
@@ -108,7 +107,7 @@ private:
         if (found.empty()) return LineUse::unknown;
         need_run(line);
         if (!is_rank(rank)) return LineUse::unknown;
-        for (std::size_t i = 0; i < found.size(); ++i) log_.add(values[i].phase, *rank, found[i]);
+        for (std::size_t i = 0; i < found.size(); ++i) moe_.add(values[i].phase, *rank, found[i]);
         return LineUse::used;
     }
 
@@ -126,7 +125,7 @@ private:
         if (!value || !cursor.at_end()) return LineUse::unknown;
         need_run(line);
         if (!is_rank(first)) return LineUse::unknown;
-        log_.add("wait_time", *first, *value * 1e-3);
+        moe_.add("wait_time", *first, *value * 1e-3);
         wait_rank_ = first;
         just_waited_ = true;
         return LineUse::used;
@@ -148,7 +147,7 @@ private:
             const std::vector<double> found = read_labelled(LineCursor(line.text), labels);
             if (found.empty()) continue;
             need_run(line);
-            for (std::size_t i = 0; i < found.size(); ++i) log_.add(labels[i].phase, -1, found[i]);
+            for (std::size_t i = 0; i < found.size(); ++i) moe_.add(labels[i].phase, -1, found[i]);
             return LineUse::used;
         }
         return LineUse::unknown;
@@ -169,9 +168,9 @@ private:
 
     void end_step(long line) {
         if (step_.blocks.empty() && step_.kernels.empty()) {
-            log_.refuse(line, fmt::format("step {} has no block_info, AG or GA line before it; without the phases of ranks "
-                                          "the format is moe-steps",
-                                          log_.run().steps));
+            moe_.log.refuse(line, fmt::format("step {} has no block_info, AG or GA line before it; without the phases of ranks "
+                                              "the format is moe-steps",
+                                              moe_.log.run.steps));
         }
         steps_.push_back(std::move(step_));
         step_ = {};
@@ -179,7 +178,7 @@ private:
 
     // Finds the rank of every AG and GA line. A rank prints two of each in a step: the first is forward, the second backward.
     void attribute() {
-        ImportedRun& run = log_.run();
+        ImportedRun& run = moe_.log.run;
         const std::vector<std::vector<BlockTotals>> by_step = assign_blocks(steps_, run.ranks);
         long unattributed = 0;
         for (std::size_t s = 0; s < steps_.size(); ++s) {
@@ -194,8 +193,8 @@ private:
                 named += 2;
                 const bool gather = i % 2 == 0;
                 const int rank = static_cast<int>(i / 2), step = static_cast<int>(s);
-                log_.add(gather ? "AG.forward" : "GA.forward", rank, step, times[i][0]);
-                log_.add(gather ? "AG.backward" : "GA.backward", rank, step, times[i][1]);
+                moe_.log.add(gather ? "AG.forward" : "GA.forward", rank, step, times[i][0]);
+                moe_.log.add(gather ? "AG.backward" : "GA.backward", rank, step, times[i][1]);
             }
             unattributed += static_cast<long>(steps_[s].kernels.size() - named);
         }
@@ -220,13 +219,12 @@ private:
         step_ = {};
     }
 
-    bool is_rank(std::optional<int> rank) { return rank && *rank >= 0 && *rank < log_.run().ranks; }
+    bool is_rank(std::optional<int> rank) { return rank && *rank >= 0 && *rank < moe_.log.run.ranks; }
     void need_run(const LogLine& line) {
-        if (!log_.run_open())
-            log_.refuse(line.number, "a rank's phase line outside a run; expected a \"[Benchmark] ..\" line before it");
+        if (!moe_.open) moe_.log.refuse(line.number, "a rank's phase line outside a run; expected a \"[Benchmark] ..\" line before it");
     }
 
-    MoeLog log_;
+    MoeLog moe_;
     std::string system_;
     StepTrace step_;
     std::vector<StepTrace> steps_;

@@ -30,16 +30,11 @@ Experiment at_factors(const Experiment& base, const std::vector<std::string>& ke
     return e;
 }
 
-// The step, and its derivatives with respect to the logarithm of each key, in seconds.
-struct Slopes {
-    double step = 0;
-    std::vector<double> changes;
-};
-
-Slopes of_whole(const Experiment& e, const std::vector<std::string>& keys) {
+// Its slopes are those of the step itself, in seconds.
+StepSlopes of_whole(const Experiment& e, const std::vector<std::string>& keys) {
     const TaskGraph graph = build_step(e, routing_of(e));
     const WhatIf step(graph, e.cluster);
-    Slopes found{step.timeline().end.si(), {}};
+    StepSlopes found{step.timeline().end, {}};
     for (const std::string& key : keys) {
         Seconds more;
         if (!in_graph(key)) {
@@ -49,7 +44,7 @@ Slopes of_whole(const Experiment& e, const std::vector<std::string>& keys) {
             other.parallelism.eager_traffic *= std::exp(nudge);
             more = step.along_path(build_step(other, routing_of(other)));
         }
-        found.changes.push_back(more.si() / nudge);
+        found.slopes.push_back(more.si() / nudge);
     }
     return found;
 }
@@ -91,18 +86,15 @@ std::vector<double> factors_at(const Vector& x) {
 StepSlopes step_with_slopes(const Case& what, const std::vector<std::string>& keys, const std::vector<double>& factors, bool whole) {
     const Experiment e = at_factors(what.experiment, keys, factors);
     const Batches b = batches_of(e.parallelism);
-    Slopes s;
-    if (whole || !goes_on_from_few(e)) {
-        s = of_whole(e, keys);
-    } else {
-        const Slopes first = of_whole(with_micro_batches(e, b.few), keys), second = of_whole(with_micro_batches(e, b.more), keys);
+    const bool from_few = !whole && goes_on_from_few(e);
+    StepSlopes found = of_whole(from_few ? with_micro_batches(e, b.more) : e, keys);
+    if (from_few) {
+        const StepSlopes first = of_whole(with_micro_batches(e, b.few), keys);
         const double along = static_cast<double>(b.count - b.more) / (b.more - b.few);
-        s.step = second.step + along * (second.step - first.step);
-        for (std::size_t j = 0; j < keys.size(); ++j)
-            s.changes.push_back(second.changes[j] + along * (second.changes[j] - first.changes[j]));
+        found.step += along * (found.step - first.step);
+        for (std::size_t j = 0; j < keys.size(); ++j) found.slopes[j] += along * (found.slopes[j] - first.slopes[j]);
     }
-    StepSlopes found{Seconds(s.step), {}};
-    for (const double change : s.changes) found.slopes.push_back(change / s.step);
+    for (double& slope : found.slopes) slope /= found.step.si();
     return found;
 }
 
@@ -134,8 +126,7 @@ Vector whole_errors(const std::vector<Case>& cases, const std::vector<StepConsta
     Vector errors = at.rows.errors;
     each_on_threads(0, cases.size(), [&](std::size_t i) {
         if (whole[i] || !goes_on_from_few(cases[i].experiment)) return;
-        const Slopes s = of_whole(at_factors(cases[i].experiment, keys, factors), {});
-        errors[i] = std::log(Seconds(s.step) / cases[i].measured_step);
+        errors[i] = std::log(of_whole(at_factors(cases[i].experiment, keys, factors), {}).step / cases[i].measured_step);
     });
     return errors;
 }

@@ -13,8 +13,6 @@
 namespace stepcast {
 namespace {
 
-constexpr int fifths = 5;
-
 int part_of(const FitCase& c, std::uint64_t parts) {
     const std::uint64_t hash = fnv1a(c.name);
     return static_cast<int>((hash ^ (hash >> 32)) % parts);
@@ -52,8 +50,7 @@ FitCase collective_case(const CollectiveRow& row, const Cluster& cluster) {
 }
 
 bool is_held_out(const FitCase& c, HeldOutShare share) {
-    if (share == HeldOutShare::none) return false;
-    return part_of(c, share == HeldOutShare::fifth ? fifths : tenths) == 0;
+    return share != HeldOutShare::none && part_of(c, static_cast<std::uint64_t>(share)) == 0;
 }
 
 int tenth_of(const FitCase& c) { return part_of(c, tenths); }

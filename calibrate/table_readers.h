@@ -19,6 +19,9 @@ void add_attention(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, 
 void add_cast(const TableRow& row, BuildingBlocks& blocks);
 void add_moe_layer(const TableRow& row, const Gpu& gpu, BuildingBlocks& blocks, const std::vector<SourceRow>& tuned);
 
+// The column `layout`, in the order of Gemm::Layout. "NT": A as it is, B transposed. Linear layers never use "TT" or others.
+inline constexpr std::string_view layout_names[] = {"NT", "NN", "TN"};
+
 // The first word of a cell such as "bf16", "bf16 -> fp32" or "fp8 (128-wide scaling) -> bf16": the operands' dtype.
 Dtype operand_dtype(const std::string& cell);
 bool has_rate(const Gpu& gpu, Dtype dtype);

@@ -18,9 +18,9 @@ namespace {
 
 using Access = MemoryPass::Access;
 
-TracedRow common(const TableRow& row, const char* kind, Op op, Seconds time) {
+KernelRow traced(const TableRow& row, const char* kind, Op op, Seconds time) {
     const double calls = row.text("calls").empty() ? 1 : row.positive("calls");
-    return {.kind = kind, .op = std::move(op), .time = time, .calls = calls, .row = row.hash()};
+    return {.kind = kind, .call = "", .op = std::move(op), .time = time, .row = row.hash(), .calls = calls};
 }
 
 Gemm gemm_of(const TableRow& row) {
@@ -38,14 +38,12 @@ void add_collective(const TableRow& row, BuildingBlocks& blocks) {
     const Bytes bytes(row.positive("bytes"));
     const std::optional<Op> collective = op == "reduce" ? std::nullopt : collective_op(op, bytes, ranks);
     if (!collective) return void(++blocks.other_op_rows);
-    TracedRow found = common(row, nodes > 1 ? "inter" : "intra", *collective, row.time(Flops(0)));
-    found.ranks = ranks;
-    found.nodes = nodes;
-    blocks.traced.push_back(std::move(found));
+    blocks.traced.push_back(traced(row, nodes > 1 ? "inter" : "intra", *collective, row.time(Flops(0))));
+    blocks.traced.back().ranks = ranks;
 }
 
 // A traced kernel as a case. Kernels with a large share of the time get a small spread, so that they count most.
-FitCase case_of(const TracedRow& row, double heaviest, const Cluster& start) {
+FitCase case_of(const KernelRow& row, double heaviest, const Cluster& start) {
     const std::string kind = (row.kind == "rows" ? "row pass" : std::string(kind_name(row.op))) + " in steps";
     std::function<Seconds(const Cluster&)> predict = [op = row.op](const Cluster& c) { return op_time(op, Phase::forward, {}, c); };
     if (row.ranks > 0)
@@ -125,28 +123,28 @@ void add_traced_row(TableKind kind, const TableRow& row, const Gpu& gpu, Buildin
     if (kind == TableKind::passes) {
         const auto* const call = std::ranges::find(calls, row.text("kind"), &Call::name);
         const MemoryPass pass{Bytes(row.positive("bytes")), Bytes(0), call == calls.end() ? Access::stream : call->access};
-        return blocks.traced.push_back(common(row, pass.access == Access::rows ? "rows" : "pass", pass, row.time(Flops(0))));
+        return blocks.traced.push_back(traced(row, pass.access == Access::rows ? "rows" : "pass", pass, row.time(Flops(0))));
     }
     if (kind == TableKind::attentions) {
         AttentionRow found = attention_row(row);
         if (!has_rate(gpu, found.shape.op.dtype)) return void(++blocks.other_op_rows);
         found.shape.op.backward = row.text("pass") == "backward";
-        return blocks.traced.push_back(common(row, "attention", found.shape.op, found.time));
+        return blocks.traced.push_back(traced(row, "attention", found.shape.op, found.time));
     }
     const Gemm gemm = gemm_of(row);
     if (!has_rate(gpu, gemm.dtype)) return void(++blocks.other_op_rows);
-    blocks.traced.push_back(common(row, is_narrow(gemm.dtype) ? "narrow" : "gemm", gemm, row.time(flops_of(gemm))));
+    blocks.traced.push_back(traced(row, is_narrow(gemm.dtype) ? "narrow" : "gemm", gemm, row.time(flops_of(gemm))));
 }
 
 std::vector<FitPart> traced_fits(const Cluster& start, const BuildingBlocks& blocks) {
     std::vector<FitPart> fits;
     for (const Class& one : classes) {
         double heaviest = 0;
-        for (const TracedRow& row : blocks.traced)
+        for (const KernelRow& row : blocks.traced)
             if (row.kind == one.kind) heaviest = std::max(heaviest, row.time.si() * row.calls);
         if (heaviest == 0) continue;
         FitPart fit{{{one.key, text_at(start, one.key), one.sigma, one.lower, one.upper}}, {}};
-        for (const TracedRow& row : blocks.traced)
+        for (const KernelRow& row : blocks.traced)
             if (row.kind == one.kind && (row.ranks == 0 || row.ranks <= rank_count(start))) fit.cases.push_back(case_of(row, heaviest, start));
         if (fit.cases.size() < 10) fit.share = HeldOutShare::none;
         if (!fit.cases.empty()) fits.push_back(std::move(fit));

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "calibrate/few_shot.h"
 #include "calibrate/from_measurements.h"
 #include "calibrate/kernel_comparisons.h"
 #include "calibrate/leave_out_blocks.h"
@@ -25,15 +24,8 @@
 namespace stepcast {
 namespace {
 
-std::string calibrate_steps(const Options& options, const Progress& progress) {
-    const FewShotRequest request{
-        .measurements = options.measurements,
-        .cluster = options.cluster,
-        .framework = options.framework,
-        .out = options.out,
-        .date = current_date(),
-        .target = options.fit.empty() ? FitTarget::hardware : parse_fit_target(options.fit),
-        .enough = stop_asked};
+std::string calibrate_steps(const Options& options, CalibrationRequest request, const Progress& progress) {
+    if (!options.fit.empty()) request.target = parse_fit_target(options.fit);
     const std::string text = options.cross_validate.empty()
                                  ? calibrate_few_shot(request, progress)
                                  : cross_validate(request, parse_block(options.cross_validate), progress);
@@ -158,15 +150,15 @@ std::string calibrate(const Options& options, const Progress& progress) {
         check_files_of_calibrate(asked);
     }
     const bool of_tables = options.fit.empty() && options.cross_validate.empty() && are_tables(options.measurements);
+    const CalibrationRequest request{.measurements = options.measurements,
+                                     .cluster = options.cluster,
+                                     .framework = options.framework,
+                                     .out = asked.out,
+                                     .date = current_date(),
+                                     .enough = stop_asked};
     if (!of_tables && (!options.fit.empty() || !options.framework.empty() || !options.cross_validate.empty()))
-        return calibrate_steps(asked, progress);
-    const std::string text = calibrate_from_measurements({.measurements = options.measurements,
-                                                          .cluster = options.cluster,
-                                                          .out = asked.out,
-                                                          .date = current_date(),
-                                                          .framework = options.framework,
-                                                          .enough = stop_asked},
-                                                         progress);
+        return calibrate_steps(options, request, progress);
+    const std::string text = calibrate_from_measurements(request, progress);
     return asked.out == options.out ? text : text + page_of(asked);
 }
 

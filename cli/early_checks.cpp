@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iterator>
 
+#include "calibrate/few_shot.h"
 #include "model/errors.h"
 #include "model/files/whole_files.h"
 
@@ -80,7 +81,7 @@ void check_files_of_execute(const Options& options) {
 void check_files_of_calibrate(const Options& options) {
     Paths outputs{options.out};
     if (options.fit == "both" || (options.fit.empty() && !options.framework.empty()))  // written next to the cluster's file
-        outputs.push_back(std::filesystem::path(options.out).replace_extension(".framework.toml").string());
+        outputs.push_back(framework_file(options.out));
     check(outputs, named(options.measurements, {options.cluster, options.framework}));
 }
 

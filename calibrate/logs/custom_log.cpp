@@ -74,12 +74,9 @@ private:
     }
 
     void add(const LinePattern::Field& field, int rank, int step, double value) {
-        if (field.unit != "tokens/s") {
-            log_.record.add(log_.record.phase(field.name, field.unit), rank, step, value);
-            return;
-        }
-        log_.record.add(log_.record.phase(field.name, "1"), rank, step, value);
-        if (pattern_.tokens > 0 && value > 0) log_.add("step", rank, step, pattern_.tokens / value);
+        const bool rate = field.unit == "tokens/s";
+        log_.record.add(log_.record.phase(field.name, rate ? "1" : field.unit), rank, step, value);
+        if (rate && pattern_.tokens > 0 && value > 0) log_.add("step", rank, step, pattern_.tokens / value);
     }
 
     void close() {

@@ -171,13 +171,7 @@ private:
 }  // namespace
 
 Sample sample_like(const ImportedRun& run) {
-    Sample sample;
-    sample.run_id = run.run_id;
-    sample.system = run.system;
-    sample.model = run.model;
-    sample.experts = run.experts;
-    sample.ranks = run.ranks;
-    return sample;
+    return {.run_id = run.run_id, .system = run.system, .model = run.model, .experts = run.experts, .ranks = run.ranks, .phase = ""};
 }
 
 std::vector<std::string> import_to_files(const ImportRequest& request) {

@@ -1,7 +1,8 @@
 #include "calibrate/logs/line_pattern.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
 #include <filesystem>
@@ -15,20 +16,12 @@
 namespace stepcast {
 namespace {
 
-// Values are divided by powers of ten where possible: this keeps the log's digits, multiplication by the inverse would not.
-struct Unit {
-    std::string_view name, si;
-    double scale, divisor;
-};
-constexpr std::array units{Unit{"us", "s", 1, 1e6},      Unit{"ms", "s", 1, 1e3},
-                           Unit{"s", "s", 1, 1},         Unit{"B", "B", 1, 1},
-                           Unit{"KB", "B", 1e3, 1},      Unit{"MB", "B", 1e6, 1},
-                           Unit{"GB", "B", 1e9, 1},      Unit{"KiB", "B", 1024, 1},
-                           Unit{"MiB", "B", 1048576, 1}, Unit{"GiB", "B", 1073741824, 1},
-                           Unit{"1", "1", 1, 1},         Unit{"tokens/s", "tokens/s", 1, 1}};
+constexpr LogUnit units[] = {{"us", "s", 1, 1e6},      {"ms", "s", 1, 1e3},          {"s", "s", 1, 1},   {"B", "B", 1, 1},
+                             {"KB", "B", 1e3, 1},      {"MB", "B", 1e6, 1},          {"GB", "B", 1e9, 1}, {"KiB", "B", 1024, 1},
+                             {"MiB", "B", 1048576, 1}, {"GiB", "B", 1073741824, 1}, {"1", "1", 1, 1},   {"tokens/s", "tokens/s", 1, 1}};
 
-const Unit& unit_of(const std::string& name) {
-    for (const Unit& unit : units)
+const LogUnit& unit_of(const std::string& name) {
+    for (const LogUnit& unit : units)
         if (unit.name == name) return unit;
     throw ConfigError("\"" + name +
                       "\" is no unit here; expected us, ms, s, B, KB, MB, GB, KiB, MiB, GiB, 1 or tokens/s");
@@ -91,12 +84,9 @@ void LinePattern::add_field(const std::string& text) {
         if (text != "#" && (colon == std::string::npos || colon == 0))
             throw ConfigError("{" + text + "}: expected {name:unit}, {#} or {}");
         token.suffixed = text.ends_with('*');
-        token.unit = text == "#" ? "1" : text.substr(colon + 1, text.size() - colon - 1 - (token.suffixed ? 1 : 0));
-        const Unit& unit = unit_of(token.unit);
+        token.unit = &unit_of(text == "#" ? "1" : text.substr(colon + 1, text.size() - colon - 1 - (token.suffixed ? 1 : 0)));
         token.field = static_cast<int>(fields_.size());
-        token.scale = unit.scale;
-        token.divisor = unit.divisor;
-        fields_.push_back({text.substr(0, colon), std::string(unit.si)});
+        fields_.push_back({text.substr(0, colon), std::string(token.unit->si)});
     }
     tokens_.push_back(std::move(token));
 }
@@ -138,12 +128,12 @@ std::string LinePattern::cut_text(const Token& field, double value, std::string_
     const bool more_digits = rest.size() > 1 && (rest[0] == ',' || rest[0] == '.') && rest[1] >= '0' && rest[1] <= '9';
     const bool adjoins = is_letter(rest);
     const auto word = first_word(rest);
-    const bool other_unit = word != field.unit && std::ranges::any_of(units, [&](const Unit& u) { return u.name == word; });
-    if (!more_digits && !other_unit && !(adjoins && word != field.unit)) return "";
-    const std::string name = fields_[static_cast<std::size_t>(field.field)].name;
-    return "number " + quoted_piece(number_text(value) + std::string(rest.substr(0, 12))) + " is cut by {" + name + ":" +
-           field.unit + "}; expected a pattern with its unit" +
-           (adjoins && word.size() == 1 ? ", or {" + name + ":" + field.unit + "*} for an SI suffix" : "");
+    const bool other_unit = word != field.unit->name && std::ranges::any_of(units, [&](const LogUnit& u) { return u.name == word; });
+    if (!more_digits && !other_unit && !(adjoins && word != field.unit->name)) return "";
+    const std::string& name = fields_[static_cast<std::size_t>(field.field)].name;
+    const std::string number = quoted_piece(number_text(value) + std::string(rest.substr(0, 12)));
+    const std::string suffix = adjoins && word.size() == 1 ? fmt::format(", or {{{}:{}*}} for an SI suffix", name, field.unit->name) : "";
+    return fmt::format("number {} is cut by {{{}:{}}}; expected a pattern with its unit{}", number, name, field.unit->name, suffix);
 }
 
 bool LinePattern::match(std::string_view line, std::vector<double>& values) const {
@@ -164,8 +154,7 @@ bool LinePattern::match(std::string_view line, std::vector<double>& values) cons
         } else {
             const auto value = cursor.grouped_number();
             if (!value) return false;
-            values[static_cast<std::size_t>(token.field)] =
-                *value * suffix_scale(token, cursor) * token.scale / token.divisor;
+            values[static_cast<std::size_t>(token.field)] = *value * suffix_scale(token, cursor) * token.unit->scale / token.unit->divisor;
             pending = cut_text(token, *value, cursor.rest());
         }
         gap = false;

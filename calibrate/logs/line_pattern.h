@@ -10,6 +10,12 @@
 
 namespace stepcast {
 
+// Values are divided by powers of ten where possible: this keeps the log's digits, multiplication by the inverse would not.
+struct LogUnit {
+    std::string_view name, si;
+    double scale, divisor;
+};
+
 // For example "iteration {#}/{} | {}elapsed time per iteration (ms): {step:ms} |". The first literal may stand anywhere in the line.
 // {name:unit} is a number in that unit (us, ms, s, B, KB, MB, GB, KiB, MiB, GiB, 1, tokens/s), {#} the step's number, {} any text before
 // the next literal. Blanks between literals and fields are ignored; numbers may have thousands commas. {name:unit*} reads an SI suffix
@@ -33,8 +39,7 @@ private:
         std::string literal;  // or
         int field = -1;       // index, -1 = none
         bool gap = false;
-        double scale = 1, divisor = 1;
-        std::string unit;       // as in the pattern
+        const LogUnit* unit = nullptr;
         bool suffixed = false;  // an SI suffix may follow
     };
     static double suffix_scale(const Token& field, LineCursor& cursor);

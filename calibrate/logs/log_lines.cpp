@@ -12,75 +12,40 @@
 namespace stepcast {
 namespace {
 
-// Assembles lines from pieces of the file. Whole lines inside a piece are passed on without a copy.
-class LineSplitter {
-public:
-    explicit LineSplitter(const std::function<bool(const LogLine&)>& take) : take_(take) {}
-
-    bool feed(std::string_view piece) {
-        while (!piece.empty()) {
-            const std::size_t end = line_end(piece);
-            if (end == std::string_view::npos) {
-                keep(piece);
-                return true;
-            }
-            if (!end_line(piece.substr(0, end), piece[end])) return false;
-            piece.remove_prefix(end + 1);
-        }
-        return true;
-    }
-    void finish() {
-        if (!kept_.empty()) take_({kept_, number_});
-    }
-
-private:
-    // Position of the first newline or carriage return. Two passes of memchr are several times faster than one loop that looks for both.
-    static std::size_t line_end(std::string_view piece) {
-        const auto* newline = static_cast<const char*>(std::memchr(piece.data(), '\n', piece.size()));
-        const std::size_t length = newline ? static_cast<std::size_t>(newline - piece.data()) : piece.size();
-        const auto* back = static_cast<const char*>(std::memchr(piece.data(), '\r', length));
-        if (back) return static_cast<std::size_t>(back - piece.data());
-        return newline ? length : std::string_view::npos;
-    }
-    void keep(std::string_view piece) {
-        kept_.append(piece.substr(0, longest_line - std::min(longest_line, kept_.size())));
-    }
-    bool end_line(std::string_view piece, char terminator) {
-        bool wants_more = true;
-        const bool second_half = terminator == '\n' && after_return_ && kept_.empty() && piece.empty();
-        if (!second_half) {
-            if (kept_.empty()) {
-                wants_more = take_({piece.substr(0, longest_line), number_});
-            } else {
-                keep(piece);
-                wants_more = take_({kept_, number_});
-                kept_.clear();
-            }
-        }
-        if (terminator == '\n') ++number_;
-        after_return_ = terminator == '\r';
-        return wants_more;
-    }
-
-    const std::function<bool(const LogLine&)>& take_;
-    std::string kept_;
-    long number_ = 1;
-    bool after_return_ = false;
-};
+// Position of the first newline or carriage return. Two passes of memchr are several times faster than one loop that looks for both.
+std::size_t line_end(std::string_view text) {
+    const auto* newline = static_cast<const char*>(std::memchr(text.data(), '\n', text.size()));
+    const std::size_t length = newline ? static_cast<std::size_t>(newline - text.data()) : text.size();
+    const auto* back = static_cast<const char*>(std::memchr(text.data(), '\r', length));
+    if (back) return static_cast<std::size_t>(back - text.data());
+    return newline ? length : std::string_view::npos;
+}
 
 }  // namespace
 
 void read_lines(const std::string& path, const std::function<bool(const LogLine&)>& take) {
     require_readable(path, "a log file");
     std::ifstream file(path, std::ios::binary);
-    LineSplitter splitter(take);
-    std::vector<char> buffer(1 << 18);
+    constexpr std::size_t piece = 1 << 18;
+    std::vector<char> buffer(longest_line + piece);
+    std::size_t kept = 0;  // bytes of a line whose end is in a later piece
+    long number = 1;
+    bool after_return = false;
     while (file) {
-        file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+        file.read(buffer.data() + kept, piece);
         if (file.bad()) throw ConfigError(path + ": reading failed (" + std::strerror(errno) + ")");
-        if (!splitter.feed({buffer.data(), static_cast<std::size_t>(file.gcount())})) return;
+        std::string_view text(buffer.data(), kept + static_cast<std::size_t>(file.gcount()));
+        for (std::size_t end = line_end(text); end != std::string_view::npos; end = line_end(text)) {
+            const bool newline = text[end] == '\n', second_half = newline && after_return && end == 0;
+            if (!second_half && !take({text.substr(0, std::min(end, longest_line)), number})) return;
+            if (newline) ++number;
+            after_return = !newline;
+            text.remove_prefix(end + 1);
+        }
+        kept = std::min(text.size(), longest_line);
+        std::memmove(buffer.data(), text.data(), kept);
     }
-    splitter.finish();
+    if (kept > 0) take({{buffer.data(), kept}, number});
 }
 
 std::size_t position_of(std::string_view literal, std::string_view text) {

@@ -33,6 +33,33 @@ std::vector<std::string> words_before_summary(std::string_view line) {
 constexpr const char* headless =
     "a STEP line outside a run; expected a \"[Benchmark] ..\" line before it (is the head of the log missing?)";
 
+// Dialect moe-steps: one rank prints; between a run's start and [Summary] only STEP lines. Whole models print launch and modules before.
+LineUse judge(const LogLine& line, MoeLog& log) {
+    LineCursor cursor(line.text);
+    if (cursor.at_end()) return LineUse::skipped;
+    if (cursor.word("cuda:") && cursor.integer() && cursor.at_end()) return LineUse::skipped;
+    if (cursor.word("world_size")) {
+        const std::optional<int> ranks = cursor.integer();
+        if (!ranks || *ranks < 1 || !cursor.at_end()) return LineUse::unknown;
+        log.ranks = *ranks;
+        return LineUse::used;
+    }
+    for (const char* launch : {"local_rank", "world_rank"})
+        if (cursor.word(launch)) return cursor.integer() && cursor.at_end() ? LineUse::skipped : LineUse::unknown;
+    if (line.text == "ddp" || line.text.ends_with(" init success")) return LineUse::skipped;
+    const bool module = cursor.word("(") || cursor.word(")") || cursor.word("DistributedDataParallel(");
+    return module && !log.open ? LineUse::skipped : LineUse::unknown;
+}
+
+struct StepsLog {
+    MoeLog log;
+    LineUse take(const LogLine& line) {
+        const std::optional<LineUse> use = log.take(line, "");
+        return use ? *use : judge(line, log);
+    }
+    void finish(long lines) { log.finish(lines); }
+};
+
 }  // namespace
 
 std::optional<LineUse> MoeLog::take(const LogLine& line, const std::string& system) {
@@ -52,110 +79,101 @@ std::optional<LineUse> MoeLog::take(const LogLine& line, const std::string& syst
 }
 
 void MoeLog::open_run(const LogLine& line) {
-    if (open_) {
-        refuse(line.number,
-               fmt::format("a new run begins, but the run begun at line {} has no [Summary] line after its "
-                           "{} steps; it is truncated: remove it from the log or import a whole log",
-                           log_.run.first_line, log_.run.steps));
+    if (open) {
+        log.refuse(line.number, fmt::format("a new run begins, but the run begun at line {} has no [Summary] line after its "
+                                            "{} steps; it is truncated: remove it from the log or import a whole log",
+                                            log.run.first_line, log.run.steps));
     }
     const auto need = [&](std::string_view key) {
         const std::optional<int> value = count_after(line.text, fmt::format("{} = ", key));
-        if (!value || *value < 1)
-            refuse(line.number, fmt::format("[Benchmark] line has no \"{} = N\" with N of at least 1", key));
+        if (!value || *value < 1) log.refuse(line.number, fmt::format("[Benchmark] line has no \"{} = N\" with N of at least 1", key));
         return *value;
     };
-    log_.run = {};
-    log_.run.first_line = line.number;
-    log_.run.ranks = need("world_size");
-    log_.run.shape = {need("model_dim"), need("hidden_size"), need("samples"), need("topK"), dtype_of(line.text)};
-    if (log_.run.shape.dtype.empty())
-        refuse(line.number, "[Benchmark] line has no dtype among float16, bfloat16, float32");
+    log.run = {};
+    log.run.first_line = line.number;
+    log.run.ranks = need("world_size");
+    log.run.shape = {need("model_dim"), need("hidden_size"), need("samples"), need("topK"), dtype_of(line.text)};
+    if (log.run.shape.dtype.empty()) log.refuse(line.number, "[Benchmark] line has no dtype among float16, bfloat16, float32");
     const int per_rank = need("num_local_experts");
-    if (per_rank > 1'000'000 || log_.run.ranks > 1'000'000 / per_rank) {
-        refuse(line.number,
-               fmt::format("{} ranks x {} experts is absurd; expected at most 1000000", log_.run.ranks, per_rank));
+    if (per_rank > 1'000'000 || log.run.ranks > 1'000'000 / per_rank) {
+        log.refuse(line.number, fmt::format("{} ranks x {} experts is absurd; expected at most 1000000", log.run.ranks, per_rank));
     }
-    log_.run.experts = log_.run.ranks * per_rank;
-    open_ = true;
-    whole_model_ = false;
+    log.run.experts = log.run.ranks * per_rank;
+    open = true;
+    whole_model = false;
 }
 
 void MoeLog::read_step(const LogLine& line) {
     LineCursor cursor(line.text);
     cursor.word("STEP-");
     const std::optional<int> step = cursor.integer();
-    if (!open_ && step != 0) refuse(line.number, headless);
-    if (!open_) {  // runs of whole models have no line before their first step
-        log_.run = {};
-        log_.run.first_line = line.number;
-        log_.run.ranks = ranks_;
-        open_ = whole_model_ = true;
+    if (!open && step != 0) log.refuse(line.number, headless);
+    if (!open) {  // runs of whole models have no line before their first step
+        log.run = {};
+        log.run.first_line = line.number;
+        log.run.ranks = ranks;
+        open = whole_model = true;
     }
     const auto milliseconds = [&](std::string_view key) {
         std::optional<double> value;
         if (cursor.find(key) && cursor.word("=")) value = cursor.number();
         if (!value || *value <= 0) {
-            refuse(line.number,
-                   fmt::format("{} has no \"{} = X\" with X above 0; is the line cut?", quoted_piece(line.text), key));
+            log.refuse(line.number, fmt::format("{} has no \"{} = X\" with X above 0; is the line cut?", quoted_piece(line.text), key));
         }
         return *value * 1e-3;
     };
     const double whole = milliseconds("step_time"), forward = milliseconds("foward_time"),
                  backward = milliseconds("backward_time");
-    if (!step || *step != log_.run.steps) {
-        refuse(
-            line.number,
-            fmt::format("{}: expected STEP-{}; a step is missing or doubled in the run begun at line {}",
-                        quoted_piece(line.text.substr(0, line.text.find(':'))), log_.run.steps, log_.run.first_line));
+    if (!step || *step != log.run.steps) {
+        log.refuse(line.number, fmt::format("{}: expected STEP-{}; a step is missing or doubled in the run begun at line {}",
+                                            quoted_piece(line.text.substr(0, line.text.find(':'))), log.run.steps, log.run.first_line));
     }
     add("step", -1, whole);
     add("forward", -1, forward);
     add("backward", -1, backward);
-    ++log_.run.steps;
+    ++log.run.steps;
 }
 
 void MoeLog::close_run(const LogLine& line, const std::string& known_system) {
-    if (!open_) refuse(line.number, "a [Summary] line outside a run; expected a \"[Benchmark] ..\" line before it");
+    if (!open) log.refuse(line.number, "a [Summary] line outside a run; expected a \"[Benchmark] ..\" line before it");
     LineCursor cursor(line.text);
     for (const char* key : {"step_time =", "forward =", "backward ="}) {
         if (!cursor.find(key) || !cursor.number()) {
-            refuse(line.number, fmt::format("[Summary] line has no \"{} X\"; the run begun at line {} is cut off", key,
-                                            log_.run.first_line));
+            log.refuse(line.number,
+                       fmt::format("[Summary] line has no \"{} X\"; the run begun at line {} is cut off", key, log.run.first_line));
         }
-        if (whole_model_) break;  // their summary states nothing else
+        if (whole_model) break;  // their summary states nothing else
     }
-    if (log_.run.steps == 0)
-        refuse(line.number, fmt::format("the run begun at line {} has no STEP line", log_.run.first_line));
+    if (log.run.steps == 0) log.refuse(line.number, fmt::format("the run begun at line {} has no STEP line", log.run.first_line));
     const std::vector<std::string> words = words_before_summary(line.text);
-    if (whole_model_)
+    if (whole_model)
         name_model_run(line, words);
     else
         name_layer_run(line, words.empty() ? "" : words.front(), known_system);
-    log_.run.last_line = line.number;
-    log_.close(true);
-    open_ = false;
+    log.run.last_line = line.number;
+    log.close(true);
+    open = false;
 }
 
 void MoeLog::name_layer_run(const LogLine& line, const std::string& stated, const std::string& known_system) {
-    log_.run.system = stated.empty() ? known_system : stated;
-    if (log_.run.system.empty()) {
-        refuse(line.number,
-               fmt::format("nothing says which system the run begun at line {} is; expected its name before "
-                           "[Summary], as in \"mix_moe 4 [Summary] ..\" (format moe-steps), or a "
-                           "MixMOETransformerMLP in the module dump (format moe-phases)",
-                           log_.run.first_line));
+    log.run.system = stated.empty() ? known_system : stated;
+    if (log.run.system.empty()) {
+        log.refuse(line.number, fmt::format("nothing says which system the run begun at line {} is; expected its name before "
+                                            "[Summary], as in \"mix_moe 4 [Summary] ..\" (format moe-steps), or a "
+                                            "MixMOETransformerMLP in the module dump (format moe-phases)",
+                                            log.run.first_line));
     }
-    log_.run.model = model_name(log_.run.shape);
-    log_.run.run_id = fmt::format("{}-{}-{}-{}", std::filesystem::path(log_.path).stem().string(), log_.closed + 1,
-                                  log_.run.system, log_.run.experts / log_.run.ranks);
+    log.run.model = model_name(log.run.shape);
+    log.run.run_id = fmt::format("{}-{}-{}-{}", std::filesystem::path(log.path).stem().string(), log.closed + 1, log.run.system,
+                                 log.run.experts / log.run.ranks);
 }
 
 // The words are "SYSTEM MODEL N". N is not used: it is an option of the program that is printed even if the model has no experts.
 void MoeLog::name_model_run(const LogLine& line, const std::vector<std::string>& words) {
-    if (words.size() != 3) refuse(log_.run.first_line, headless);
-    log_.run.system = words[0];
-    log_.run.model = words[1];
-    log_.run.notes.push_back(
+    if (words.size() != 3) log.refuse(log.run.first_line, headless);
+    log.run.system = words[0];
+    log.run.model = words[1];
+    log.run.notes.push_back(
         fmt::format("{}: the {} before [Summary] is not taken as experts: the program prints it for dense models too; "
                     "experts are the "
                     "experiment's",
@@ -163,47 +181,13 @@ void MoeLog::name_model_run(const LogLine& line, const std::vector<std::string>&
 }
 
 void MoeLog::finish(long lines) {
-    if (open_)
-        refuse(log_.run.first_line,
-               fmt::format("the run that begins here has no [Summary] line (the log ends after {} of its "
-                           "steps); it is truncated: remove it from the log or import a whole log",
-                           log_.run.steps));
-    if (log_.closed == 0) refuse(lines, "the log ends without a run; expected a \"[Benchmark] ..\" line");
+    if (open)
+        log.refuse(log.run.first_line, fmt::format("the run that begins here has no [Summary] line (the log ends after {} of its "
+                                                   "steps); it is truncated: remove it from the log or import a whole log",
+                                                   log.run.steps));
+    if (log.closed == 0) log.refuse(lines, "the log ends without a run; expected a \"[Benchmark] ..\" line");
 }
 
-namespace {
-
-// Dialect moe-steps: one rank prints; between a run's start and [Summary] only STEP lines. Whole models print launch and modules before.
-LineUse judge(const LogLine& line, MoeLog& log) {
-    LineCursor cursor(line.text);
-    if (cursor.at_end()) return LineUse::skipped;
-    if (cursor.word("cuda:") && cursor.integer() && cursor.at_end()) return LineUse::skipped;
-    if (cursor.word("world_size")) {
-        const std::optional<int> ranks = cursor.integer();
-        if (!ranks || *ranks < 1 || !cursor.at_end()) return LineUse::unknown;
-        log.see_ranks(*ranks);
-        return LineUse::used;
-    }
-    for (const char* launch : {"local_rank", "world_rank"})
-        if (cursor.word(launch)) return cursor.integer() && cursor.at_end() ? LineUse::skipped : LineUse::unknown;
-    if (line.text == "ddp" || line.text.ends_with(" init success")) return LineUse::skipped;
-    const bool module = cursor.word("(") || cursor.word(")") || cursor.word("DistributedDataParallel(");
-    return module && !log.run_open() ? LineUse::skipped : LineUse::unknown;
-}
-
-struct StepsLog {
-    MoeLog log;
-    LineUse take(const LogLine& line) {
-        const std::optional<LineUse> use = log.take(line, "");
-        return use ? *use : judge(line, log);
-    }
-    void finish(long lines) { log.finish(lines); }
-};
-
-}  // namespace
-
-LineCounts import_moe_steps(const std::string& path, const TakeRun& take) {
-    return read_whole(path, StepsLog{MoeLog(path, take)});
-}
+LineCounts import_moe_steps(const std::string& path, const TakeRun& take) { return read_whole(path, StepsLog{{{path, take}}}); }
 
 }  // namespace stepcast

@@ -9,22 +9,16 @@
 namespace stepcast {
 
 // Reads the runs of one log in turn. A run is open from its first line to [Summary]; a line that does not fit is refused with its number.
-class MoeLog {
-public:
-    MoeLog(const std::string& path, const TakeRun& take) : log_{path, take} {}
+struct MoeLog {
+    OpenRun log;
+    int ranks = 0;  // of whole models, which print it before their steps
+    bool open = false, whole_model = false;
 
     // Takes the lines that both dialects share; nullopt for others. `system`: what the dialect knows besides [Summary] ("" = nothing).
     std::optional<LineUse> take(const LogLine& line, const std::string& system);
     void finish(long lines);  // at the end of the file: refuses an open run and a log without one
 
-    [[nodiscard]] bool run_open() const { return open_; }
-    ImportedRun& run() { return log_.run; }
-    void see_ranks(int ranks) { ranks_ = ranks; }  // for whole models, which print it before their steps
-    void add(std::string_view phase, int rank, double seconds) {
-        add(phase, rank, log_.run.steps, seconds);
-    }  // of the current step
-    void add(std::string_view phase, int rank, int step, double seconds) { log_.add(phase, rank, step, seconds); }
-    [[noreturn]] void refuse(long line, const std::string& what) const { log_.refuse(line, what); }
+    void add(std::string_view phase, int rank, double seconds) { log.add(phase, rank, log.run.steps, seconds); }  // of the current step
 
 private:
     void open_run(const LogLine& line);
@@ -32,10 +26,6 @@ private:
     void close_run(const LogLine& line, const std::string& system);
     void name_layer_run(const LogLine& line, const std::string& stated, const std::string& system);
     void name_model_run(const LogLine& line, const std::vector<std::string>& words);
-
-    OpenRun log_;
-    int ranks_ = 0;
-    bool open_ = false, whole_model_ = false;
 };
 
 }  // namespace stepcast

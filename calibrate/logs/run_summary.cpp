@@ -7,15 +7,12 @@
 #include <map>
 
 #include "calibrate/logs/import.h"
+#include "calibrate/measurement_file.h"
 
 namespace stepcast {
-namespace {
-
-constexpr std::size_t most_values = std::size_t{1} << 18;
-
-}  // namespace
 
 void SeriesValues::add(double value) {
+    constexpr std::size_t most_values = std::size_t{1} << 18;
     sum_ += value;
     if (count_++ % stride_ != 0) return;
     values_.push_back(value);
@@ -62,18 +59,14 @@ std::vector<Sample> RunSummary::rows(const Sample& like, const std::vector<Sampl
     for (Series& series : series_) {
         series.end_step();
         if (series.middle.count() < std::max(1L, least_steps)) continue;
+        const auto& [phase, unit] = phases[series.phase];
         const auto add = [&](const std::string& ending, double value) {
-            Sample& row = rows.emplace_back(like);
-            row.phase = phases[series.phase].name + ending;
-            row.unit = phases[series.phase].unit;
-            row.rank = series.rank;
-            row.step = -1;
-            row.value = value;
+            rows.push_back(sample_of(like, phase + ending, series.rank, -1, value, unit));
         };
         if (series.several) add(".least", series.least.median());
         add(series.several ? ".median" : "", series.middle.median());
         if (series.several) add(".greatest", series.greatest.median());
-        if (means_ && series.rank == -1 && phases[series.phase].name == "step") add(".mean", series.middle.mean());
+        if (means_ && series.rank == -1 && phase == "step") add(".mean", series.middle.mean());
     }
     return rows;
 }
@@ -83,15 +76,8 @@ std::vector<Sample> routing_rows(const ImportedRun& run) {
     if (!run.routing) return rows;
     for (int rank = 0; rank < run.ranks; ++rank) {
         const BlockTotals& totals = run.routing->totals[static_cast<std::size_t>(rank)];
-        for (const auto& [phase, value] :
-             {std::pair("blocks", totals.blocks), std::pair("remote_blocks", totals.remote)}) {
-            Sample& row = rows.emplace_back(sample_like(run));
-            row.phase = phase;
-            row.rank = rank;
-            row.step = -1;
-            row.value = value;
-            row.unit = "1";
-        }
+        rows.push_back(sample_of(sample_like(run), "blocks", rank, -1, totals.blocks, "1"));
+        rows.push_back(sample_of(sample_like(run), "remote_blocks", rank, -1, totals.remote, "1"));
     }
     return rows;
 }

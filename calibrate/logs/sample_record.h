@@ -37,14 +37,11 @@ public:
     void clear();
 
 private:
-    struct CloseFile {
-        void operator()(std::FILE* file) const { std::fclose(file); }
-    };
     void spill();
 
     std::vector<Phase> phases_;
     std::vector<Value> kept_;
-    std::unique_ptr<std::FILE, CloseFile> file_;
+    std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{nullptr, std::fclose};
     std::size_t spilled_ = 0;
     int first_step_ = -1, last_step_ = -1;
 };

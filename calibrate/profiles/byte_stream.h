@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 
 struct gzFile_s;
@@ -12,16 +13,13 @@ class ByteStream {
 public:
     // Throws ConfigError for a file that cannot be opened, and for pipes and devices, which may never end.
     explicit ByteStream(const std::string& path);
-    ~ByteStream();
-    ByteStream(const ByteStream&) = delete;
-    ByteStream& operator=(const ByteStream&) = delete;
 
     // Reads up to `size` bytes into `to`; 0 at the end. An incomplete or damaged gzip stream ends early; torn() tells why.
     std::size_t read(char* to, std::size_t size);
     [[nodiscard]] const std::string& torn() const { return torn_; }  // "", or what is damaged
 
 private:
-    gzFile_s* file_ = nullptr;
+    std::unique_ptr<gzFile_s, int (*)(gzFile_s*)> file_{nullptr, nullptr};
     std::string torn_;
 };
 

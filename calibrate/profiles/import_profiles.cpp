@@ -56,11 +56,8 @@ void describe(const Profile& p, std::vector<std::string>& report) {
 std::vector<std::string> import_traces(const ProfileImport& request) {
     std::vector<std::string> report;
     const std::vector<Profile> ranks = read_job(request.paths, report);
-    Sample like;
-    like.run_id = fs::path(request.out).stem().string();
-    like.system = request.system.empty() ? "profile" : request.system;
-    like.model = request.model;
-    like.ranks = std::max(ranks.front().ranks, static_cast<int>(ranks.size()));
+    const Sample like{.run_id = fs::path(request.out).stem().string(), .system = request.system.empty() ? "profile" : request.system,
+                      .model = request.model, .ranks = std::max(ranks.front().ranks, static_cast<int>(ranks.size())), .phase = ""};
     std::vector<Sample> samples;
     for (const Profile& p : ranks)
         for (Sample& s : profile_samples(p, like)) samples.push_back(std::move(s));

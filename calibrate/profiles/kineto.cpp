@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <tuple>
 
 #include "calibrate/profiles/json_numbers.h"
 #include "calibrate/profiles/trace_events.h"
@@ -131,7 +130,7 @@ public:
             Event e;
             if (parse(trace, e)) keep(e);
         } catch (const simdjson::simdjson_error&) {
-            ++r_.dropped;
+            ++r_.profile.counts.dropped;
         }
     }
 
@@ -140,7 +139,7 @@ public:
         try {
             read_member(key, trace);
         } catch (const nlohmann::json::exception&) {
-            ++r_.dropped;
+            ++r_.profile.counts.dropped;
         }
     }
 
@@ -149,7 +148,7 @@ private:
     T whole(const nlohmann::json& object, const char* key, T otherwise) {
         if (!object.contains(key)) return otherwise;
         const auto found = whole_number<T>(object[key]);
-        if (!found) ++r_.dropped;
+        if (!found) ++r_.profile.counts.dropped;
         return found.value_or(otherwise);
     }
 
@@ -161,7 +160,7 @@ private:
             if (const auto base = whole_number<std::int64_t>(json); base && *base >= 0 && *base <= 1000 * latest) r_.base = *base;
         if (key == "distributedInfo" && json.is_object()) {
             r_.rank = whole(json, "rank", -1);
-            r_.world = whole(json, "world_size", 0);
+            r_.profile.ranks = whole(json, "world_size", 0);
             for (const auto& group : json.value("pg_config", nlohmann::json::array()))
                 if (group.is_object() && group.contains("ranks"))
                     r_.groups[group.value("pg_name", "")] = compact(group["ranks"].is_string() ? group["ranks"].get<std::string>() : group["ranks"].dump());
@@ -211,8 +210,8 @@ private:
     void keep(Event& e) {
         if (e.category == Category::memory) {
             if (e.args.device_type == 0) return;  // host memory
-            r_.reserved = std::max(r_.reserved, e.args.reserved);
-            r_.allocated = std::max(r_.allocated, e.args.allocated);
+            r_.profile.peak_reserved = std::max(r_.profile.peak_reserved, Bytes(e.args.reserved));
+            r_.profile.peak_allocated = std::max(r_.profile.peak_allocated, Bytes(e.args.allocated));
             if (e.ts < r_.window_end) r_.add_memory({e.ts, e.args.allocated, e.args.reserved});
             return;
         }
@@ -245,18 +244,17 @@ private:
     // Similar calls share one entry. Beyond more kinds than any job has, calls get no entry.
     std::int32_t collective(const CollectiveCall& c) {
         constexpr std::size_t most_kinds = 20000;
-        const auto key = std::tuple(c.op, c.dtype, c.group, c.members, c.ranks, c.source, c.target, c.in_elements, c.out_elements);
-        if (const auto known = collectives_.find(key); known != collectives_.end()) return known->second;
+        if (const auto known = collectives_.find(c); known != collectives_.end()) return known->second;
         if (collectives_.size() >= most_kinds) return -1;
-        r_.collectives.push_back(c);
-        return collectives_[key] = static_cast<std::int32_t>(r_.collectives.size() - 1);
+        r_.profile.collectives.push_back(c);
+        return collectives_[c] = static_cast<std::int32_t>(r_.profile.collectives.size() - 1);
     }
 
     void keep_host(Event& e) {
         HostSpan span{e.ts, Length(e.dur), r_.threads.add(e.thread), r_.names.add(e.name), 0};
         if (e.name.starts_with("ProfilerStep#")) r_.steps.push_back(span);
         if (!e.args.inputs.dims.empty()) {
-            r_.shapes = true;
+            r_.profile.shapes = true;
             if (!is_attention(e.name)) e.args.inputs.concrete.clear();
             span.inputs = r_.add_inputs(e.args.inputs);
         }
@@ -277,7 +275,7 @@ private:
     TraceRecords& r_;
     std::size_t most_;
     long kept_ = 0;
-    std::map<std::tuple<std::string, std::string, std::string, std::string, int, int, int, double, double>, std::int32_t> collectives_;
+    std::map<CollectiveCall, std::int32_t> collectives_;
     od::parser parser_;
 };
 
@@ -289,8 +287,8 @@ TraceRecords read_kineto_records(const std::string& path, std::size_t most_bytes
     const TraceReading reading =
         read_trace_events(path, [&](const TraceText& e) { reader.event(e); },
                           [&](std::string_view key, const TraceText& m) { reader.member(key, m); });
-    records.broken = reading.broken;
-    records.events = reading.events;
+    records.profile.broken = reading.broken;
+    records.profile.counts.events = reading.events;
     records.keep_below(most_bytes);
     return records;
 }

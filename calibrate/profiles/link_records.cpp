@@ -27,7 +27,6 @@ public:
         for (std::uint32_t c = 0; c < r_.calls.size(); ++c)
             if (r_.calls[c].correlation != 0) call_of_.push_back(c);
         std::ranges::sort(call_of_, {}, [&](std::uint32_t c) { return std::pair(r_.calls[c].correlation, c); });
-        p_.collectives = r_.collectives;
     }
 
     void add(const DeviceRecord& record, std::int64_t origin) {
@@ -148,10 +147,10 @@ void add_notes(const TraceRecords& records, Profile& p) {
         if (count > 0) p.notes.push_back(fmt::format("{} {}", count, what));
     };
     if (!p.broken.empty()) p.notes.push_back("the trace is not whole: " + p.broken + "; what was read up to there is kept");
-    if (records.shortened)
+    if (p.shortened)
         p.notes.push_back(fmt::format("the trace holds more than fits the bound of memory; only its first {:.3f} s are kept",
                                       static_cast<double>(records.window_end - records.first) * 1e-9));
-    note(records.dropped, "events were no valid JSON and are passed over");
+    note(p.counts.dropped, "events were no valid JSON and are passed over");
     note(p.counts.unlinked, "kernels were launched before the window or by a thread that was not profiled (phase unlinked)");
     note(records.whole_graphs, "launches of CUDA graphs are recorded as one piece each: what computes and what communicates inside is not told "
                                "(nsys profile --cuda-graph-trace=node)");
@@ -165,7 +164,7 @@ void add_notes(const TraceRecords& records, Profile& p) {
     if (records.names.full() || records.inputs.full())
         p.notes.push_back("the trace holds more names than fit the bound of memory; the rest are not told apart");
     note(p.counts.other_devices, "further devices in the trace; the one that worked longest is taken");
-    if (!records.shapes) p.notes.push_back("no shapes recorded: products and passes cannot be sized (profile with record_shapes=True)");
+    if (!p.shapes) p.notes.push_back("no shapes recorded: products and passes cannot be sized (profile with record_shapes=True)");
     if (!tells_phases(p))
         p.notes.push_back("no operator or range tells the backward: no rows of forward, backward and optimizer");
     else if (std::ranges::none_of(p.spans, [](const DeviceSpan& s) { return s.phase == ProfilePhase::optimizer; }))
@@ -176,14 +175,12 @@ void add_notes(const TraceRecords& records, Profile& p) {
 void add_calls(const TraceRecords& records, std::int64_t origin, Profile& p) {
     for (const DriverCall& call : records.calls) {
         if (call.launches) p.launches.push_back(seconds(call.length.ns()));
-        if (call.graph) ++p.counts.graph_launches;
         if (call.waits) p.waits.push_back({call.start - origin, call.finish() - origin});
     }
     std::ranges::sort(p.waits, {}, &HostWait::start);
 }
 
-void add_memory(TraceRecords& records, std::int64_t origin, Profile& p) {
-    p.memory = std::move(records.memory);
+void sort_memory(std::int64_t origin, Profile& p) {
     for (ProfiledMemory& point : p.memory) point.time -= origin;
     std::ranges::sort(p.memory, {}, &ProfiledMemory::time);
 }
@@ -191,24 +188,16 @@ void add_memory(TraceRecords& records, std::int64_t origin, Profile& p) {
 }  // namespace
 
 Profile link_records(TraceRecords records, const std::string& path) {
-    Profile p;
+    Profile p = std::move(records.profile);
     p.path = path;
-    p.broken = records.broken;
-    p.counts.events = records.events;
-    p.counts.dropped = records.dropped;
     if (records.device.empty())
         throw ConfigError(fmt::format("{}: {} events, none of them work on a GPU; expected a trace with the GPU's activity{}",
-                                      path, records.events, p.broken.empty() ? "" : " (" + p.broken + ")"));
+                                      path, p.counts.events, p.broken.empty() ? "" : " (" + p.broken + ")"));
     const std::uint32_t device = keep_one_device(records, p);
     if (const auto known = records.devices.find(device); known != records.devices.end()) p.device = known->second;
     p.rank = records.rank >= 0 ? records.rank : records.processes > 1 ? -1 : rank_in_name(path);
     p.rank_told = p.rank >= 0;
     p.rank = std::max(p.rank, 0);
-    p.ranks = records.world;
-    p.shortened = records.shortened;
-    p.shapes = records.shapes;
-    p.peak_reserved = Bytes(records.reserved);
-    p.peak_allocated = Bytes(records.allocated);
     std::sort(records.device.begin(), records.device.end(), [](const DeviceRecord& a, const DeviceRecord& b) {
         return std::tuple(a.start, a.length.ns(), a.stream, a.correlation) < std::tuple(b.start, b.length.ns(), b.stream, b.correlation);
     });
@@ -224,7 +213,7 @@ Profile link_records(TraceRecords records, const std::string& path) {
     }
     add_calls(records, origin, p);
     p.origin = origin + records.base;
-    add_memory(records, origin, p);
+    sort_memory(origin, p);
     p.layer = layer_of(records);
     p.node_devices = static_cast<int>(records.devices.size());
     add_notes(records, p);

@@ -15,13 +15,6 @@
 namespace stepcast {
 namespace {
 
-struct CloseDatabase {
-    void operator()(sqlite3* db) const { sqlite3_close(db); }
-};
-struct FinishStatement {
-    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
-};
-
 // An export, opened read-only. Tables and columns differ by version, so readers ask which exist.
 class Database {
 public:
@@ -42,7 +35,7 @@ public:
     void each(const std::string& query, Take take) const {
         sqlite3_stmt* raw = nullptr;
         if (sqlite3_prepare_v2(db_.get(), query.c_str(), -1, &raw, nullptr) != SQLITE_OK) fail();
-        const std::unique_ptr<sqlite3_stmt, FinishStatement> statement(raw);
+        const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> statement(raw, sqlite3_finalize);
         for (;;) {
             const int code = sqlite3_step(raw);
             if (code == SQLITE_DONE) return;
@@ -60,7 +53,7 @@ private:
         throw ConfigError(path_ + ": SQLite says \"" + sqlite3_errmsg(db_.get()) + "\"; expected an Nsight Systems export");
     }
     std::string path_;
-    std::unique_ptr<sqlite3, CloseDatabase> db_;
+    std::unique_ptr<sqlite3, int (*)(sqlite3*)> db_{nullptr, sqlite3_close};
 };
 
 std::int64_t integer(sqlite3_stmt* row, int column) { return sqlite3_column_int64(row, column); }
@@ -95,9 +88,9 @@ public:
         if (db_.has("CUPTI_ACTIVITY_KIND_MEMCPY")) device_rows("CUPTI_ACTIVITY_KIND_MEMCPY", "", "bytes", SpanKind::copy);
         if (db_.has("CUPTI_ACTIVITY_KIND_MEMSET")) device_rows("CUPTI_ACTIVITY_KIND_MEMSET", "", "bytes", SpanKind::set);
         if (db_.has(graphs)) {
-            const long before = r_.events;
+            const long before = r_.profile.counts.events;
             device_rows(graphs, "", "0", SpanKind::compute, "CUDA graph, as a whole");
-            r_.whole_graphs = r_.events - before;
+            r_.whole_graphs = r_.profile.counts.events - before;
         }
         if (db_.has("CUPTI_ACTIVITY_KIND_RUNTIME")) calls();
         if (db_.has("NVTX_EVENTS")) ranges();
@@ -141,7 +134,7 @@ private:
     void rows(const std::string& query, int global, Take take) {
         db_.each(query, [&](sqlite3_stmt* row) {
             if (!ours(integer(row, global))) return;
-            if ((++r_.events & 0xffff) == 0) r_.keep_below(most_);
+            if ((++r_.profile.counts.events & 0xffff) == 0) r_.keep_below(most_);
             if (const std::int64_t start = moment(row, 0); start < r_.window_end) take(row, start);
         });
     }
@@ -188,7 +181,7 @@ private:
                  const std::size_t sizes = range.find("sizes = ");
                  span.name = r_.names.add(range.substr(0, std::min(range.find(", op_id"), range.find(", seq"))));
                  if (sizes != std::string_view::npos) {
-                     r_.shapes = true;
+                     r_.profile.shapes = true;
                      span.inputs = r_.add_inputs({.dims = std::string(range.substr(sizes + 8)), .types = "", .strides = ""});
                  }
                  if (is_step(range)) r_.steps.push_back(span);

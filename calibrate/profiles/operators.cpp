@@ -136,29 +136,6 @@ constexpr std::string_view activations[] = {"aten::gelu", "aten::silu", "aten::r
 constexpr std::string_view softmaxes[] = {"aten::_softmax", "aten::_log_softmax"}, norms[] = {"aten::native_layer_norm"};
 constexpr PassRule one_output[] = {{"add", additions}, {"gelu", activations}, {"softmax", softmaxes}, {"layernorm", norms}};
 
-}  // namespace
-
-bool is_product(std::string_view op) {
-    return std::ranges::find(product_rules, op, &ProductRule::op) != product_rules.end();
-}
-
-bool is_attention(std::string_view op) {
-    return op == "aten::_efficient_attention_forward" || op == "aten::_efficient_attention_backward" ||
-           std::ranges::find(causal_rules, op, &CausalRule::op) != causal_rules.end();
-}
-
-std::optional<Dtype> dtype_of_torch(std::string_view type) {
-    const TypeName* named = type_named(type);
-    return named == nullptr ? std::nullopt : named->dtype;
-}
-
-double element_bytes(std::string_view type) {
-    const TypeName* named = type_named(type);
-    return named == nullptr ? 0 : named->bytes;
-}
-
-namespace {
-
 std::optional<OperatorCall> product_of(const ProductRule& rule, const Arguments& args, OperatorCall call) {
     const auto a = args.sizes(rule.a), b = args.sizes(rule.b);
     if (a.size() != b.size() || (a.size() != 2 && a.size() != 3)) return std::nullopt;
@@ -205,6 +182,25 @@ std::optional<OperatorCall> attention_of(const Arguments& args, const std::strin
 }
 
 }  // namespace
+
+bool is_product(std::string_view op) {
+    return std::ranges::find(product_rules, op, &ProductRule::op) != product_rules.end();
+}
+
+bool is_attention(std::string_view op) {
+    return op == "aten::_efficient_attention_forward" || op == "aten::_efficient_attention_backward" ||
+           std::ranges::find(causal_rules, op, &CausalRule::op) != causal_rules.end();
+}
+
+std::optional<Dtype> dtype_of_torch(std::string_view type) {
+    const TypeName* named = type_named(type);
+    return named == nullptr ? std::nullopt : named->dtype;
+}
+
+double element_bytes(std::string_view type) {
+    const TypeName* named = type_named(type);
+    return named == nullptr ? 0 : named->bytes;
+}
 
 std::optional<OperatorCall> sized_operator(std::string_view op, const OperatorInputs& inputs) {
     if (inputs.dims.empty()) return std::nullopt;

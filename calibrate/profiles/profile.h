@@ -2,6 +2,7 @@
 // Readers: kineto.cpp (PyTorch's profiler), nsight.cpp (Nsight Systems). Tables are made from it in profile_tables.cpp.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -58,7 +59,7 @@ struct CollectiveCall {
     int source = -1, target = -1;  // for a send or receive: ranks within the group; -1 = unknown
     double in_elements = 0, out_elements = 0;
     bool from_kernel = true;  // false: recorded with the operator around the launch
-    friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
+    friend auto operator<=>(const CollectiveCall&, const CollectiveCall&) = default;
 };
 
 // A call in which the host waited for the device.
@@ -98,8 +99,9 @@ struct ProfiledLayer {
 };
 
 struct ProfileCounts {
-    long events = 0, kernels = 0, unlinked = 0, graph_kernels = 0, graph_launches = 0;
-    long products_without_shape = 0, collectives_without_size = 0, other_devices = 0, dropped = 0;
+    long events = 0, kernels = 0, unlinked = 0, graph_kernels = 0;
+    long products_without_shape = 0, collectives_without_size = 0, other_devices = 0;
+    long dropped = 0;  // events that were no valid JSON
     friend bool operator==(const ProfileCounts&, const ProfileCounts&) = default;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "calibrate/measurement_file.h"
 #include "calibrate/profiles/import_profiles.h"
 #include "calibrate/profiles/operators.h"
 #include "calibrate/profiles/profile_times.h"
@@ -14,16 +15,6 @@ namespace stepcast {
 namespace {
 
 double us(Seconds time) { return time.si() * 1e6; }
-
-std::string layout_text(const OperatorCall& call, Gemm::Layout layout) {
-    if (!call.layout_known) return "";
-    switch (layout) {
-        case Gemm::Layout::nt: return "NT";
-        case Gemm::Layout::nn: return "NN";
-        case Gemm::Layout::tn: return "TN";
-    }
-    return "";
-}
 
 // Builds a table; a table without rows is not written.
 struct Table {
@@ -51,7 +42,8 @@ void add_operators(const Profile& p, OperatorTables& to) {
         if (!t.call.known)
             to.unknown += t.kernels;
         else if (const auto* g = std::get_if<Gemm>(&t.call.work); g && g->batch == 1)
-            to.gemms.add(fmt::format("{},{},{},{},1,{},{},kernel,{}", gpu, g->m, g->n, g->k, to_string(g->dtype), layout_text(t.call, g->layout), times));
+            to.gemms.add(fmt::format("{},{},{},{},1,{},{},kernel,{}", gpu, g->m, g->n, g->k, to_string(g->dtype),
+                                     t.call.layout_known ? layout_names[static_cast<std::size_t>(g->layout)] : "", times));
         else if (g)
             to.batches.add(fmt::format("{},{},{},{},{},{},kernel,{}", gpu, g->batch, g->m, g->n, g->k, to_string(g->dtype), times));
         else if (const auto* a = std::get_if<Attention>(&t.call.work))
@@ -177,13 +169,7 @@ Profile between(const Profile& p, Seconds from, Seconds to, std::int64_t longest
 std::vector<Sample> profile_samples(const Profile& p, const Sample& like) {
     std::vector<Sample> samples;
     const auto add = [&](const char* phase, int step, double value, const char* unit) {
-        Sample s = like;
-        s.phase = phase;
-        s.rank = p.rank;
-        s.step = step;
-        s.value = value;
-        s.unit = unit;
-        samples.push_back(s);
+        samples.push_back(sample_of(like, phase, p.rank, step, value, unit));
     };
     const bool phases = tells_phases(p);
     const auto add_parts = [&](const Profile& part, int step, Seconds whole) {

@@ -37,11 +37,8 @@ DeviceTimes device_times(const Profile& profile) {
     times.copies = seconds(covered(profile.spans, [&](const DeviceSpan& s) { return !computes(s) && !communicates(s); }));
     times.overlapped = seconds(compute + communication - either);
     times.exposed = times.communication - times.overlapped;
-    for (const DeviceSpan& span : profile.spans) {
-        if (span.kind != SpanKind::compute) continue;
-        times.phases[span.phase] += seconds(span.finish - span.start);
-        ++times.phase_kernels[span.phase];
-    }
+    for (const DeviceSpan& span : profile.spans)
+        if (computes(span)) times.phases[span.phase] += duration(span);
     return times;
 }
 

@@ -29,7 +29,6 @@ auto covered(const auto& spans, const auto& counts) {
 struct DeviceTimes {
     Seconds span, busy, idle, compute, communication, copies, overlapped, exposed;
     std::map<ProfilePhase, Seconds> phases;  // sums of computing kernels by phase
-    std::map<ProfilePhase, long> phase_kernels;
     friend bool operator==(const DeviceTimes&, const DeviceTimes&) = default;
 };
 DeviceTimes device_times(const Profile& profile);

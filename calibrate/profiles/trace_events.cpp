@@ -141,7 +141,6 @@ public:
         } catch (const ConfigError& error) {
             stop(error.what());
         }
-        result_.bytes = window_.position();
         return result_;
     }
 

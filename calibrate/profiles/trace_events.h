@@ -15,7 +15,6 @@ struct TraceText {
 
 struct TraceReading {
     long events = 0;
-    std::size_t bytes = 0;  // read, after decompression
     std::string broken;     // "", or where and why reading stopped before the end of the trace
     friend bool operator==(const TraceReading&, const TraceReading&) = default;
 };

@@ -88,13 +88,9 @@ StepOfRank step_of(const Profile& p, std::size_t number) {
 int graph_rank(const Experiment& e, const TaskGraph& graph, int rank) {
     const Parallelism& p = e.parallelism;
     if (graph.rank_count() == rank_count(e.cluster)) return rank;
-    if (e.workload.kind != Workload::Kind::transformer || p.pp == 1) return 0;
-    for (int stage = 0; stage < p.pp; ++stage)
-        for (int dp = 0; dp < p.dp; ++dp)
-            for (int cp = 0; cp < p.cp; ++cp)
-                for (int tp = 0; tp < p.tp; ++tp)
-                    if (rank_of(p, tp, cp, dp, stage) == rank) return stage;
-    return 0;
+    if (e.workload.kind != Workload::Kind::transformer || p.pp == 1 || rank >= rank_count(e.cluster)) return 0;
+    const int ranks_apart = rank_of(p, 0, 0, 0, 1);  // from a stage to the next one
+    return rank / ranks_apart % p.pp;
 }
 
 using Kind = std::pair<std::string, Phase>;

@@ -50,16 +50,17 @@ bool launches_graph(std::string_view name) {
 void TraceRecords::add_memory(const ProfiledMemory& point) {
     constexpr std::size_t most = 65536;
     if (memory_seen++ % memory_every != 0) return;
-    memory.push_back(point);
-    if (memory.size() < most) return;
-    for (std::size_t i = 0; i < most / 2; ++i) memory[i] = memory[2 * i];
-    memory.resize(most / 2);
+    std::vector<ProfiledMemory>& kept = profile.memory;
+    kept.push_back(point);
+    if (kept.size() < most) return;
+    for (std::size_t i = 0; i < most / 2; ++i) kept[i] = kept[2 * i];
+    kept.resize(most / 2);
     memory_every *= 2;
 }
 
 std::size_t TraceRecords::bytes() const {
     return host.size() * sizeof(HostSpan) + calls.size() * sizeof(DriverCall) + device.size() * sizeof(DeviceRecord) +
-           steps.size() * sizeof(HostSpan) + collectives.size() * sizeof(CollectiveCall);
+           steps.size() * sizeof(HostSpan) + profile.collectives.size() * sizeof(CollectiveCall);
 }
 
 void TraceRecords::keep_below(std::size_t most) {
@@ -72,7 +73,7 @@ void TraceRecords::keep_below(std::size_t most) {
         latest(calls);
         latest(device);
         window_end = first + std::max<std::int64_t>(1, (last - first) / 2);
-        shortened = true;
+        profile.shortened = true;
         const auto drop = [&](auto& records) {
             if (records.empty()) return;  // on an empty container Boost 1.74's erase() increments a null pointer
             records.erase(std::remove_if(records.begin(), records.end(), [&](const auto& record) { return record.start >= window_end; }),

@@ -88,26 +88,19 @@ struct TraceRecords {
     Records<HostSpan> host;
     Records<DriverCall> calls;
     Records<DeviceRecord> device;
-    std::vector<CollectiveCall> collectives;
     std::vector<HostSpan> steps;
     std::map<std::string, ModuleSpans> modules;  // by class
     std::unordered_map<std::uint32_t, ProfiledDevice> devices;  // all of the node
     std::map<std::string, std::string> groups;  // by name: the members of process groups, "[0,1]"
-    int rank = -1, world = 0;
-    bool shapes = false;
-    double reserved = 0, allocated = 0;
-    std::vector<ProfiledMemory> memory;  // of the device; thinned out where there are many points
+    int rank = -1;
+    Profile profile;  // what is read as it will be: collectives, ranks, memory (thinned out where there are many points), counts
     long memory_seen = 0, memory_every = 1;
     std::int64_t base = 0;  // added to times, gives absolute times
-    long dropped = 0;  // number of events that were no valid JSON
     long whole_graphs = 0;  // number of launches of CUDA graphs that are recorded as one piece
     long nccl_payloads = 0;  // number of NCCL ranges whose sizes are in a binary payload of Nsight's export
     int processes = 1;      // number in the file; the records are those of one
     std::int64_t first = std::numeric_limits<std::int64_t>::max();  // start of the earliest record
     std::int64_t window_end = std::numeric_limits<std::int64_t>::max();
-    bool shortened = false;
-    std::string broken;
-    long events = 0;
 
     void add_memory(const ProfiledMemory& point);
     std::uint32_t add_inputs(const OperatorInputs& of);  // returns the number for HostSpan::inputs

@@ -29,7 +29,7 @@ std::vector<StepRow> large_steps() {
             {.id = "c", .hidden = 4096, .micro_batch = 8}, {.id = "d", .hidden = 8192, .tp = 4, .dp = 2, .micro_batch = 8}};
 }
 
-FewShotRequest request(const TestFolder& folder, const std::vector<StepRow>& rows, FitTarget target) {
+CalibrationRequest request(const TestFolder& folder, const std::vector<StepRow>& rows, FitTarget target) {
     return {.measurements = {folder.write("steps.csv", steps_table(rows))}, .cluster = "dgx-a100", .framework = "", .out = folder.path() + "/fitted.toml",
             .date = "2026-01-01", .target = target};
 }
@@ -42,7 +42,7 @@ TEST_CASE("costs that the base has at nothing and rows do not determine stay at 
     const TestFolder folder;
     std::vector<Case> cases = cases_of(folder, as_forecast(folder, large_steps()));
     REQUIRE(get_key(cases.front().experiment, "cluster.host.micro_batch").starts_with("0"));
-    const FewShotRequest both = request(folder, as_forecast(folder, large_steps()), FitTarget::both);
+    const CalibrationRequest both = request(folder, as_forecast(folder, large_steps()), FitTarget::both);
     const StepFit fit = fitted_to(cases, both, {});
     for (const StepConstant& c : fit.constants) CHECK_FALSE((c.usual && c.framework != ""));
     REQUIRE(fit.left.size() >= 2);
@@ -66,12 +66,12 @@ TEST_CASE("a framework that is fitted again keeps what it was fitted to") {
     const TestFolder folder;
     const std::vector<Override> slow{{"cluster.host.layer", "3 ms"}};
     const auto rows = as_forecast(folder, {{.id = "a", .hidden = 1024}, {.id = "b", .hidden = 1024, .batches = 3}, {.id = "c", .hidden = 2048, .batches = 2, .model = "gpt-y"}}, slow);
-    FewShotRequest once = request(folder, rows, FitTarget::framework);
+    CalibrationRequest once = request(folder, rows, FitTarget::framework);
     calibrate_few_shot(once);
     const Framework first = read_framework(once.out);
     REQUIRE(first.fitted);
     const auto more = as_forecast(folder, {{.id = "d", .hidden = 1024, .dp = 4, .batches = 5}, {.id = "e", .hidden = 2048, .batches = 4}}, slow);
-    FewShotRequest again = request(folder, more, FitTarget::framework);
+    CalibrationRequest again = request(folder, more, FitTarget::framework);
     again.measurements = {folder.write("more.csv", steps_table(more))};
     again.framework = once.out;
     again.out = folder.path() + "/again.toml";
@@ -93,7 +93,7 @@ TEST_CASE("a framework whose costs are fitted is no other one, and rows of two a
     const TestFolder folder;
     auto rows = as_forecast(folder, {{.id = "a", .hidden = 1024, .framework = "default"}, {.id = "b", .hidden = 1024, .batches = 3, .framework = "default"}},
                             {{"cluster.host.layer", "3 ms"}});
-    const FewShotRequest what = request(folder, rows, FitTarget::framework);
+    const CalibrationRequest what = request(folder, rows, FitTarget::framework);
     calibrate_few_shot(what);
     CHECK_FALSE(read_framework("default").may_be.empty());
     CHECK(read_framework(what.out).may_be.empty());
@@ -111,7 +111,7 @@ TEST_CASE("steps that agree with their base leave its forecasts unmoved") {
     std::vector<StepRow> others{{.id = "f", .hidden = 1024, .batches = 4}, {.id = "g", .hidden = 4096, .tp = 4, .dp = 4}, {.id = "h", .hidden = 8192, .micro_batch = 2}};
     for (auto* some : {&rows, &others})
         for (StepRow& r : *some) r.framework = "default";
-    const FewShotRequest what = request(folder, as_forecast(folder, rows), FitTarget::framework);
+    const CalibrationRequest what = request(folder, as_forecast(folder, rows), FitTarget::framework);
     calibrate_few_shot(what);
     std::vector<double> before;
     for (const Case& c : cases_of(folder, others)) before.push_back(simulated_step(c.experiment));
@@ -156,7 +156,7 @@ TEST_CASE("a base that a fit does not bring nearer to rows left out stays, with 
     for (StepRow& r : rows) r.framework = "default";
     rows = as_forecast(folder, rows);
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seconds *= i % 2 == 0 ? 1.2 : 1 / 1.2;
-    const FewShotRequest what = request(folder, rows, FitTarget::framework);
+    const CalibrationRequest what = request(folder, rows, FitTarget::framework);
     CHECK_THAT(calibrate_few_shot(what), Contains("costs stay the base's") && Contains("framework written to " + what.out) && !Contains("determined") &&
                                              Contains("calibrated: nothing") && !Contains("calibrated: steps"));
     const Framework base = read_framework("default"), stays = read_framework(what.out);
@@ -172,7 +172,7 @@ TEST_CASE("a base that a fit does not bring nearer to rows left out stays, with 
 
 TEST_CASE("a fit that is interrupted before its first pass writes nothing") {
     const TestFolder folder;
-    FewShotRequest what = request(folder, as_forecast(folder, {{.id = "a", .hidden = 1024}, {.id = "b", .hidden = 1024, .batches = 3}}, {{"cluster.host.layer", "3 ms"}}),
+    CalibrationRequest what = request(folder, as_forecast(folder, {{.id = "a", .hidden = 1024}, {.id = "b", .hidden = 1024, .batches = 3}}, {{"cluster.host.layer", "3 ms"}}),
                                   FitTarget::framework);
     what.enough = [] { return true; };
     CHECK_THAT(calibrate_few_shot(what), Contains("interrupted before the first pass: nothing is written"));
@@ -198,7 +198,7 @@ TEST_CASE("errors of a fit are those of whole steps, also where a host falls beh
     CHECK(step_with_slopes(what, {}, {}, true).step.si() == Approx(whole).epsilon(1e-9));
     what.measured_step = Seconds(whole);
     std::vector<Case> cases{what};
-    FewShotRequest asked;
+    CalibrationRequest asked;
     asked.target = FitTarget::hardware;
     const StepFit fit = fitted_to(cases, asked, {});
     std::vector<double> factors;

@@ -55,7 +55,7 @@ std::vector<Row> slower_machine(const TestFolder& folder) {
     return rows;
 }
 
-FewShotRequest request(const TestFolder& folder, const std::vector<Row>& rows) {
+CalibrationRequest request(const TestFolder& folder, const std::vector<Row>& rows) {
     return {{folder.write("steps.csv", table(rows))}, "dgx-a100", base, folder.path() + "/fitted.toml", "2026-01-01"};
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("few steps of a machine with slower products lead back to it") {
     std::vector<Row> rows = slower_machine(folder);
     rows.push_back({"g", "gpt-wide", 8192, 1, 1, "H100"});
     rows.push_back({"h", "gpt-wide", 8192, 1, 1, "A100-80GB", "GRPO"});
-    const FewShotRequest what = request(folder, rows);
+    const CalibrationRequest what = request(folder, rows);
     const std::string text = calibrate_few_shot(what);
     CHECK_THAT(text, Contains("6 measured steps; passed over: 1 of other devices, 1 that cannot be predicted\n  1 cannot be predicted: "));
     CHECK_THAT(text, Contains("cluster written to " + what.out) && !Contains("framework written"));
@@ -112,7 +112,7 @@ TEST_CASE("a row that contradicts its like is named and has little weight") {
     const TestFolder folder;
     std::vector<Row> rows = slower_machine(folder);
     rows.push_back({"g", "gpt-narrow", 2048, 1, 2 * rows[0].seconds});
-    const FewShotRequest what = request(folder, rows);
+    const CalibrationRequest what = request(folder, rows);
     const std::string text = calibrate_few_shot(what);
     CHECK_THAT(text, Contains("rows contradict each other: a took ") && Contains(", g of the same configuration "));
     CHECK_THAT(text, Contains("far from the others, of little weight: g, ") && !Contains("little weight: a"));
@@ -127,7 +127,7 @@ TEST_CASE("rows that contradict each other are named where they determine nothin
     const double once = slower_machine(folder)[0].seconds;
     std::vector<Row> rows;
     for (const auto& [id, times] : {std::pair{"a", 0.5}, {"b", 0.505}, {"c", 0.4975}, {"d", 1.5}, {"e", 0.125}}) rows.push_back({id, "gpt-narrow", 2048, 1, times * once});
-    FewShotRequest what = request(folder, rows);
+    CalibrationRequest what = request(folder, rows);
     what.target = FitTarget::framework;
     CHECK_THAT(complaint([&] { calibrate_few_shot(what); }), Contains("determine none of") && Contains("rows contradict each other: a took ") && Contains(", d of the same"));
 }
@@ -153,7 +153,7 @@ TEST_CASE("few steps that a slow host holds up lead back to its time a layer") {
         cases[i].what.experiment.cluster.host.layer = Seconds(2e-3);
         rows[i].seconds = step_with_slopes(cases[i].what, {}, {}).step.si();
     }
-    FewShotRequest what = request(folder, rows);
+    CalibrationRequest what = request(folder, rows);
     what.target = FitTarget::framework;
     CHECK_THAT(calibrate_few_shot(what), Contains("framework written to " + what.out) && !Contains("cluster written"));
     const Framework fitted = read_framework(what.out);
@@ -185,7 +185,7 @@ TEST_CASE("steps of a slow host and a slow device lead to a framework and a clus
         cases[i].what.experiment.cluster.kernel.training_gemm *= 0.7;
         rows[i].seconds = step_with_slopes(cases[i].what, {}, {}).step.si();
     }
-    FewShotRequest what = request(folder, rows);
+    CalibrationRequest what = request(folder, rows);
     what.target = FitTarget::both;
     CHECK_THAT(calibrate_few_shot(what), Contains("framework written to ") && Contains("cluster written to " + what.out));
     const Cluster own = read_cluster(what.out);
@@ -196,7 +196,7 @@ TEST_CASE("steps of a slow host and a slow device lead to a framework and a clus
 // A second copy of the rows, under another name or the same, does not count as a second measurement.
 TEST_CASE("rows that stand in two files count once") {
     const TestFolder folder;
-    FewShotRequest what = request(folder, slower_machine(folder));
+    CalibrationRequest what = request(folder, slower_machine(folder));
     const std::string once = calibrate_few_shot(what);
     const std::string steps = what.measurements[0], copy = folder.path() + "/copy.csv";
     std::filesystem::copy_file(steps, copy);
@@ -216,7 +216,7 @@ TEST_CASE("a base that the rows contradict is told, with a better one") {
     const auto cases = read_comparisons(folder.write("plain.csv", table(rows)), "dgx-a100", "megatron-lm-2021");
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seconds = step_with_slopes(cases[i].what, {}, {}).step.si();
     rows[0].seconds *= 1.3;  // a single disturbed row must not decide
-    FewShotRequest what = request(folder, rows);
+    CalibrationRequest what = request(folder, rows);
     what.target = FitTarget::framework;
     const auto told = [&](const std::string& begun_at) {
         what.framework = begun_at;
@@ -240,14 +240,14 @@ TEST_CASE("a base that the rows contradict is told, with a better one") {
 
 TEST_CASE("rows of other devices alone are refused, and nothing is written") {
     const TestFolder folder;
-    const FewShotRequest what = request(folder, {{"g", "gpt-wide", 8192, 1, 1, "H100"}});
+    const CalibrationRequest what = request(folder, {{"g", "gpt-wide", 8192, 1, 1, "H100"}});
     CHECK_THROWS_WITH(calibrate_few_shot(what), Contains("no row can be predicted on dgx-a100: 1 of other devices, 0 refused"));
     CHECK_FALSE(std::filesystem::exists(what.out));
 }
 
 TEST_CASE("blocks are left out by name, and one block alone cannot be") {
     const TestFolder folder;
-    const FewShotRequest what = request(folder, slower_machine(folder));
+    const CalibrationRequest what = request(folder, slower_machine(folder));
     const std::string text = cross_validate(what, LeftOut::model);
     CHECK_THAT(text, Contains("left out by model") && Contains("gpt-middle") && Contains("gpt-narrow") && Contains("gpt-wide"));
     CHECK_THAT(complaint([&] { cross_validate(what, LeftOut::device); }), Contains("--cross-validate device: the rows have one device only"));

@@ -272,7 +272,7 @@ TEST_CASE("a calibration writes a cluster file with provenance that reads back")
     std::vector<Sample> rows = step_run("fast_moe", 4);
     for (Sample& s : rows) s.value = s.phase == "step" ? 0.039 : s.phase == "forward" ? 0.0187 : 0.0202;
     const File in("in.csv", write_measurements(rows)), out("fitted.toml");
-    const std::string text = calibrate_from_measurements({{in.path}, "pcie-a100-x4", out.path, "2026-01-01"});
+    const std::string text = calibrate_from_measurements({.measurements = {in.path}, .cluster = "pcie-a100-x4", .out = out.path, .date = "2026-01-01"});
     CHECK_THAT(text, Contains("3 cases, start pcie-a100-x4"));
     CHECK_THAT(text, Contains("no held-out errors: all cases are of one group"));
     const Cluster fitted = read_cluster(out.path);
@@ -282,6 +282,6 @@ TEST_CASE("a calibration writes a cluster file with provenance that reads back")
     CHECK(fitted.fitted->parameters.size() == fit_priors({"moe_layers"}).size());
     // A second fit, from its own output, gives the same result: fitted values do not become priors, and no datum counts twice.
     const File again("again.toml");
-    calibrate_from_measurements({{in.path}, out.path, again.path, "2026-01-01"});
+    calibrate_from_measurements({.measurements = {in.path}, .cluster = out.path, .out = again.path, .date = "2026-01-01"});
     CHECK(read_cluster(again.path).fitted->parameters == fitted.fitted->parameters);
 }

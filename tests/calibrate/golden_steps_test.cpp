@@ -45,7 +45,7 @@ std::vector<StepRow> rows_of_a_trainer(const TestFolder& folder) {
 
 TEST_CASE("golden steps: constants fitted to a few of them") {
     const TestFolder folder;
-    FewShotRequest what{.measurements = {folder.write("steps.csv", steps_table(rows_of_a_trainer(folder)))}, .cluster = "dgx-a100", .framework = "nemo-2", .out = folder.path() + "/out.toml", .date = "2026-01-02"};
+    CalibrationRequest what{.measurements = {folder.write("steps.csv", steps_table(rows_of_a_trainer(folder)))}, .cluster = "dgx-a100", .framework = "nemo-2", .out = folder.path() + "/out.toml", .date = "2026-01-02"};
     std::string text;
     for (const FitTarget target : {FitTarget::hardware, FitTarget::both}) {
         what.target = target;

@@ -83,7 +83,7 @@ TEST_CASE("sweeps of a known GPU lead back to what it is, and say how well on th
     CHECK(k.training_gemm == Approx(0.9).epsilon(0.02));
     CHECK(fit.cluster.fitted->date == "2026-02-03");
     const std::set<std::string> kinds_fitted{"memory_pass", "transpose", "optimizer", "batched_gemm", "sustained_gemm", "attention", "send_recv"};
-    const auto of_kinds = std::ranges::count_if(points.ops, [&](const OpPoint& p) { return kinds_fitted.contains(p.kind); });
+    const auto of_kinds = std::ranges::count_if(points.ops, [&](const KernelRow& p) { return kinds_fitted.contains(p.kind); });
     CHECK(fit.cluster.fitted->samples == of_kinds + static_cast<long>(points.blocks.gemms.size()));  // fitted and held out
     CHECK(fit.cluster.fitted->sources == std::vector<std::string>{"GPU sweeps: simulated"});
     CHECK(fit.cluster.fitted->parameters.back() == FittedParameter{"host.call", to_string(points.issue), to_string(HostCosts{}.call), points.op_noise, true});
@@ -157,9 +157,9 @@ TEST_CASE("a GPU that no datasheet describes is described by the best that was m
 TEST_CASE("a memory whose rate the device does not say is as fast as the best pass") {
     GpuPoints points;
     points.blocks.gemms.push_back({Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 3, Seconds(1e-5)});
-    points.ops = {{"memory_pass", MemoryPass{Bytes(1e3), Bytes(2e3)}, Seconds(6e-9)},
-                  {"memory_pass", MemoryPass{Bytes(3e3), Bytes(4e3)}, Seconds(7e-9)},
-                  {"memory_pass", MemoryPass{Bytes(5e3), Bytes(1e3)}, Seconds(1e-8)}};
+    points.ops = {{"memory_pass", "", MemoryPass{Bytes(1e3), Bytes(2e3)}, Seconds(6e-9)},
+                  {"memory_pass", "", MemoryPass{Bytes(3e3), Bytes(4e3)}, Seconds(7e-9)},
+                  {"memory_pass", "", MemoryPass{Bytes(5e3), Bytes(1e3)}, Seconds(1e-8)}};
     const auto bandwidth = [&](double said) {
         return start_cluster(points, {"Unheard Of", 7, Bytes(8e9), BytesPerSecond(said)}, nullptr).cluster.gpu.memory_bandwidth.si();
     };
@@ -173,7 +173,7 @@ TEST_CASE("links that no datasheet describes are as fast as the best exchange th
     GpuPoints points;
     points.ranks = 4;
     points.blocks.gemms.push_back({Gemm{1000, 1000, 1000, 1, Dtype::bf16}, 1, Seconds(1e-5)});
-    points.ops.push_back({"send_recv", SendRecv{Bytes(1e6), 1}, Seconds(5e-6)});
+    points.ops.push_back({"send_recv", "", SendRecv{Bytes(1e6), 1}, Seconds(5e-6)});
     const Nameplate plate{"Unheard Of", 7, Bytes(8e9), BytesPerSecond(1e12)};
     CHECK(start_cluster(points, plate, nullptr).cluster.intra.bandwidth.si() == Approx(2e11));
     points.blocks.collectives.push_back({"all_reduce", 4, 1, Bytes(2e6), Seconds(1e-5)});

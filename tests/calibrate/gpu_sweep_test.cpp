@@ -84,7 +84,7 @@ TEST_CASE("points of a GPU sweep are medians over repetitions and ranks, by what
     CHECK(time_of(Gemm{3, 5, 7, 1, Dtype::bf16, false}) == Approx(100));
     CHECK(time_of(Gemm{.m = 11, .n = 13, .k = 17, .dtype = Dtype::fp16}) == Approx(4));
     std::string text;
-    for (const OpPoint& p : points.ops) text += p.kind + " " + std::to_string(std::lround(1e6 * p.time.si())) + "\n";
+    for (const KernelRow& p : points.ops) text += p.kind + " " + std::to_string(std::lround(1e6 * p.time.si())) + "\n";
     CHECK(text == "batched_gemm 30\nmemory_pass 14\ntranspose 16\noptimizer 18\nrows 18\nstrided 18\nsend_recv 26\nattention 12\nsustained_gemm 8\n");
     REQUIRE(points.blocks.collectives.size() == 2);
     CHECK(points.blocks.collectives[0].op == "all_reduce");

@@ -15,7 +15,7 @@ namespace {
 // Records by words; times in nanoseconds.
 struct RecordedWork {
     TraceRecords r;
-    RecordedWork() { r.shapes = true; }
+    RecordedWork() { r.profile.shapes = true; }
     std::uint32_t inputs(const OperatorInputs& of) { return r.add_inputs(of); }
     void host(const char* name, std::uint32_t thread, std::int64_t start, std::int64_t length, std::uint32_t of = 0) {
         r.host.push_back({start, Length(length), thread, r.names.add(name), of});
@@ -115,7 +115,7 @@ TEST_CASE("device work belongs to the product, the attention or the innermost op
     ProfileCounts counts;
     counts.kernels = 13;
     counts.unlinked = 3;
-    counts.graph_kernels = counts.graph_launches = 1;
+    counts.graph_kernels = 1;
     counts.collectives_without_size = 2;
     CHECK(p.counts == counts);
 }
@@ -128,7 +128,7 @@ TEST_CASE("a collective's size is its kernel's, else its operator's") {
     x.call(11, 1, 201).launches = true;
     x.call(12, 1, 301).launches = true;
     x.call(13, 1, 621).launches = true;
-    x.r.collectives = {{"allreduce", "Half", "0", "", 2, -1, -1, 7, 7, true}};
+    x.r.profile.collectives = {{"allreduce", "Half", "0", "", 2, -1, -1, 7, 7, true}};
     x.work(11, 1000, 7, SpanKind::communication, "ncclDevKernel");
     x.work(12, 2000, 7, SpanKind::communication, "ncclDevKernel").collective = 0;
     x.work(13, 3000, 7, SpanKind::communication, "ncclDevKernel");
@@ -221,16 +221,16 @@ TEST_CASE("of several devices the one that worked longest is kept") {
 TEST_CASE("what a trace says of itself is carried over, in the order of time") {
     RecordedWork x;
     x.r.rank = 3;
-    x.r.world = 8;
+    x.r.profile.ranks = 8;
     x.r.base = 7;
-    x.r.reserved = 11;
-    x.r.allocated = 13;
-    x.r.events = 17;
+    x.r.profile.peak_reserved = Bytes(11);
+    x.r.profile.peak_allocated = Bytes(13);
+    x.r.profile.counts.events = 17;
     x.work(1, 300, 5);
     x.work(2, 100, 9).stream = 2;
     x.work(2, 100, 9).stream = 1;
     x.work(1, 100, 4);
-    x.r.memory = {{900, 1, 2}, {50, 3, 4}};
+    x.r.profile.memory = {{900, 1, 2}, {50, 3, 4}};
     for (const auto& [name, start] : {std::pair{"ProfilerStep#8", 700}, {"ProfilerStep#7", 400}})
         x.r.steps.push_back({start, Length(250), 0, x.r.names.add(name), 0});
     // Blocks take 9/16 s in all, 3/16 in the median; norms half a second; the model is one instance only.
@@ -245,7 +245,7 @@ TEST_CASE("what a trace says of itself is carried over, in the order of time") {
     sent.op = "send";
     sent.members = "[3,5]";
     sent.target = 1;
-    x.r.collectives = {told, sent};
+    x.r.profile.collectives = {told, sent};
     x.r.groups["tp"] = "[2,3]";
     const Profile p = x.profile("rank-5.json");
     CHECK((p.rank == 3 && p.rank_told && p.ranks == 8));
@@ -296,12 +296,12 @@ TEST_CASE("a rank that the trace does not say is the number behind the word in t
 TEST_CASE("everything that a trace leaves open is said") {
     RecordedWork x;
     x.work(1, 100, 5);
-    x.r.shapes = false;
+    x.r.profile.shapes = false;
     CHECK(x.profile().notes == std::vector<std::string>{"1 kernels were launched before the window or by a thread that was not profiled (phase unlinked)",
                                                         "no shapes recorded: products and passes cannot be sized (profile with record_shapes=True)",
                                                         "no operator or range tells the backward: no rows of forward, backward and optimizer",
                                                         "no ProfilerStep: no step times, the whole window is one piece"});
-    x.r.shapes = true;
+    x.r.profile.shapes = true;
     x.r.steps.push_back({0, Length(5), 0, 0, 0});
     x.call(1, 1, 50);
     x.host("backward", 1, 40, 50);
@@ -310,11 +310,11 @@ TEST_CASE("everything that a trace leaves open is said") {
     x.call(2, 2, 250);
     x.work(2, 300, 5);
     CHECK(x.profile().notes.empty());
-    x.r.broken = "at byte 7";
-    x.r.shortened = true;
+    x.r.profile.broken = "at byte 7";
+    x.r.profile.shortened = true;
     x.r.first = 1'000'000'000;
     x.r.window_end = 3'500'000'000;
-    x.r.dropped = 2;
+    x.r.profile.counts.dropped = 2;
     x.r.whole_graphs = 3;
     x.r.nccl_payloads = 4;
     x.r.processes = 5;
@@ -332,9 +332,9 @@ TEST_CASE("everything that a trace leaves open is said") {
     CHECK(x.profile().shortened);
     CHECK(x.profile().counts.dropped == 2);
     RecordedWork none;
-    none.r.events = 3;
+    none.r.profile.counts.events = 3;
     CHECK(complaint([&] { (void)none.profile(); }) == "x.json: 3 events, none of them work on a GPU; expected a trace with the GPU's activity");
-    none.r.broken = "torn";
+    none.r.profile.broken = "torn";
     CHECK(complaint([&] { (void)none.profile(); }).ends_with(" (torn)"));
 }
 

@@ -18,7 +18,7 @@ using Names = std::vector<std::string>;
 struct MarkedWork {
     TraceRecords r;
     std::uint64_t calls = 0;
-    MarkedWork() { r.shapes = true; }
+    MarkedWork() { r.profile.shapes = true; }
     void range(const std::string& name, std::int64_t start, std::int64_t finish, std::uint32_t thread = 1) {
         r.host.push_back({1000 * start, Length(1000 * (finish - start)), thread, r.names.add(name)});
     }
@@ -77,10 +77,10 @@ TEST_CASE("a host that runs ahead of the device does not time the steps") {
     CHECK(rows(p, "step") == Names{"1: 100.000", "2: 100.000", "3: 100.000"});
     CHECK(rows(p, "busy") == Names{"1: 90.000", "2: 90.000", "3: 90.000"});
     CHECK(rows(p, "idle") == Names{"1: 10.000", "2: 10.000", "3: 10.000"});
-    p.shortened = x.r.shortened = true;
+    p.shortened = x.r.profile.shortened = true;
     CHECK(x.profile().steps.size() == 2);
     // Marks that launch nothing are no steps; what comes before them ends with the work of the next.
-    x.r.shortened = false;
+    x.r.profile.shortened = false;
     x.mark(4, 81, 90);
     x.mark(5, 90, 99);
     x.work(91, 405, 495);

@@ -169,8 +169,8 @@ TEST_CASE("memory stays bounded: the later half of a trace that is too long is l
     const std::string path = folder.write("long.json", text + "]}");
     const TraceRecords whole = read_kineto_records(path), part = read_kineto_records(path, 1000 * sizeof(DeviceRecord));
     REQUIRE(whole.device.size() == 2000);
-    REQUIRE_FALSE(whole.shortened);
-    REQUIRE(part.shortened);
+    REQUIRE_FALSE(whole.profile.shortened);
+    REQUIRE(part.profile.shortened);
     REQUIRE(part.device.size() <= 1000);
     REQUIRE(part.device.size() >= 499);
 }
@@ -397,6 +397,6 @@ TEST_CASE("memory stays bounded where all is at one time") {
     for (int i = 0; i < 200000; ++i)
         text += (i > 0 ? "," : "") + std::string(R"({"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":5,"args":{"device":0,"stream":7}})");
     const TraceRecords part = read_kineto_records(folder.write("same.json", text + "]}"), 1000 * sizeof(DeviceRecord));
-    REQUIRE(part.shortened);
+    REQUIRE(part.profile.shortened);
     REQUIRE(part.device.size() < 70000);  // it is looked at every 65536 records
 }

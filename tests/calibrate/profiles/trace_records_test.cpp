@@ -78,20 +78,20 @@ TEST_CASE("a counter keeps at most 65536 points, evenly over its time") {
         for (long i = 0; i < count; ++i) r.add_memory({r.memory_seen, 0, 0});
     };
     add(65535);
-    CHECK(r.memory.size() == 65535);
+    CHECK(r.profile.memory.size() == 65535);
     add(1);
-    REQUIRE(r.memory.size() == 32768);
+    REQUIRE(r.profile.memory.size() == 32768);
     CHECK(r.memory_every == 2);
-    for (const std::size_t i : {0U, 1U, 777U, 32767U}) CHECK(r.memory[i].time == static_cast<std::int64_t>(2 * i));
+    for (const std::size_t i : {0U, 1U, 777U, 32767U}) CHECK(r.profile.memory[i].time == static_cast<std::int64_t>(2 * i));
     add(3);
-    REQUIRE(r.memory.size() == 32770);
-    CHECK(r.memory[32768].time == 65536);
-    CHECK(r.memory[32769].time == 65538);
+    REQUIRE(r.profile.memory.size() == 32770);
+    CHECK(r.profile.memory[32768].time == 65536);
+    CHECK(r.profile.memory[32769].time == 65538);
     add(2 * 32766 - 1);  // to 131069
-    CHECK(r.memory.size() == 65535);
+    CHECK(r.profile.memory.size() == 65535);
     add(1);
-    CHECK(r.memory.size() == 32768);
-    CHECK(r.memory.back().time == 4 * 32767);
+    CHECK(r.profile.memory.size() == 32768);
+    CHECK(r.profile.memory.back().time == 4 * 32767);
     CHECK(r.memory_every == 4);
 }
 
@@ -104,16 +104,16 @@ TEST_CASE("records that outgrow their bound lose the later half of their time") 
         r.host.emplace_back().start = 900;
         r.calls.emplace_back().start = 1100;
         for (const std::int64_t start : {50, 700}) r.steps.emplace_back().start = start;
-        r.collectives.resize(3);
+        r.profile.collectives.resize(3);
         return r;
     };
     TraceRecords r = filled();
     const std::size_t all = 4 * sizeof(DeviceRecord) + 3 * sizeof(HostSpan) + sizeof(DriverCall) + 3 * sizeof(CollectiveCall);
     CHECK(r.bytes() == all);
     r.keep_below(all);
-    CHECK_FALSE(r.shortened);
+    CHECK_FALSE(r.profile.shortened);
     r.keep_below(all - 1);
-    CHECK(r.shortened);
+    CHECK(r.profile.shortened);
     CHECK(r.window_end == 600);
     CHECK((r.device.size() == 4 && r.host.empty() && r.calls.empty() && r.steps.size() == 1));
     r.keep_below(r.bytes() - 1);

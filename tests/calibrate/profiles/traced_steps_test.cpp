@@ -141,7 +141,7 @@ TEST_CASE("tables of a trace refine what a cluster and a framework say of steps"
     for (const char* part : {"gemms", "attention", "passes", "collectives", "launches"}) files.push_back(folder.path() + "/run." + part + ".csv");
     CHECK(are_tables(files));
     const std::string out = folder.path() + "/mine.toml";
-    (void)calibrate_from_measurements({.measurements = files, .cluster = "dgx-h100", .out = out, .date = "2026-01-01", .framework = "ddp"});
+    (void)calibrate_from_measurements({.measurements = files, .cluster = "dgx-h100", .framework = "ddp", .out = out, .date = "2026-01-01"});
     const Cluster mine = read_cluster(out), start = read_cluster("dgx-h100");
     // The traces were made with 520 TFLOP/s in products, and all-reduces of 200 GB/s.
     CHECK(mine.kernel.training_gemm < start.kernel.training_gemm);
