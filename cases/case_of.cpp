@@ -32,7 +32,7 @@ std::string cluster_of(const CaseRow& row, const Experiment& preset, Shelf& shel
 
 std::vector<Override> overrides_of(const CaseRow& row) {
     std::vector<Override> overrides;
-    for (const auto& column : key_columns())
+    for (const auto& column : key_columns)
         if (const auto& text = row.cell(column.name); !text.empty()) overrides.push_back({column.key, text});
     if (!row.cell("precision").empty()) overrides.push_back({"workload.dtype", std::string(to_string(dtype_in(row)))});
     for (const char* column : {"recompute", "zero"})

@@ -64,25 +64,6 @@ std::vector<CaseRow> read_cases(const std::string& path) {
 
 namespace {
 
-constexpr KeyColumn columns[] = {{"layers", "workload.layers"},
-                                 {"hidden", "workload.hidden"},
-                                 {"heads", "workload.heads"},
-                                 {"kv_heads", "workload.kv_heads"},
-                                 {"ffn", "workload.ffn"},
-                                 {"vocab", "workload.vocab"},
-                                 {"seq", "workload.seq"},
-                                 {"experts", "workload.moe.experts"},
-                                 {"topk", "workload.moe.top_k"},
-                                 {"tp", "parallelism.tp"},
-                                 {"pp", "parallelism.pp"},
-                                 {"vp", "parallelism.vp"},
-                                 {"dp", "parallelism.dp"},
-                                 {"ep", "parallelism.ep"},
-                                 {"cp", "parallelism.cp"},
-                                 {"mbs", "parallelism.micro_batch"},
-                                 {"gbs", "parallelism.global_batch"},
-                                 {"moe_system", "parallelism.moe_system"}};
-
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_number(char c) { return is_digit(c) || c == '.'; }
 
@@ -105,22 +86,18 @@ std::optional<double> step_by_value(const CaseRow& row) {
 
 }  // namespace
 
-std::span<const KeyColumn> key_columns() { return columns; }
-
 void check_ranges(const CaseRow& row) {
     constexpr int most_ranks = 1 << 20;
     if (count_in(row, "gpus", 1) > most_ranks)
         throw ConfigError(fmt::format("gpus: {} is out of range; expected 1 to {}", row.cell("gpus"), most_ranks));
     Experiment scratch;
-    for (const auto& column : columns) {
+    for (const auto& column : key_columns) {
         const auto& text = row.cell(column.name);
         if (states(row, column.name)) at_place(column.name, [&] { assign_text(*find_key(column.key), scratch, text); });
     }
 }
 
 std::string first_word(const std::string& text) { return text.substr(0, text.find_first_of(" ;,(")); }
-
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 bool states(const CaseRow& row, const std::string& column) {
     const auto& text = row.cell(column);

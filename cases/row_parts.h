@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,12 +20,16 @@ namespace stepcast {
 struct KeyColumn {
     const char *name, *key;
 };
-std::span<const KeyColumn> key_columns();
+inline constexpr KeyColumn key_columns[] = {
+    {"layers", "workload.layers"}, {"hidden", "workload.hidden"}, {"heads", "workload.heads"}, {"kv_heads", "workload.kv_heads"},
+    {"ffn", "workload.ffn"}, {"vocab", "workload.vocab"}, {"seq", "workload.seq"}, {"experts", "workload.moe.experts"},
+    {"topk", "workload.moe.top_k"}, {"tp", "parallelism.tp"}, {"pp", "parallelism.pp"}, {"vp", "parallelism.vp"},
+    {"dp", "parallelism.dp"}, {"ep", "parallelism.ep"}, {"cp", "parallelism.cp"}, {"mbs", "parallelism.micro_batch"},
+    {"gbs", "parallelism.global_batch"}, {"moe_system", "parallelism.moe_system"}};
 // Checks each of those cells against the type and range of its key, and the column gpus.
 void check_ranges(const CaseRow& row);
 
 std::string first_word(const std::string& text);  // "full (use_checkpoint true)" -> "full"
-bool contains(std::string_view text, std::string_view part);
 
 bool states(const CaseRow& row, const std::string& column);                  // neither empty nor "n/a" nor "not stated .."
 std::optional<int> count_in(const CaseRow& row, const std::string& column);  // at least 1; empty if not stated

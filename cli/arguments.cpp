@@ -45,6 +45,7 @@ void add_overrides(CLI::App* verb, Options& options) {
 void add_emit(CLI::App* verb, Options& options) {
     verb->add_option("--emit", options.emit,
                      "print the flags or file of that framework")->type_name("megatron|megatron-bridge|nemo|torchtitan|deepspeed");
+    verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json")->type_name("MODEL");
 }
 
 void add_experiment(CLI::App* verb, Options& options) {
@@ -72,7 +73,6 @@ void add_sweep(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "sweep", "the best of many configurations, with proof", verbs, options);
     add_experiment(verb, options);
     add_emit(verb, options);
-    verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json")->type_name("MODEL");
     verb->add_option("--vary", options.vary, "KEY=A,B,C or KEY=1..64*2; parallelism=all: every legal split")->type_name("KEY=VALUES")
         ->allow_extra_args(false)
         ->required();
@@ -99,7 +99,6 @@ void add_simulate(CLI::App& app, Options& options, const Verbs& verbs) {
     add_campaign(verb, options);
     add_trace(verb, options);
     add_emit(verb, options);
-    verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json")->type_name("MODEL");
     verb->add_flag(
         "--explain", options.explain, "why: critical path, idle time, what 10 % more of anything buys, every kernel");
     verb->add_option("--out", options.out, "folder for a picture of the step (Gantt chart), and the plot of --explain")->type_name("DIR");

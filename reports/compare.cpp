@@ -97,12 +97,10 @@ std::vector<KernelComparison> of_evidence(const std::vector<KernelComparison>& k
 }
 
 std::string meaning_of(Evidence evidence) {
-    switch (evidence) {
-        case Evidence::fitted: return "fitted on (errors of the fit, no evidence for other runs)";
-        case Evidence::seen: return "seen (not fitted, but known while the model was made: weak evidence)";
-        case Evidence::unseen: return "unseen (neither fitted nor known while the model was made)";
-    }
-    return "";
+    static constexpr std::array meanings{"fitted on (errors of the fit, no evidence for other runs)",
+                                         "seen (not fitted, but known while the model was made: weak evidence)",
+                                         "unseen (neither fitted nor known while the model was made)"};
+    return meanings[static_cast<std::size_t>(evidence)];
 }
 
 CompareSummary summarise(const std::vector<Comparison>& comparisons) {
@@ -273,8 +271,7 @@ std::vector<PhaseComparison> phase_comparisons(const Comparison& c) {
 std::optional<double> series_inside(const Comparison& c) {
     if (!c.forecast || c.what.recorded_steps.empty()) return std::nullopt;
     const Interval& step = c.forecast->step;
-    const auto inside = std::count_if(c.what.recorded_steps.begin(), c.what.recorded_steps.end(),
-                                      [&](Seconds s) { return step.p10 <= s && s <= step.p90; });
+    const auto inside = std::ranges::count_if(c.what.recorded_steps, [&](Seconds s) { return step.p10 <= s && s <= step.p90; });
     return static_cast<double>(inside) / static_cast<double>(c.what.recorded_steps.size());
 }
 

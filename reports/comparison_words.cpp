@@ -33,8 +33,7 @@ void add_roles(std::vector<std::string>& sentences, const Comparisons& compariso
 
 // Whether several cases are of PyTorch scripts, which measure phases with every step.
 bool of_script(const Comparisons& comparisons) {
-    return std::count_if(comparisons.begin(), comparisons.end(),
-                         [](const Comparison& c) { return c.forecast && c.what.source == "pytorch"; }) > 1;
+    return std::ranges::count_if(comparisons, [](const Comparison& c) { return c.forecast && c.what.source == "pytorch"; }) > 1;
 }
 
 }  // namespace
@@ -108,8 +107,7 @@ std::string provenance_text(const Cluster& cluster) {
         text += fmt::format("{} {} {}", e.kind, percent_text(e.mape), signed_percent_text(e.worst));
         method = e.method;
     }
-    const auto kept =
-        std::count_if(f.parameters.begin(), f.parameters.end(), [](const FittedParameter& p) { return !p.determined; });
+    const auto kept = std::ranges::count(f.parameters, false, &FittedParameter::determined);
     if (const std::string kinds = unmeasured_kinds(cluster); !kinds.empty())
         text += "; not measured on this device: " + kinds;
     if (kept > 0) text += fmt::format("; {} of {} parameters kept their prior", kept, f.parameters.size());
@@ -141,11 +139,8 @@ std::string machine_title(const std::vector<Comparison>& comparisons) {
 }
 
 int mark_of(const Comparison& c) {
-    constexpr int open_circle = 6, full_circle = 7, diamond = 13;
-    if (!c.what.evidence) return full_circle;
-    return *c.what.evidence == Evidence::fitted ? open_circle
-           : *c.what.evidence == Evidence::seen ? full_circle
-                                                : diamond;
+    static constexpr int open_circle = 6, full_circle = 7, diamond = 13, marks[] = {open_circle, full_circle, diamond};
+    return marks[static_cast<std::size_t>(c.what.evidence.value_or(Evidence::seen))];
 }
 
 std::string clusters_text(const std::vector<Comparison>& comparisons) {

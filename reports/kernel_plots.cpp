@@ -219,10 +219,9 @@ std::string file_name(const std::string& device) {
 
 std::vector<std::string> plot_kernels(const KernelComparisons& kernels, const std::string& title,
                                       const std::string& folder) {
-    std::vector<std::string> names{"kernel_error.png"};
+    std::vector<std::string> names{"kernel_error.png", "kernel_times.png"};
     plot_errors(kernels.rows, title, folder + "/kernel_error");
     plot_times(kernels.rows, title, folder + "/kernel_times");
-    names.emplace_back("kernel_times.png");
     if (plot_devices(kernels.rows, title, folder + "/devices")) names.emplace_back("devices.png");
     if (plot_roofline(kernels.rows, title, folder + "/roofline")) names.emplace_back("roofline.png");
     std::map<std::string, Rows> collectives;

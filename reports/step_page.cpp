@@ -253,8 +253,8 @@ std::vector<std::string> plain_warnings(const std::vector<std::string>& notes) {
 }
 
 std::vector<Fact> provenance_of(const Cluster& cluster) {
-    const std::string text = provenance_text(cluster), name = "cluster " + cluster.name;
-    std::vector<Fact> facts{{name, text.starts_with(name + ": ") ? text.substr(name.size() + 2) : text}};
+    const std::string name = "cluster " + cluster.name;
+    std::vector<Fact> facts{{name, provenance_text(cluster).substr(name.size() + 2)}};
     if (!cluster.source.empty()) facts.push_back({"datasheet values of " + cluster.name, cluster.source});
     return facts;
 }
@@ -271,11 +271,7 @@ std::vector<Fact> provenance_of(const Framework& framework) {
     return {{"framework " + framework.name, text}};
 }
 
-Fact program_fact(const std::string& version) {
-    Fact fact{"program", {}};
-    for (const char c : version) fact.text += c == '\n' ? ", " : std::string(1, c);
-    return fact;
-}
+Fact program_fact(const std::string& version) { return {"program", replaced(version, "\n", ", ")}; }
 
 Table breakdown_table(const Forecast& f) {
     const Seconds sum = total(f.breakdown);

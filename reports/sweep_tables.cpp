@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -22,13 +23,6 @@ bool has_campaign(const std::vector<SweepRow>& rows) {
 std::string bound_text(const SweepRow& row) {
     if (row.lower <= Seconds(0)) return "-";
     return fmt::format("{}{:.1f} %", row.lower > row.step ? '+' : '-', 100 * std::abs(1 - row.lower / row.step));
-}
-
-bool has_intervals(const std::vector<SweepRow>& rows) {
-    return std::ranges::any_of(rows, [](const SweepRow& row) { return has_spread(row.forecast.step); });
-}
-bool has_draws(const std::vector<SweepRow>& rows) {
-    return std::ranges::any_of(rows, [](const SweepRow& row) { return row.behind.has_value(); });
 }
 
 // "+1.2 .. +8.0 %"; "~" marks rows that are not distinguishable from the first.
@@ -111,9 +105,10 @@ Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
     for (std::size_t i = 0; i < r.varied.size(); ++i)
         add(short_key(r.varied[i]), [i](const SweepRow& row) { return setting_cell(row.settings[i].second); });
     add("step", [](const SweepRow& row) { return time_cell(row.step); });
-    if (has_intervals(rows))
+    if (std::ranges::any_of(rows, [](const SweepRow& row) { return has_spread(row.forecast.step); }))
         add("p10 .. p90", [](const SweepRow& row) { return Cell{range_text(row.forecast.step), row.forecast.step.p90.si()}; });
-    if (has_draws(rows)) add("against 1", [](const SweepRow& row) { return Cell{behind_text(row), row.behind ? row.behind->p50 : 0}; });
+    if (std::ranges::any_of(rows, [](const SweepRow& row) { return row.behind.has_value(); }))
+        add("against 1", [](const SweepRow& row) { return Cell{behind_text(row), row.behind ? row.behind->p50 : 0}; });
     const bool campaign = has_campaign(rows);
     if (!campaign) {
         add("tokens/s", [](const SweepRow& row) { return count_cell(row.tokens_per_second); });
@@ -227,23 +222,16 @@ std::string top_csv(const SweepAnswer& r) {
     return text;
 }
 
-namespace {
-
-std::string each_text(const SweepAnswer& r) {
-    if (r.of_each.empty()) return "";
-    std::string keys;
-    for (const std::string& key : r.each_of) keys += (keys.empty() ? "" : " and ") + short_key(key);
-    return fmt::format("\nthe best of each {}\n", keys) + text_of(rows_table(r, r.of_each));
+std::string each_of_text(const SweepAnswer& r) {
+    return fmt::format("{}", fmt::join(r.each_of | std::views::transform(short_key), " and "));
 }
-
-}  // namespace
 
 std::string sweep_table(const SweepAnswer& r) {
     std::string text = wrapped(sweep_title(r)) + "\n" + within_text(r) + text_of(rows_table(r, r.best));
     if (const std::string open = sweep_doubts(r); !open.empty()) text += wrapped(open);
     if (!r.scaling.empty()) text += "\nthe best of each number of ranks\n" + text_of(rows_table(r, r.scaling));
-    text += each_text(r) + campaign_text(r);
-    text += "\n" + sweep_counts(r);
+    if (!r.of_each.empty()) text += fmt::format("\nthe best of each {}\n", each_of_text(r)) + text_of(rows_table(r, r.of_each));
+    text += campaign_text(r) + "\n" + sweep_counts(r);
     for (const std::string& where : r.where) text += wrapped("only where " + where);
     return text + wrapped(proof_text(r));
 }

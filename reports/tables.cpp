@@ -160,8 +160,7 @@ std::string kernel_table(const Forecast& f) { return text_of(kernel_times(f)); }
 std::string measurement_table(const std::string& experiment, const Measurement& m) {
     if (m.steps.empty()) return fmt::format("{} executed on {}: no step was finished\n", experiment, m.device);
     const StepTimes t = median_times(m);
-    const auto accepted =
-        std::count_if(m.steps.begin(), m.steps.end(), [](const MeasuredStep& s) { return s.accepted; });
+    const auto accepted = std::ranges::count_if(m.steps, &MeasuredStep::accepted);
     std::string text = fmt::format("step {}   median of {}, {} warm-up\n", time_text(t.step),
                                    accepted == 0 ? fmt::format("all {} steps: NONE was accepted", m.steps.size())
                                                  : fmt::format("{} accepted of {} steps", accepted, m.steps.size()),

@@ -28,12 +28,14 @@ bool is_bare(const std::string& kind) {
     return kind == "integer" || kind == "number" || kind == "boolean" || kind == "integers" || kind == "numbers";
 }
 
+std::string one_line(std::string text) {
+    std::ranges::replace_if(text, [](unsigned char c) { return c < 32; }, ' ');
+    return text;
+}
+
 std::string quoted(const std::string& text) {
     std::string result = "\"";
-    for (const char c : text) {
-        if (c == '"' || c == '\\') result += '\\';
-        result += static_cast<unsigned char>(c) < 32 ? ' ' : c;
-    }
+    for (const char c : one_line(text)) result += (c == '"' || c == '\\' ? "\\" : "") + std::string(1, c);
     return result + "\"";
 }
 
@@ -50,12 +52,6 @@ std::string toml_value(const Setting& setting) {
         throw ConfigError(setting.at + ": " + what.substr(what.find(": ") + 2));
     }
     return is_bare(kind->second) ? setting.value : quoted(setting.value);
-}
-
-std::string one_line(std::string text) {
-    for (char& c : text)
-        if (static_cast<unsigned char>(c) < 32) c = ' ';
-    return text;
 }
 
 }  // namespace

@@ -7,8 +7,6 @@
 
 namespace stepcast {
 
-namespace {
-
 cudaDataType_t data_type(Element element) {
     switch (element) {
         case Element::fp32: return CUDA_R_32F;
@@ -18,6 +16,8 @@ cudaDataType_t data_type(Element element) {
     }
     throw std::logic_error("data_type: unknown element");
 }
+
+namespace {
 
 template <typename Value>
 void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, const Value& value) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <set>
 
 #include <fmt/format.h>
@@ -224,8 +225,8 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
         const Experiment e = space.experiment_of(i.id);
         return e.routing.draws == 1 && has_drawn_routing(e);
     });
-    std::vector<Incumbent> of_each;
-    for (const auto& [group, best] : search.incumbents().best_by_group()) of_each.push_back(best);
+    const auto groups = search.incumbents().best_by_group() | std::views::values;
+    const std::vector<Incumbent> of_each(groups.begin(), groups.end());
     const bool settings = grouping(question) == Grouping::settings;
     (settings ? result.of_each : result.scaling) = rows_of(space, question.training, search, of_each, options.threads);
     if (settings) result.each_of = space.outer_keys();
