@@ -30,8 +30,7 @@ void check_header(const CsvReader& csv) {
     for (const auto& name : header) {
         if (std::find(header_columns.begin(), header_columns.end(), name) == header_columns.end()) {
             const auto hint = did_you_mean(name, header_columns);
-            csv.fail("\"" + name + "\" is no column of a cases file" +
-                     (hint.empty() ? "; docs/formats.md lists them" : hint));
+            csv.fail("\"" + name + "\" is no column of a cases file" + (hint.empty() ? "; docs/formats.md lists them" : hint));
         }
         if (std::count(header.begin(), header.end(), name) > 1) csv.fail("column " + name + " is there twice");
     }

@@ -34,8 +34,7 @@ void set_memory(Cluster& cluster, const std::string& gpu, Shelf& shelf, std::vec
     const auto size = number_before(gpu, "GB");
     const auto family = family_in(gpu, shelf);
     if (!size) {
-        assumptions.push_back(
-            fmt::format("memory of {} not stated: {} of {}", family, to_string(cluster.gpu.memory), cluster.name));
+        assumptions.push_back(fmt::format("memory of {} not stated: {} of {}", family, to_string(cluster.gpu.memory), cluster.name));
         return;
     }
     const auto memory = parse_bytes(fmt::format("{} GiB", *size));
@@ -102,8 +101,7 @@ std::optional<Nics> nics_in(const std::string& text) {
     return std::nullopt;
 }
 
-void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf,
-                 std::vector<std::string>& assumptions) {
+void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf, std::vector<std::string>& assumptions) {
     for (const NamedNetwork& network : shelf.networks())
         for (const auto& name : network.names)
             if (contains(lower_case(interconnect), name)) {
@@ -181,8 +179,7 @@ std::string cluster_for(const std::string& gpu, Shelf& shelf) {
                       ", or name one with --cluster (stepcast import --gpu NAME --out FILE.toml writes one where the datasheet is known)");
 }
 
-Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, Shelf& shelf,
-                       std::vector<std::string>& assumptions) {
+Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, Shelf& shelf, std::vector<std::string>& assumptions) {
     const auto& gpu = row.cell("gpu");
     if (gpu.empty() && named.empty())
         throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");

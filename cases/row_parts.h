@@ -66,8 +66,7 @@ Case case_of(const CaseRow& row, const std::string& cluster, Shelf& shelf);
 
 // The split in the columns tp to gbs and recompute. What the row leaves open is chosen by the memory forecast for the workload,
 // cluster and framework of `experiment`, and listed in `assumptions`. Throws ConfigError, column first.
-Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment,
-                     std::vector<std::string>& assumptions);
+Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment, std::vector<std::string>& assumptions);
 // Number of modules per layer that the row's recompute runs again, each under its own checkpoint (Megatron-Core).
 double modules_again(const CaseRow& row, const Workload& workload);
 // Other plausible readings of what the row leaves open, besides the one chosen for `experiment`.
@@ -104,8 +103,7 @@ std::string cluster_for(const std::string& gpu, Shelf& shelf);
 // A cluster of `ranks` ranks: the cluster `named`, or the one for the row's gpu column, with the device memory and network that the
 // row states. It has whole nodes, or one node with fewer ranks. Defaults are listed in `assumptions`. If the row is of another device
 // than `named`, the device and network of `named` stay as they are.
-Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, Shelf& shelf,
-                       std::vector<std::string>& assumptions);
+Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, Shelf& shelf, std::vector<std::string>& assumptions);
 
 // Assumes a random gate where routing was neither stated nor recorded; `why` is for example "routing not stated".
 void add_random_gate(const std::string& why, std::vector<Override>& overrides, std::vector<std::string>& assumptions);

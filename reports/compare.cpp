@@ -115,8 +115,7 @@ CompareSummary summarise(const std::vector<Comparison>& comparisons) {
         }
         ++s.predicted;
         if (!(c.what.measured_step > Seconds(0)) || !std::isfinite(c.what.measured_step.si()))
-            throw ConfigError(fmt::format("case {}: measured step {} s; expected more than 0", c.what.case_id,
-                                          c.what.measured_step.si()));
+            throw ConfigError(fmt::format("case {}: measured step {} s; expected more than 0", c.what.case_id, c.what.measured_step.si()));
         inside += inside_interval(c);
         s.with_interval += has_spread(c.forecast->step);
         s.inside_of_them += has_spread(c.forecast->step) && inside_interval(c);
@@ -236,8 +235,7 @@ KernelName kernel_name(const std::string& name) {
 // The predicted time of the measured kernels on one rank, or for rank -1 on the rank that takes longest.
 std::optional<Seconds> of_kernels(const Forecast& f, const Recorded& recorded, const MeasuredPhase& measured) {
     const KernelName wanted = kernel_name(measured.name);
-    const std::vector<std::string> names =
-        wanted.kernel == "timed" ? words_of(recorded.timed) : std::vector<std::string>{wanted.kernel};
+    const std::vector<std::string> names = wanted.kernel == "timed" ? words_of(recorded.timed) : std::vector<std::string>{wanted.kernel};
     std::map<int, Seconds> by_rank;
     for (const KernelTime& k : f.kernels)
         if ((!wanted.phase || k.phase == *wanted.phase) && (measured.rank < 0 || k.rank == measured.rank) &&

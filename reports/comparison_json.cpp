@@ -140,8 +140,7 @@ void add_kernels(Json& j, const KernelComparisons& kernels) {
 
 }  // namespace
 
-std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comparisons,
-                    const KernelComparisons& measured_kernels) {
+std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comparisons, const KernelComparisons& measured_kernels) {
     Json refused = Json::array();
     for (const Comparison& c : comparisons)
         if (!c.forecast)

@@ -112,17 +112,15 @@ std::string comparison_table(const Comparisons& comparisons) {
 }
 
 std::string comparison_csv(const Comparisons& comparisons) {
-    std::string text =
-        "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,evidence,cluster,ranks,refused_because\n";
+    std::string text = "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,evidence,cluster,ranks,refused_because\n";
     for (const Comparison& c : comparisons) {
         const bool known = c.what.measured_step > Seconds(0);
         text += fmt::format("{},{},{},{},", csv_field(c.what.source), csv_field(c.what.case_id),
                             csv_field(c.what.series), known ? fmt::format("{:.9g}", c.what.measured_step.si()) : "");
         if (c.forecast)
-            text +=
-                fmt::format("{:.9g},{:.9g},{:.9g},{:.6g},{},{},{},\n", c.forecast->step.p50.si(),
-                            c.forecast->step.p10.si(), c.forecast->step.p90.si(), relative_error(c), role_text(c.what),
-                            csv_field(c.what.experiment.cluster.name), rank_count(c.what.experiment.cluster));
+            text += fmt::format("{:.9g},{:.9g},{:.9g},{:.6g},{},{},{},\n", c.forecast->step.p50.si(), c.forecast->step.p10.si(),
+                                c.forecast->step.p90.si(), relative_error(c), role_text(c.what), csv_field(c.what.experiment.cluster.name),
+                                rank_count(c.what.experiment.cluster));
         else
             text += fmt::format(",,,,,,,{}\n", csv_field(c.refused_because));
     }

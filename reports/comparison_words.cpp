@@ -26,8 +26,7 @@ void add_roles(std::vector<std::string>& sentences, const Comparisons& compariso
     for (const Evidence evidence : all_evidence) {
         const Comparisons chosen = of_evidence(comparisons, evidence);
         if (chosen.empty()) continue;
-        sentences.push_back(
-            fmt::format("{}: {}, {}", meaning_of(evidence), chosen.size(), errors_text(summarise(chosen))));
+        sentences.push_back(fmt::format("{}: {}, {}", meaning_of(evidence), chosen.size(), errors_text(summarise(chosen))));
     }
 }
 
@@ -66,9 +65,8 @@ std::string inside_text(const Comparison& c) {
 std::string role_text(const Case& what) { return what.evidence ? std::string(to_string(*what.evidence)) : ""; }
 
 std::string errors_text(const CompareSummary& s) {
-    return fmt::format("mean error {}, median {}, p90 {}, bias {}, worst {} ({})", percent_text(s.mape),
-                       percent_text(s.median_ape), percent_text(s.p90_ape), signed_percent_text(s.bias),
-                       signed_percent_text(s.worst_error), s.worst_case);
+    return fmt::format("mean error {}, median {}, p90 {}, bias {}, worst {} ({})", percent_text(s.mape), percent_text(s.median_ape),
+                       percent_text(s.p90_ape), signed_percent_text(s.bias), signed_percent_text(s.worst_error), s.worst_case);
 }
 
 std::vector<std::string> summary_sentences(const Comparisons& comparisons) {
@@ -99,8 +97,7 @@ std::string provenance_text(const Cluster& cluster) {
     const Fitted& f = *cluster.fitted;
     std::vector<std::string> names;
     for (const std::string& source : f.sources) add_once(names, std::filesystem::path(source).filename().string());
-    std::string text = fmt::format("cluster {}: fitted {} to {} samples of {}", cluster.name, f.date, f.samples,
-                                   fmt::join(names, ", "));
+    std::string text = fmt::format("cluster {}: fitted {} to {} samples of {}", cluster.name, f.date, f.samples, fmt::join(names, ", "));
     std::string method;
     for (const HeldOutError& e : f.errors) {
         text += e.method == method ? ", " : fmt::format("; {} errors (mean, worst): ", e.method);
@@ -156,8 +153,7 @@ std::string clusters_text(const std::vector<Comparison>& comparisons) {
 
 std::string count_title(const std::vector<Comparison>& comparisons, std::size_t shown) {
     const std::size_t all = comparisons.size();
-    const auto refused =
-        static_cast<std::size_t>(std::ranges::count_if(comparisons, [](const Comparison& c) { return !c.forecast; }));
+    const auto refused = static_cast<std::size_t>(std::ranges::count_if(comparisons, [](const Comparison& c) { return !c.forecast; }));
     std::vector<std::string> why;
     if (refused > 0) why.push_back(fmt::format("{} refused", refused));
     if (all > shown + refused) why.push_back(fmt::format("{} not shown", all - shown - refused));
@@ -167,9 +163,8 @@ std::string count_title(const std::vector<Comparison>& comparisons, std::size_t 
 
 std::string error_text(const std::vector<Comparison>& comparisons) {
     const CompareSummary s = summarise(comparisons);
-    std::string text =
-        fmt::format("mean error {}, median {}, bias {}, worst {}", percent_text(s.mape), percent_text(s.median_ape),
-                    signed_percent_text(s.bias), signed_percent_text(s.worst_error));
+    std::string text = fmt::format("mean error {}, median {}, bias {}, worst {}", percent_text(s.mape), percent_text(s.median_ape),
+                                   signed_percent_text(s.bias), signed_percent_text(s.worst_error));
     constexpr std::size_t longest_name = 24;  // more would not fit the picture
     if (s.worst_case.size() <= longest_name) text += fmt::format(" ({})", s.worst_case);
     if (s.with_interval > 0)
@@ -204,8 +199,7 @@ std::size_t size_of(const CaseSeries& series) {
 std::string series_label(const std::string& name, const std::vector<const Comparison*>& cases) {
     std::vector<Comparison> own;
     for (const Comparison* c : cases) own.push_back(*c);
-    return fmt::format("{}: {} case{}, mean error {}", name, own.size(), own.size() == 1 ? "" : "s",
-                       percent_text(summarise(own).mape));
+    return fmt::format("{}: {} case{}, mean error {}", name, own.size(), own.size() == 1 ? "" : "s", percent_text(summarise(own).mape));
 }
 
 }  // namespace stepcast

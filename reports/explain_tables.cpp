@@ -114,8 +114,7 @@ std::string explanation_table(const Explanation& x) {
 }
 
 std::string attribution_sentence(const ErrorAttribution& a) {
-    return fmt::format("cost error {}, schedule error {}", signed_percent_text(cost_error(a)),
-                       signed_percent_text(schedule_error(a)));
+    return fmt::format("cost error {}, schedule error {}", signed_percent_text(cost_error(a)), signed_percent_text(schedule_error(a)));
 }
 
 std::string attribution_table(const std::string& name, const ErrorAttribution& a) {

@@ -112,8 +112,7 @@ std::string fault_of(const std::string& picture) {
     return whole ? "" : "it wrote a broken picture";
 }
 
-PlannedFile render(const std::string& program, const std::string& script, const std::string& terminal,
-                   const std::string& target) {
+PlannedFile render(const std::string& program, const std::string& script, const std::string& terminal, const std::string& target) {
     const MemoryFile input("set encoding utf8\n" + terminal + "\n" + script + "\nunset output\n"), picture, said;
     const int status = run(program, input, picture, said);
     const std::string bytes = picture.text(), complaints = complaints_in(said.text());

@@ -161,8 +161,7 @@ Json cluster_of(const Forecast& f) {
 
 }  // namespace
 
-std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation,
-                    const std::optional<Campaign>& training) {
+std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation, const std::optional<Campaign>& training) {
     Json j{{"experiment", f.experiment},
            {"cluster", cluster_of(f)},
            {"framework", f.framework},

@@ -114,8 +114,7 @@ bool plot_roofline(const Rows& all, const std::string& title, const std::string&
     return true;
 }
 
-void plot_bus_bandwidth(const Rows& rows, const std::string& device, const std::string& title,
-                        const std::string& path) {
+void plot_bus_bandwidth(const Rows& rows, const std::string& device, const std::string& title, const std::string& path) {
     auto [series, count] = shown_of(rows, [](const auto& k) { return fmt::format("{}, {} ranks", k.kind, k.ranks); });
     const auto rate = [](const KernelComparison& k, Seconds time) {
         return 1e-9 * k.bus_factor * k.bytes.si() / time.si();
@@ -217,8 +216,7 @@ std::string file_name(const std::string& device) {
 
 }  // namespace
 
-std::vector<std::string> plot_kernels(const KernelComparisons& kernels, const std::string& title,
-                                      const std::string& folder) {
+std::vector<std::string> plot_kernels(const KernelComparisons& kernels, const std::string& title, const std::string& folder) {
     std::vector<std::string> names{"kernel_error.png", "kernel_times.png"};
     plot_errors(kernels.rows, title, folder + "/kernel_error");
     plot_times(kernels.rows, title, folder + "/kernel_times");

@@ -51,8 +51,7 @@ bool tokens_differ(const std::vector<ForecastColumn>& columns) {
 
 }  // namespace
 
-Page forecast_page(const Experiment& e, const Forecast& f, const std::optional<Explanation>& why,
-                   const std::optional<Campaign>& training) {
+Page forecast_page(const Experiment& e, const Forecast& f, const std::optional<Explanation>& why, const std::optional<Campaign>& training) {
     Page page{.title = fmt::format("{} on {}", f.experiment, f.cluster),
               .question = fmt::format("How long does a training step of {} take on {} ranks of {}?", f.experiment,
                                       rank_count(e.cluster), f.cluster),
@@ -209,8 +208,7 @@ std::vector<Fact> facts_of(const Forecast& f) {
                                                    count_text(f.tokens_per_second / f.gpus))});
     if (f.model_flops_utilization > 0)
         facts.push_back({"Model FLOP utilization", percent_text(f.model_flops_utilization)});
-    facts.push_back({"Costs", calibrated_text(f),
-                     !f.calibrated ? Tone::bad : prior_share(f) < 0.05 ? Tone::good : Tone::doubt});
+    facts.push_back({"Costs", calibrated_text(f), !f.calibrated ? Tone::bad : prior_share(f) < 0.05 ? Tone::good : Tone::doubt});
     return facts;
 }
 

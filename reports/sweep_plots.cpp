@@ -72,8 +72,7 @@ std::string heat_blocks(const HeatMap& map, const PlotRange& range, const std::f
             const double step = shown(map.step[i * columns + j]);
             data += step > 0 ? fmt::format("{} {} {:.6g}\n", j, i, step) : fmt::format("{} {} NaN\n", j, i);
             if (step > 0)
-                labels += fmt::format("{} {} \"{}\" {}\n", j, i, short_figure(step),
-                                      (step > dark) != map.of_token ? 0xffffff : 0x101010);
+                labels += fmt::format("{} {} \"{}\" {}\n", j, i, short_figure(step), (step > dark) != map.of_token ? 0xffffff : 0x101010);
         }
     return data + "EOD\n" + labels + "EOD\n";
 }
@@ -157,8 +156,7 @@ std::vector<ScalingLine> scaling_lines(const std::vector<SweepRow>& rows) {
 bool plot_scaling(const SweepAnswer& r, const std::string& path) {
     if (r.scaling.size() < 2) return false;
     const auto lines = scaling_lines(r.scaling);
-    const bool spread =
-        std::ranges::any_of(r.scaling, [](const SweepRow& row) { return has_spread(row.forecast.step); });
+    const bool spread = std::ranges::any_of(r.scaling, [](const SweepRow& row) { return has_spread(row.forecast.step); });
     double most = 0;
     Plot plot;
     std::string ranks;
@@ -175,17 +173,14 @@ bool plot_scaling(const SweepAnswer& r, const std::string& path) {
     plot.add(fmt::format("$curve using 1:5 with lines dt 2 lw 1.2 lc '{}'", colour(6)), "proportional");
     const ScalingLine &first = lines.front(), &last = lines.back();
     const double least = first.low / 1.2;
-    const std::string subtitle =
-        fmt::format("the best configuration of each size; a rank of {} does {} of what one of {} does{}", last.ranks,
-                    percent_text(last.middle / last.ranks / (first.middle / first.ranks)), first.ranks,
-                    spread ? "" : "; no interval: routing.draws is 1");
-    plot.draw(
-        fmt::format("{}: tokens/s against ranks", r.experiment), subtitle, cluster_text(r),
-        fmt::format(
-            "set xlabel 'ranks'\nset ylabel 'tokens/s' offset 0.5\nset logscale xy\nset xtics ({})\nset ytics ({})\n"
-            "set xrange [{}:{}]\nset yrange [{}:{}]\nset style fill transparent solid 0.25 noborder\n",
-            ranks, few_ticks(least, most * 1.2), first.ranks / 1.15, last.ranks * 1.15, least, most * 1.2),
-        path);
+    const std::string subtitle = fmt::format("the best configuration of each size; a rank of {} does {} of what one of {} does{}",
+                                             last.ranks, percent_text(last.middle / last.ranks / (first.middle / first.ranks)), first.ranks,
+                                             spread ? "" : "; no interval: routing.draws is 1");
+    plot.draw(fmt::format("{}: tokens/s against ranks", r.experiment), subtitle, cluster_text(r),
+              fmt::format("set xlabel 'ranks'\nset ylabel 'tokens/s' offset 0.5\nset logscale xy\nset xtics ({})\nset ytics ({})\n"
+                          "set xrange [{}:{}]\nset yrange [{}:{}]\nset style fill transparent solid 0.25 noborder\n",
+                          ranks, few_ticks(least, most * 1.2), first.ranks / 1.15, last.ranks * 1.15, least, most * 1.2),
+              path);
     return true;
 }
 

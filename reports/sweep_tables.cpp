@@ -28,8 +28,7 @@ std::string bound_text(const SweepRow& row) {
 // "+1.2 .. +8.0 %"; "~" marks rows that are not distinguishable from the first.
 std::string behind_text(const SweepRow& row) {
     if (!row.behind) return "";
-    return fmt::format("{}{:+.1f} .. {:+.1f} %", row.behind->distinguishable ? "" : "~ ", 100 * row.behind->p10,
-                       100 * row.behind->p90);
+    return fmt::format("{}{:+.1f} .. {:+.1f} %", row.behind->distinguishable ? "" : "~ ", 100 * row.behind->p10, 100 * row.behind->p90);
 }
 
 // Numbers sort as numbers: "8" before "16".
@@ -130,9 +129,8 @@ Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
 
 std::string sweep_title(const SweepAnswer& r) {
     const std::string framework = r.framework.empty() ? "" : ", framework " + r.framework;
-    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, fmt::join(machines_shown(r), ", "), framework,
-                       calibration_shown(r), objective_text(r),
-                       r.work_differs ? ", as tokens per step differ between configurations" : "");
+    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, fmt::join(machines_shown(r), ", "), framework, calibration_shown(r),
+                       objective_text(r), r.work_differs ? ", as tokens per step differ between configurations" : "");
 }
 
 static std::string left_out_text(const std::vector<std::string>& schedules) {
@@ -162,9 +160,8 @@ std::string campaign_text(const SweepAnswer& r) {
                                            spoken_count(rows.front().campaign->tokens)));
     for (const SweepRow& row : rows) {
         const Campaign& c = *row.campaign;
-        const std::string line =
-            fmt::format("{} GPUs of {}: useful {}; {}; {}", row.ranks, row.forecast.cluster, goodput_text(c.goodput),
-                        price_text(c), c.offer.power_source.empty() ? "power not known" : c.offer.power_source);
+        const std::string line = fmt::format("{} GPUs of {}: useful {}; {}; {}", row.ranks, row.forecast.cluster, goodput_text(c.goodput),
+                                             price_text(c), c.offer.power_source.empty() ? "power not known" : c.offer.power_source);
         if (std::ranges::find(said, line) != said.end()) continue;
         said.push_back(line);
         if (said.size() <= most_machines) text += wrapped("  " + line, 4);
@@ -181,9 +178,8 @@ std::string within_text(const SweepAnswer& r) {
         for (const auto& [key, value] : row.settings)
             if (std::ranges::find(r.each_of, key) != r.each_of.end()) what += fmt::format(", {} = {}", short_key(key), value);
         const bool sure = row.campaign->time[2] <= *r.within;
-        text += wrapped(fmt::format("{} ranks of {} are the least that end within {}: {}{}{}", row.ranks,
-                                    row.forecast.cluster, duration_text(*r.within), days_text(*row.campaign),
-                                    what, sure ? "" : " (not at the p90 of the step)"));
+        text += wrapped(fmt::format("{} ranks of {} are the least that end within {}: {}{}{}", row.ranks, row.forecast.cluster,
+                                    duration_text(*r.within), days_text(*row.campaign), what, sure ? "" : " (not at the p90 of the step)"));
     }
     if (text.empty()) text = wrapped("none ends within " + duration_text(*r.within));
     return text + "\n";
@@ -191,11 +187,9 @@ std::string within_text(const SweepAnswer& r) {
 
 std::string sweep_doubts(const SweepAnswer& r) {
     if (r.one_routing)
-        return
-            "ranked by one draw of the routing: with another routing.seed the order may differ; --set routing.draws=100 "
-            "ranks by the median of 100";
-    const auto alike = std::ranges::count_if(
-        r.best, [](const SweepRow& row) { return row.behind && !row.behind->distinguishable; });
+        return "ranked by one draw of the routing: with another routing.seed the order may differ; --set routing.draws=100 "
+               "ranks by the median of 100";
+    const auto alike = std::ranges::count_if(r.best, [](const SweepRow& row) { return row.behind && !row.behind->distinguishable; });
     if (alike == 0) return "";
     const int draws = r.best.front().forecast.draws;
     const std::string over = draws > 1 ? fmt::format("over the {} draws that both met, ", draws) : "";
@@ -213,11 +207,10 @@ std::string top_csv(const SweepAnswer& r) {
         "behind_p10,behind_p90,distinguishable\n";
     for (const SweepRow& row : r.best) {
         for (const auto& [key, value] : row.settings) text += csv_field(value) + ",";
-        text += fmt::format(
-            "{},{},{},{},{},{},{},{},{},{}\n", row.step.si(), row.forecast.step.p10.si(), row.forecast.step.p90.si(),
-            row.lower.si(), row.tokens_per_second, row.forecast.model_flops_utilization, row.peak.si(),
-            row.cost_per_token, row.ranks,
-            row.behind ? fmt::format("{},{},{}", row.behind->p10, row.behind->p90, row.behind->distinguishable) : ",,");
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", row.step.si(), row.forecast.step.p10.si(), row.forecast.step.p90.si(),
+                            row.lower.si(), row.tokens_per_second, row.forecast.model_flops_utilization, row.peak.si(), row.cost_per_token,
+                            row.ranks,
+                            row.behind ? fmt::format("{},{},{}", row.behind->p10, row.behind->p90, row.behind->distinguishable) : ",,");
     }
     return text;
 }

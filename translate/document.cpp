@@ -54,9 +54,8 @@ void flatten(const YAML::Node& node, const std::string& name, int depth, Documen
         throw ConfigError(at + ": more than " + std::to_string(most_values) + " values; expected a configuration");
     if (node.IsMap()) {
         for (const auto& entry : node)
-            flatten(entry.second,
-                    (name.empty() ? "" : name + ".") + (entry.first.IsScalar() ? value_of(entry.first) : "?"),
-                    depth + 1, into, visited);
+            flatten(entry.second, (name.empty() ? "" : name + ".") + (entry.first.IsScalar() ? value_of(entry.first) : "?"), depth + 1,
+                    into, visited);
     } else if (node.IsNull()) {
         into.values.push_back({name, "", at, true});
     } else if (node.IsScalar()) {
@@ -87,8 +86,7 @@ std::string value_text(const ConfigValue& value) {
 }  // namespace
 
 void wrong(const NamedValue& value, const std::string& expected) {
-    throw ConfigError(value.at + ": " + value.name + ": found \"" + value.value.substr(0, 60) + "\"; expected " +
-                      expected);
+    throw ConfigError(value.at + ": " + value.name + ": found \"" + value.value.substr(0, 60) + "\"; expected " + expected);
 }
 
 double number_in(const NamedValue& value) {

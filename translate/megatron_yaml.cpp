@@ -86,8 +86,7 @@ void drop_bridge_sections(Document& d) {
 Translation translate_bridge(Document d, const std::string& variant) {
     std::string gpu;
     long ranks = 0;
-    const bool table =
-        std::ranges::any_of(d.values, [](const NamedValue& v) { return v.name.starts_with("perf_matrix."); });
+    const bool table = std::ranges::any_of(d.values, [](const NamedValue& v) { return v.name.starts_with("perf_matrix."); });
     if (table) choose_variant(d, variant, gpu, ranks);
     add_class_of_model(d);
     drop_bridge_sections(d);

@@ -50,9 +50,8 @@ void check_ops(const TaskGraph& graph, const CudaGpu& gpu, bool processes) {
         constexpr int ampere = 80, ada = 89;
         const int needed = dtype == Dtype::fp8 ? ada : dtype == Dtype::bf16 || dtype == Dtype::tf32 ? ampere : 0;
         if (gpu.capability < needed)
-            throw ConfigError(fmt::format(
-                "execute: {} in {}, which {} has not (compute capability {}.{}, expected {}.{})", kind_name(op),
-                to_string(dtype), gpu.name, gpu.capability / 10, gpu.capability % 10, needed / 10, needed % 10));
+            throw ConfigError(fmt::format("execute: {} in {}, which {} has not (compute capability {}.{}, expected {}.{})", kind_name(op),
+                                          to_string(dtype), gpu.name, gpu.capability / 10, gpu.capability % 10, needed / 10, needed % 10));
     };
     for (const Op& op : graph.ops())
         if (const auto dtype = dtype_of(op)) refuse(*dtype, op);

@@ -131,10 +131,9 @@ void GroupedProducts::run_together(const GroupedGemm& op, Planned& plan, std::si
     const bool gradient = op.weight_gradient;
     const int *rows = plan.rows.data(), *n = plan.n.data(), *k = plan.k.data();
     const cublasOperation_t *plain = plan.plain.data(), *transposed = plan.transposed.data();
-    check(cublasGemmGroupedBatchedEx(handle_.get(), gradient ? plain : transposed, gradient ? transposed : plain, n,
-                                     gradient ? k : rows, gradient ? rows : k, plan.alpha.data(), pointers, type,
-                                     gradient ? n : k, pointers + groups, type, k, plan.beta.data(), pointers + 2 * groups, type,
-                                     n, groups, plan.ones.data(),
+    check(cublasGemmGroupedBatchedEx(handle_.get(), gradient ? plain : transposed, gradient ? transposed : plain, n, gradient ? k : rows,
+                                     gradient ? rows : k, plan.alpha.data(), pointers, type, gradient ? n : k, pointers + groups, type, k,
+                                     plan.beta.data(), pointers + 2 * groups, type, n, groups, plan.ones.data(),
                                      op.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F));
 }
 

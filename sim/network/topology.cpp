@@ -186,8 +186,7 @@ struct Routes::Search {
             if (!(link.bandwidth > BytesPerSecond(0))) continue;
             // A route between NICs must not pass through a host, because it can use the network.
             const bool at_host = link.bandwidth == unlimited;
-            add_edge(static_cast<Vertex>(link.from), static_cast<Vertex>(link.to),
-                     Weight(at_host ? 3 : 1, {static_cast<int>(l)}), graph);
+            add_edge(static_cast<Vertex>(link.from), static_cast<Vertex>(link.to), Weight(at_host ? 3 : 1, {static_cast<int>(l)}), graph);
         }
     }
 
@@ -223,8 +222,7 @@ Routes::~Routes() = default;
 const std::vector<int>& Routes::between(int node, int local, int to_node, int to_local) {
     const Topology& t = search_->topology;
     const auto rank = [&](int n, int l) { return n * t.vertices_per_node + l; };
-    const auto key =
-        static_cast<std::uint64_t>(rank(node, local)) << 32U | static_cast<std::uint32_t>(rank(to_node, to_local));
+    const auto key = static_cast<std::uint64_t>(rank(node, local)) << 32U | static_cast<std::uint32_t>(rank(to_node, to_local));
     const auto [at, fresh] = search_->found.try_emplace(key);
     if (!fresh) return at->second;
     const auto nic_of = [&](int n, int l) { return rank(n, t.ranks_per_node + l * t.nics / t.ranks_per_node); };

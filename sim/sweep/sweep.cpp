@@ -40,8 +40,7 @@ SweepRow row_of(const SweepSpace& space, const std::optional<Training>& training
 }
 
 // Compares each row with the first, over the draws that both share, widened by the past errors of forecasts of pairs.
-void compare_with_first(std::vector<SweepRow>& rows, const SweepSpace& space, const SweepSearch& search,
-                        Objective objective) {
+void compare_with_first(std::vector<SweepRow>& rows, const SweepSpace& space, const SweepSearch& search, Objective objective) {
     if (rows.empty() || objective == Objective::memory) return;
     const auto scores_of = [&](std::size_t i) {
         const PointId id = search.incumbents().best()[i].id;
@@ -54,8 +53,7 @@ void compare_with_first(std::vector<SweepRow>& rows, const SweepSpace& space, co
     };
     const std::vector<double> first = scores_of(0);
     for (std::size_t i = 1; i < rows.size(); ++i)
-        rows[i].behind = widened(behind(scores_of(i), first),
-                                 reach_of_pair(rows[0].forecast, rows[i].forecast, shipped_scatter().pairs));
+        rows[i].behind = widened(behind(scores_of(i), first), reach_of_pair(rows[0].forecast, rows[i].forecast, shipped_scatter().pairs));
 }
 
 // Marks, for each setting except the number of ranks, the row with the least ranks whose whole training ends in time.
@@ -66,8 +64,7 @@ void mark_within(SweepAnswer& answer, Seconds limit) {
         if (!row.campaign || row.campaign->time[1] > limit) continue;
         Settings but_count;
         for (const auto& [key, value] : row.settings)
-            if (key != "cluster.nodes" && key != "cluster.gpus_per_node" &&
-                std::ranges::find(answer.each_of, key) != answer.each_of.end())
+            if (key != "cluster.nodes" && key != "cluster.gpus_per_node" && std::ranges::find(answer.each_of, key) != answer.each_of.end())
                 but_count.emplace_back(key, key == "machines" ? value.substr(value.find('x') + 1) : value);
         SweepRow*& best = least[but_count];
         if (!best || row.ranks < best->ranks) best = &row;
