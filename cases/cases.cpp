@@ -98,6 +98,8 @@ void check_ranges(const CaseRow& row) {
 
 std::string first_word(const std::string& text) { return text.substr(0, text.find_first_of(" ;,(")); }
 
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
 bool states(const CaseRow& row, const std::string& column) {
     const auto& text = row.cell(column);
     return !text.empty() && text != "n/a" && !text.starts_with("not stated");

@@ -78,7 +78,8 @@ struct RecordedExperiment {
 std::vector<RecordedExperiment> recorded_experiments();
 
 // The experiment preset of a run, or `model` if that names an experiment (preset or .toml file). Throws ConfigError with what is recorded.
-std::string experiment_of_recorded(const std::string& system, const std::string& model, const std::vector<RecordedExperiment>& known);
+std::string experiment_of_recorded(const std::string& system, const std::string& model,
+                                   const std::vector<RecordedExperiment>& known);
 
 // Tables of the PyTorch benchmarks: whole steps, or single MoE layers. The first function tells whether a header is of such a table.
 bool holds_pytorch_steps(const std::vector<std::string>& header);
@@ -102,7 +103,8 @@ std::vector<Comparison> comparisons_of_layers(const std::vector<Sample>& samples
 
 // Reads a path by its content: a run folder, imported measurements (recorded routing is looked up in the folder routing/ beside
 // them), or a table of cases, some of which may be refused. Predicts nothing.
-std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster, const std::string& framework = "");
+std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
+                                         const std::string& framework = "");
 
 // Predicts every comparison that was not refused. A case that prediction refuses keeps the reason, and the others go on.
 void predict_all(std::vector<Comparison>& comparisons, const Progress& progress = {});

@@ -30,6 +30,7 @@ inline constexpr KeyColumn key_columns[] = {
 void check_ranges(const CaseRow& row);
 
 std::string first_word(const std::string& text);  // "full (use_checkpoint true)" -> "full"
+bool contains(std::string_view text, std::string_view part);
 
 bool states(const CaseRow& row, const std::string& column);                  // neither empty nor "n/a" nor "not stated .."
 std::optional<int> count_in(const CaseRow& row, const std::string& column);  // at least 1; empty if not stated

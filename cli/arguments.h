@@ -60,7 +60,8 @@ int run_command_line(int argc, char** argv, const Verbs& verbs);
 // The experiment that `name` stands for: a preset, a file of stepcast, or another tool's file, whose gaps and problems it reports with
 // `say`. stated_keys_asked() returns the single keys that the experiment states (stated_keys()).
 std::vector<Override> stated_keys_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides);
-Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides, bool checked);
+Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides,
+                            bool checked);
 
 // Throws ConfigError if --model, --variant or --env are given and no name is another tool's file, which alone these options are for.
 void require_foreign(const Options& options, const std::vector<std::string>& names);

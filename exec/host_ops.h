@@ -10,7 +10,8 @@
 namespace stepcast {
 
 // `batch` times C[m,n] = A[m,k] B[k,n]; the batches are stored one after another.
-void multiply(std::span<const float> a, std::span<const float> b, std::span<float> c, long m, long n, long k, long batch = 1);
+void multiply(std::span<const float> a, std::span<const float> b, std::span<float> c, long m, long n, long k,
+              long batch = 1);
 
 // C[rows[g],n] = A[rows[g],k] B_g[k,n], one product for each group; groups without rows have no B. A weight gradient is C_g[k,n] =
 // A[rows[g],k]^T B[rows[g],n], where groups without rows have no C.
@@ -25,8 +26,9 @@ void attend(const Attention& shape, std::span<const float> q, std::span<const fl
 struct AttentionGradients {
     std::span<float> q, k, v;
 };
-void attend_backward(const Attention& shape, std::span<const float> q, std::span<const float> k, std::span<const float> v,
-                     std::span<const float> d_out, AttentionGradients gradients, std::span<float> scores);
+void attend_backward(const Attention& shape, std::span<const float> q, std::span<const float> k,
+                     std::span<const float> v, std::span<const float> d_out, AttentionGradients gradients,
+                     std::span<float> scores);
 
 // Reads all of `source` and writes all of `target`: target[i] = source[i] + 1 up to the shorter of both. The rest of the source is summed
 // into the result, the rest of the target is set to 1.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -42,12 +43,9 @@ std::string label_with_error(const std::string& name, const Rows& rows) {
 }
 
 std::string clusters_of(const Rows& rows) {
-    std::map<std::string, int> names;
-    for (const KernelComparison& k : rows) ++names[k.cluster];
-    std::string text;
-    for (const auto& [name, count] : names)
-        text += (!text.empty() ? ", " : names.size() == 1 ? "cluster " : "clusters ") + name;
-    return text;
+    std::set<std::string> names;
+    for (const KernelComparison& k : rows) names.insert(k.cluster);
+    return names.empty() ? "" : fmt::format("cluster{} {}", names.size() == 1 ? "" : "s", fmt::join(names, ", "));
 }
 
 PlotRange range_of(const Rows& rows, const std::function<double(const KernelComparison&)>& value) {

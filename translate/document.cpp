@@ -11,6 +11,7 @@
 
 #include "model/errors.h"
 #include "model/files/plain_text.h"
+#include "model/keys/key_values.h"
 #include "model/keys/toml_reader.h"
 #include "translate/readers.h"
 
@@ -214,12 +215,6 @@ std::size_t dotted_name(const std::string& text) {
     return std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(equals), plain) ? equals : 0;
 }
 
-std::string without_quotes(std::string text) {
-    if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front())
-        text = text.substr(1, text.size() - 2);
-    return text;
-}
-
 }  // namespace
 
 Document megatron_arguments(const std::vector<ShellArgument>& arguments, const std::string& path) {
@@ -230,7 +225,7 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
         const auto& [text, at] = arguments[i];
         if (const auto end = dotted_name(text)) {
             const auto first = text.find_first_not_of('+');
-            document.add(text.substr(first, end - first), without_quotes(text.substr(end + 1)), at);
+            document.add(text.substr(first, end - first), unquoted(text.substr(end + 1)), at);
             continue;
         }
         if (!is_flag(text)) continue;

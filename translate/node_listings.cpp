@@ -153,6 +153,8 @@ void read_topology_matrix(const std::string& text, const std::string& path, Mach
 
 namespace {
 
+bool has(const std::string& line, const char* word) { return line.find(word) != std::string::npos; }
+
 // "GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)": returns the name in brackets, or with `number` the PCI number that -nn adds.
 std::string bracket(const std::string& line, bool number) {
     std::string found;
@@ -175,9 +177,9 @@ void read_lspci(const std::string& text, const std::string& path, Machine& machi
     int gpus = 0, nics = 0, switches = 0;
     std::string name, number, nic;
     for (std::string line; std::getline(lines, line);) {
-        const bool maker = contains(line, "NVIDIA") || contains(line, "Advanced Micro Devices");
-        const bool accelerator = contains(line, "3D controller") || contains(line, "VGA compatible controller") ||
-                                 contains(line, "Processing accelerators") || contains(line, "Display controller");
+        const bool maker = has(line, "NVIDIA") || has(line, "Advanced Micro Devices");
+        const bool accelerator = has(line, "3D controller") || has(line, "VGA compatible controller") ||
+                                 has(line, "Processing accelerators") || has(line, "Display controller");
         if (maker && accelerator) {
             const auto this_name = bracket(line, false);
             if (gpus++ == 0) {
@@ -188,8 +190,8 @@ void read_lspci(const std::string& text, const std::string& path, Machine& machi
                 --gpus;
             }
         }
-        if (maker && contains(line, "NVSwitch")) ++switches;
-        if (contains(line, "Infiniband controller") || (contains(line, "Ethernet controller") && contains(line, "Mellanox"))) {
+        if (maker && has(line, "NVSwitch")) ++switches;
+        if (has(line, "Infiniband controller") || (has(line, "Ethernet controller") && has(line, "Mellanox"))) {
             ++nics;
             if (nic.empty()) nic = bracket(line, false);
         }

@@ -7,12 +7,13 @@
 
 #include "model/errors.h"
 #include "model/families/families.h"
-#include "model/files/plain_text.h"
 #include "model/files/whole_files.h"
 #include "translate/readers.h"
 
 namespace stepcast {
 namespace {
+
+bool has(const std::string& text, std::string_view word) { return text.find(word) != std::string::npos; }
 
 // ---- what a file of another tool is, by what it holds
 
@@ -25,38 +26,38 @@ std::string read_described(const std::string& path) {
 // The format of a machine description, or none.
 ForeignFormat recognise_machine(const std::string& text, bool markup) {
     if (markup) {
-        if (contains(text, "<nvidia_smi_log")) return ForeignFormat::nvidia_smi;
-        if (contains(text, "<graphs")) return ForeignFormat::nccl_graph;
-        return contains(text, "<system") ? ForeignFormat::nccl_topology : ForeignFormat::none;
+        if (has(text, "<nvidia_smi_log")) return ForeignFormat::nvidia_smi;
+        if (has(text, "<graphs")) return ForeignFormat::nccl_graph;
+        return has(text, "<system") ? ForeignFormat::nccl_topology : ForeignFormat::none;
     }
-    if (contains(text, "GPU0") && (contains(text, " X ") || contains(text, "\tX")) &&
-        (contains(text, "CPU Affinity") || contains(text, "SYS") || contains(text, "NV") || contains(text, "PIX")))
+    if (has(text, "GPU0") && (has(text, " X ") || has(text, "\tX")) &&
+        (has(text, "CPU Affinity") || has(text, "SYS") || has(text, "NV") || has(text, "PIX")))
         return ForeignFormat::topology_matrix;
-    if ((contains(text, "3D controller") || contains(text, "VGA compatible controller") || contains(text, "Processing accelerators")) &&
-        (contains(text, "NVIDIA") || contains(text, "Advanced Micro Devices")) && (contains(text, "bridge") || contains(text, ".0 ")))
+    if ((has(text, "3D controller") || has(text, "VGA compatible controller") || has(text, "Processing accelerators")) &&
+        (has(text, "NVIDIA") || has(text, "Advanced Micro Devices")) && (has(text, "bridge") || has(text, ".0 ")))
         return ForeignFormat::lspci;
     return ForeignFormat::none;
 }
 
 // The format of Megatron-LM's --yaml-cfg: the flags' destinations in tables.
 bool is_yaml_configuration(const std::string& text) {
-    return contains(text, "language_model:") && contains(text, "model_parallel:") && contains(text, "num_layers:");
+    return has(text, "language_model:") && has(text, "model_parallel:") && has(text, "num_layers:");
 }
 
 // The format of a configuration or launch script, or none.
 ForeignFormat recognise_training(const std::string& text, const std::string& path) {
-    if (contains(text, "MODEL_ARGS:") && contains(text, "--")) return ForeignFormat::megatron;
+    if (has(text, "MODEL_ARGS:") && has(text, "--")) return ForeignFormat::megatron;
     if (is_argument_dump(text) || is_yaml_configuration(text)) return ForeignFormat::megatron;
-    if (contains(text, "[parallelism]") && (contains(text, "_parallel_degree") || contains(text, "flavor"))) return ForeignFormat::torchtitan;
-    if (contains(text, "flavor") && contains(text, "[model]")) return ForeignFormat::torchtitan;
-    if (contains(text, "perf_matrix:") || contains(text, "ConfigContainer:")) return ForeignFormat::megatron_bridge;
+    if (has(text, "[parallelism]") && (has(text, "_parallel_degree") || has(text, "flavor"))) return ForeignFormat::torchtitan;
+    if (has(text, "flavor") && has(text, "[model]")) return ForeignFormat::torchtitan;
+    if (has(text, "perf_matrix:") || has(text, "ConfigContainer:")) return ForeignFormat::megatron_bridge;
     const bool yaml = path.ends_with(".yaml") || path.ends_with(".yml");
-    if (contains(text, "trainer:") && contains(text, "model:")) return ForeignFormat::nemo;
-    if (yaml && contains(text, "model:") && (contains(text, "train:") || contains(text, "ddp:"))) return ForeignFormat::megatron_bridge;
+    if (has(text, "trainer:") && has(text, "model:")) return ForeignFormat::nemo;
+    if (yaml && has(text, "model:") && (has(text, "train:") || has(text, "ddp:"))) return ForeignFormat::megatron_bridge;
     const bool script = text.starts_with("#!") || path.ends_with(".sh") || path.ends_with(".sbatch");
-    if (contains(text, "--num-layers") || contains(text, "--tensor-model-parallel-size") || contains(text, "--micro-batch-size") ||
-        contains(text, "model.tensor_model_parallel_size="))
-        return script || contains(text, "torchrun") || contains(text, "python") ? ForeignFormat::megatron : ForeignFormat::none;
+    if (has(text, "--num-layers") || has(text, "--tensor-model-parallel-size") || has(text, "--micro-batch-size") ||
+        has(text, "model.tensor_model_parallel_size="))
+        return script || has(text, "torchrun") || has(text, "python") ? ForeignFormat::megatron : ForeignFormat::none;
     return ForeignFormat::none;
 }
 
@@ -98,10 +99,10 @@ void take_program(const ShellLaunch& launch, const std::string& model, Translati
     const auto name = std::filesystem::path(program->text).filename().string();
     auto words = "_" + name.substr(0, name.size() - 3) + "_";
     std::ranges::replace(words, '-', '_');
-    if (contains(words, "_bert_")) t.set("workload.causal", "false", program->at);
+    if (has(words, "_bert_")) t.set("workload.causal", "false", program->at);
     for (const auto& [word, what] : {std::pair{"_t5_", "an encoder with a decoder"}, {"_retro_", "layers that attend to retrieved text"},
                                      {"_vlm_", "a vision tower before the layers"}, {"_mamba_", "layers of Mamba among those of attention"}})
-        if (contains(words, word))
+        if (has(words, word))
             throw ConfigError(fmt::format("{}: found {}, which trains {}; expected pretrain_gpt.py or pretrain_bert.py, or a preset of its model "
                                           "with --model", program->at, name, what));
 }
@@ -200,10 +201,10 @@ ForeignFormat recognise_foreign(const std::string& path) {
     if (first == std::string::npos) return ForeignFormat::none;
     const bool markup = text[first] == '<';
     if (const auto machine = recognise_machine(text, markup); markup || machine != ForeignFormat::none) return machine;
-    if (contains(text, "\"traceEvents\"")) return ForeignFormat::none;
+    if (has(text, "\"traceEvents\"")) return ForeignFormat::none;
     if (text[first] == '{') {
-        if (contains(text, "\"model_type\"") || contains(text, "\"architectures\"")) return ForeignFormat::hub_config;
-        if (contains(text, "train_batch_size") || contains(text, "train_micro_batch_size_per_gpu") || contains(text, "zero_optimization"))
+        if (has(text, "\"model_type\"") || has(text, "\"architectures\"")) return ForeignFormat::hub_config;
+        if (has(text, "train_batch_size") || has(text, "train_micro_batch_size_per_gpu") || has(text, "zero_optimization"))
             return ForeignFormat::deepspeed;
         return ForeignFormat::none;
     }
@@ -216,7 +217,7 @@ Translation translate(const std::string& path, const TranslateOptions& options) 
     Translation t;
     switch (format) {
         case ForeignFormat::megatron:
-            t = contains(text, "MODEL_ARGS:")       ? translate_megatron_yaml(read_yaml(text, path))
+            t = has(text, "MODEL_ARGS:")       ? translate_megatron_yaml(read_yaml(text, path))
                 : is_argument_dump(text)       ? translate_dump(dumped_arguments(text, path))
                 : is_yaml_configuration(text) ? translate_yaml_arguments(read_yaml(text, path))
                                                : translate_script(text, path, options);

@@ -14,8 +14,6 @@ std::string plain_text(std::string_view text, std::string_view kept = "");
 
 std::string lower_case(std::string text);
 
-inline bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
-
 // The part of `text` without blanks at both ends. It is a view, so `text` must outlive it.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t");
 

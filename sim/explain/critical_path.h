@@ -36,7 +36,8 @@ struct PathSegment {
 // Walks back from the start of `task` to a task that nothing held up. The segments follow each other without a gap.
 class BackWalk {
 public:
-    BackWalk(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, const std::vector<Binding>& bindings, TaskId task);
+    BackWalk(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, const std::vector<Binding>& bindings,
+             TaskId task);
     // Returns the segment before, or false when the walk has reached the start of the step.
     bool step(PathSegment& segment);
     [[nodiscard]] TaskId task() const { return task_; }

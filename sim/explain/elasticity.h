@@ -55,14 +55,16 @@ private:
 
 // For every parameter of the cluster, strongest first. Parameters without effect are listed in `without_effect` instead. If a parameter
 // changes the step by less than the share `negligible`, by WhatIf::most(), nothing is simulated, and the change along the path counts.
-std::vector<Elasticity> elasticities(WhatIf& step, const Cluster& cluster, double change, std::vector<std::string>& without_effect);
+std::vector<Elasticity> elasticities(WhatIf& step, const Cluster& cluster, double change,
+                                     std::vector<std::string>& without_effect);
 inline constexpr double negligible = 1e-3;
 
 // Widest first. The error of a parameter is the fit's standard error if the data determined it, the width of its prior if they did not,
 // and an assumed error if nobody fitted it. Datasheet values and measured tables count as exact. The result is half the difference
 // between the steps with the parameter one error up and one error down. It is computed along the critical path and scaled by the ratio of
 // simulated change to change along the path that `elasticities` found; the three widest are simulated.
-std::vector<Uncertainty> uncertainties(WhatIf& step, const Cluster& cluster, const std::vector<Elasticity>& elasticities, double change);
+std::vector<Uncertainty> uncertainties(WhatIf& step, const Cluster& cluster,
+                                       const std::vector<Elasticity>& elasticities, double change);
 
 // Errors of the logarithm, for constants that nobody fitted. Shares of a datasheet rate are alike on all devices; latencies and host
 // costs differ by factors between machines.

@@ -52,10 +52,7 @@ private:
     }
     [[nodiscard]] int group_of(int node) const { return node / t_.nodes_of_first_leaf; }
 
-    int add(Kind kind, int owner, int index) {
-        t_.vertices.push_back({kind, owner, index});
-        return static_cast<int>(t_.vertices.size()) - 1;
-    }
+    void add(Kind kind, int owner, int index) { t_.vertices.push_back({kind, owner, index}); }
     // Joins in both directions. A link without bandwidth does not exist, but keeps its place in the order.
     void join(int a, int b, BytesPerSecond bandwidth) {
         t_.links.push_back({a, b, bandwidth});

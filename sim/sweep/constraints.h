@@ -47,7 +47,8 @@ double cost_per_token(const PointFacts& facts, Seconds step);
 std::vector<Constraint> parse_constraints(std::span<const std::string> texts);
 
 // Throws ConfigError when no configuration can satisfy all: two exclude each other, no value of an axis fits, or the memory is too small.
-void check_constraints(std::span<const Constraint> constraints, std::span<const Axis> axes, const Experiment& experiment);
+void check_constraints(std::span<const Constraint> constraints, std::span<const Axis> axes,
+                       const Experiment& experiment);
 
 bool holds(const Constraint& constraint, const PointFacts& facts, Seconds step);
 // Whether the constraint can hold for some step of at least `lower`.

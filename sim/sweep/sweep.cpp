@@ -157,16 +157,15 @@ void check(const SweepQuestion& q) {
 
 SweepCounts counts_of(const SweepSpace& space, const SweepSearch& search) {
     const Screened& s = search.screened();
-    SweepCounts counts;
-    counts.points = space.point_count();
-    counts.legal = s.legal;
-    counts.bounded_away = s.bounded_away;
-    counts.simulated = search.simulated().size();
-    counts.twins = search.twins();
-    counts.feasible = counts.bounded_away + counts.simulated;
-    counts.illegal = {s.illegal.begin(), s.illegal.end()};
-    counts.infeasible = {s.infeasible.begin(), s.infeasible.end()};
-    return counts;
+    const std::uint64_t simulated = search.simulated().size();
+    return {.points = space.point_count(),
+            .legal = s.legal,
+            .feasible = s.bounded_away + simulated,
+            .bounded_away = s.bounded_away,
+            .simulated = simulated,
+            .twins = search.twins(),
+            .illegal = {s.illegal.begin(), s.illegal.end()},
+            .infeasible = {s.infeasible.begin(), s.infeasible.end()}};
 }
 
 // The parts of the answer that repeat the question.

@@ -117,7 +117,8 @@ private:
     Base& at_base(std::uint64_t number);
     void screen(std::uint64_t item, const Incumbents& incumbents, Screened& out);
     std::optional<Candidate> judge(Base& base, std::uint64_t inner, const Parallelism& split, Screened& out) const;
-    void screen_point(Base& base, std::uint64_t inner, const Parallelism& split, const Incumbents& incumbents, Screened& out);
+    void screen_point(Base& base, std::uint64_t inner, const Parallelism& split, const Incumbents& incumbents,
+                      Screened& out);
     void note_cell(std::uint64_t base, const Parallelism& split, Seconds estimate, Cells& cells);
     SimulatedPoint simulate(const Candidate& candidate) const;
 
