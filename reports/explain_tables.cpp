@@ -83,8 +83,8 @@ Table uncertainty_table(const Explanation& x) {
     Table table{"", {{"uncertain", 40, true}, {"now", 13}, {"known", 15}, {"+-", 7}, {"step +-", 13}, {"variance", 9}}, {}};
     static constexpr std::array sources{"fitted", "not determined", "never fitted"};
     for (const Uncertainty& u : x.uncertainties | std::views::take(shown_uncertainties))
-        table.rows.push_back({{u.key}, {u.value}, {sources[static_cast<std::size_t>(u.source)]}, percent_cell(u.relative_error), time_cell(u.widening),
-                              percent_cell(u.share)});
+        table.rows.push_back({{u.key}, {u.value}, {sources[static_cast<std::size_t>(u.source)]}, percent_cell(u.relative_error),
+                              time_cell(u.widening), percent_cell(u.share)});
     table.below = fmt::format("all {} together: step +- {} ({}), one standard deviation", x.uncertainties.size(),
                               time_text(x.uncertainty), percent_text(share_of(x.uncertainty, x.step)));
     return table;

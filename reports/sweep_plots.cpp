@@ -169,8 +169,8 @@ bool plot_scaling(const SweepAnswer& r, const std::string& path) {
     plot.add(fmt::format("$curve using 1:5 with lines dt 2 lw 1.2 lc '{}'", colour(6)), "proportional");
     const double least = tokens_of(first).low / 1.2;
     const auto of_a_rank = [](const SweepRow& row) { return tokens_of(row).middle / row.ranks; };
-    const std::string subtitle = fmt::format("the best configuration of each size; a rank of {} does {} of what one of {} does{}", last.ranks,
-                                             percent_text(of_a_rank(last) / of_a_rank(first)), first.ranks,
+    const std::string subtitle = fmt::format("the best configuration of each size; a rank of {} does {} of what one of {} does{}",
+                                             last.ranks, percent_text(of_a_rank(last) / of_a_rank(first)), first.ranks,
                                              spread ? "" : "; no interval: routing.draws is 1");
     plot.draw(fmt::format("{}: tokens/s against ranks", r.experiment), subtitle, cluster_text(r),
               fmt::format("set xlabel 'ranks'\nset ylabel 'tokens/s' offset 0.5\nset logscale xy\nset xtics ({})\nset ytics ({})\n"

@@ -173,7 +173,8 @@ std::string wrapped(std::string_view text, std::size_t indent) {
 }
 
 std::string markdown_text(std::string_view text) {
-    return escaped(plain_text(text), {{'\\', "\\\\"}, {'`', "\\`"}, {'*', "\\*"}, {'<', "\\<"}, {'>', "\\>"}, {'[', "\\["}, {']', "\\]"}, {'|', "\\|"}});
+    return escaped(plain_text(text), {{'\\', "\\\\"}, {'`', "\\`"}, {'*', "\\*"}, {'<', "\\<"}, {'>', "\\>"}, {'[', "\\["}, {']', "\\]"},
+                                      {'|', "\\|"}});
 }
 
 std::vector<StepPart> parts_of(const Breakdown& b) {

@@ -67,7 +67,8 @@ std::vector<std::string> execution_doubts(const TaskGraph& graph) {
         const auto is_one = [&](const Op& op) { return std::holds_alternative<Kind>(op) && differs(std::get<Kind>(op)); };
         if (std::ranges::any_of(graph.ops(), is_one)) doubts.emplace_back(how);
     };
-    doubt(+[](const Attention& op) { return op.flash; }, "flash attention ran as products and a softmax through memory: no fused kernel here");
+    doubt(+[](const Attention& op) { return op.flash; },
+          "flash attention ran as products and a softmax through memory: no fused kernel here");
     doubt(+[](const Attention& op) { return op.window > 0; }, "attention over a window ran over all keys");
     doubt(+[](const Attention& op) { return op.dtype == Dtype::fp8; }, "attention in fp8 ran as bf16");
     doubt(+[](const GroupedGemm& op) { return op.dtype == Dtype::fp8; },
