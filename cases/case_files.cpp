@@ -25,8 +25,7 @@ namespace fs = std::filesystem;
 void attribute_tasks(Case& run, const RunRecord& record, const std::string& folder) {
     const TaskGraph graph = build_step(run.experiment, routing_of(run.experiment), Folding::never);
     if (!record.graph_stamp.empty() && stamp_of(graph) != record.graph_stamp) {
-        run.assumptions.push_back(run.case_id +
-                                  ": compared as a whole: its step has other tasks here than when it was executed");
+        run.assumptions.push_back(run.case_id + ": compared as a whole: its step has other tasks here than when it was executed");
         return;
     }
     require_traces_of(graph, record, folder);
@@ -80,8 +79,7 @@ Comparison comparison_of(const CaseRow& row, const std::string& cluster, Shelf& 
 }
 
 // Rows with the same source and case id repeat one case: only the first counts.
-std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const std::string& cluster,
-                                       const std::string& framework) {
+std::vector<Comparison> comparisons_of(const std::vector<CaseRow>& rows, const std::string& cluster, const std::string& framework) {
     std::vector<Comparison> found;
     Shelf shelf(framework);
     std::map<std::pair<std::string, std::string>, int> lines;
@@ -127,8 +125,7 @@ std::vector<RecordedExperiment> recorded_experiments() {
     return found;
 }
 
-std::string experiment_of_recorded(const std::string& system, const std::string& model,
-                                   const std::vector<RecordedExperiment>& known) {
+std::string experiment_of_recorded(const std::string& system, const std::string& model, const std::vector<RecordedExperiment>& known) {
     if (model.ends_with(".toml") || has_preset(PresetKind::experiment, model)) return model;
     std::string all;
     for (const RecordedExperiment& one : known) {
@@ -143,8 +140,7 @@ std::string experiment_of_recorded(const std::string& system, const std::string&
                     system, model, all.empty() ? "none" : all));
 }
 
-std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster,
-                                         const std::string& framework) {
+std::vector<Comparison> read_comparisons(const std::string& path, const std::string& cluster, const std::string& framework) {
     std::vector<Comparison> found;
     bool rows_of_cases = false;
     const std::vector<std::string> header = fs::is_directory(path) ? std::vector<std::string>{} : header_of(path);

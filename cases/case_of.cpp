@@ -32,7 +32,7 @@ std::string cluster_of(const CaseRow& row, const Experiment& preset, Shelf& shel
 
 std::vector<Override> overrides_of(const CaseRow& row) {
     std::vector<Override> overrides;
-    for (const auto& column : key_columns())
+    for (const auto& column : key_columns)
         if (const auto& text = row.cell(column.name); !text.empty()) overrides.push_back({column.key, text});
     if (!row.cell("precision").empty()) overrides.push_back({"workload.dtype", std::string(to_string(dtype_in(row)))});
     for (const char* column : {"recompute", "zero"})
@@ -43,8 +43,7 @@ std::vector<Override> overrides_of(const CaseRow& row) {
 }
 
 // The cell is a kind ("uniform") or a file, relative to the cases file. An empty cell means the distribution of a random gate.
-void add_routing(const CaseRow& row, const Experiment& preset, std::vector<Override>& overrides,
-                 std::vector<std::string>& assumptions) {
+void add_routing(const CaseRow& row, const Experiment& preset, std::vector<Override>& overrides, std::vector<std::string>& assumptions) {
     const auto& routing = row.cell("routing");
     if (routing.empty()) {
         if (preset.workload.moe.experts > 0) add_random_gate("routing not stated", overrides, assumptions);
@@ -90,8 +89,7 @@ Case preset_case(const CaseRow& row, const std::string& preset_name, const std::
     result.x = result.experiment.workload.moe.experts;
     if (const auto asked = count_in(row, "gpus", rank_count(result.experiment.cluster));
         asked != rank_count(result.experiment.cluster))
-        throw ConfigError(
-            fmt::format("gpus: {}, but the experiment has {} ranks", asked, rank_count(result.experiment.cluster)));
+        throw ConfigError(fmt::format("gpus: {}, but the experiment has {} ranks", asked, rank_count(result.experiment.cluster)));
     return result;
 }
 

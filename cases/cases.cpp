@@ -30,8 +30,7 @@ void check_header(const CsvReader& csv) {
     for (const auto& name : header) {
         if (std::find(header_columns.begin(), header_columns.end(), name) == header_columns.end()) {
             const auto hint = did_you_mean(name, header_columns);
-            csv.fail("\"" + name + "\" is no column of a cases file" +
-                     (hint.empty() ? "; docs/formats.md lists them" : hint));
+            csv.fail("\"" + name + "\" is no column of a cases file" + (hint.empty() ? "; docs/formats.md lists them" : hint));
         }
         if (std::count(header.begin(), header.end(), name) > 1) csv.fail("column " + name + " is there twice");
     }
@@ -64,25 +63,6 @@ std::vector<CaseRow> read_cases(const std::string& path) {
 
 namespace {
 
-constexpr KeyColumn columns[] = {{"layers", "workload.layers"},
-                                 {"hidden", "workload.hidden"},
-                                 {"heads", "workload.heads"},
-                                 {"kv_heads", "workload.kv_heads"},
-                                 {"ffn", "workload.ffn"},
-                                 {"vocab", "workload.vocab"},
-                                 {"seq", "workload.seq"},
-                                 {"experts", "workload.moe.experts"},
-                                 {"topk", "workload.moe.top_k"},
-                                 {"tp", "parallelism.tp"},
-                                 {"pp", "parallelism.pp"},
-                                 {"vp", "parallelism.vp"},
-                                 {"dp", "parallelism.dp"},
-                                 {"ep", "parallelism.ep"},
-                                 {"cp", "parallelism.cp"},
-                                 {"mbs", "parallelism.micro_batch"},
-                                 {"gbs", "parallelism.global_batch"},
-                                 {"moe_system", "parallelism.moe_system"}};
-
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_number(char c) { return is_digit(c) || c == '.'; }
 
@@ -105,14 +85,12 @@ std::optional<double> step_by_value(const CaseRow& row) {
 
 }  // namespace
 
-std::span<const KeyColumn> key_columns() { return columns; }
-
 void check_ranges(const CaseRow& row) {
     constexpr int most_ranks = 1 << 20;
     if (count_in(row, "gpus", 1) > most_ranks)
         throw ConfigError(fmt::format("gpus: {} is out of range; expected 1 to {}", row.cell("gpus"), most_ranks));
     Experiment scratch;
-    for (const auto& column : columns) {
+    for (const auto& column : key_columns) {
         const auto& text = row.cell(column.name);
         if (states(row, column.name)) at_place(column.name, [&] { assign_text(*find_key(column.key), scratch, text); });
     }

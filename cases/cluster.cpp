@@ -35,8 +35,7 @@ void set_memory(Cluster& cluster, const std::string& gpu, Shelf& shelf, std::vec
     const auto size = number_before(gpu, "GB");
     const auto family = family_in(gpu, shelf);
     if (!size) {
-        assumptions.push_back(
-            fmt::format("memory of {} not stated: {} of {}", family, to_string(cluster.gpu.memory), cluster.name));
+        assumptions.push_back(fmt::format("memory of {} not stated: {} of {}", family, to_string(cluster.gpu.memory), cluster.name));
         return;
     }
     const auto memory = parse_bytes(fmt::format("{} GiB", *size));
@@ -117,8 +116,7 @@ std::string unread_rate(const std::string& interconnect) {
     return fmt::format("\"{}\" is not understood (expected for example 400 Gb/s per GPU, 800 Gb/s per node or 8x 200 Gb/s per node), so ", interconnect);
 }
 
-void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf,
-                 std::vector<std::string>& assumptions) {
+void set_network(Cluster& cluster, const std::string& interconnect, Shelf& shelf, std::vector<std::string>& assumptions) {
     for (const NamedNetwork& network : shelf.networks())
         for (const auto& name : network.names)
             if (contains(lower_case(interconnect), name)) {
@@ -197,8 +195,7 @@ std::string cluster_for(const std::string& gpu, Shelf& shelf) {
                       ", or name one with --cluster (stepcast import --gpu NAME --out FILE.toml writes one where the datasheet is known)");
 }
 
-Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, Shelf& shelf,
-                       std::vector<std::string>& assumptions) {
+Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, Shelf& shelf, std::vector<std::string>& assumptions) {
     const auto& gpu = row.cell("gpu");
     if (gpu.empty() && named.empty())
         throw ConfigError("gpu: missing; expected a device, or name a cluster with --cluster");

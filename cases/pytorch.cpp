@@ -75,8 +75,7 @@ Case layer_of(const TableRow& row, const Cluster& cluster) {
     e.workload.dtype = Dtype::fp16;
     e.routing.kind = RoutingSpec::Kind::file;
     const auto folder = std::filesystem::path(row.where()).parent_path();
-    e.routing.file =
-        fmt::format("{}#{}/{}", (folder / "moe_routing.csv").string(), e.workload.moe.experts, row.text("gate"));
+    e.routing.file = fmt::format("{}#{}/{}", (folder / "moe_routing.csv").string(), e.workload.moe.experts, row.text("gate"));
     check_experiment(e);
     c.measured_forward = Seconds(row.positive("forward_s"));
     c.measured_backward = Seconds(row.positive("backward_s"));

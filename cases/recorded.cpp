@@ -112,8 +112,7 @@ void take_phases(Case& into, const RecordedRun& run, const StepGroup& group, boo
         if (id == PhaseId{"step.mean", -1}) into.measured_mean = time;
         if (id == PhaseId{"forward", -1}) into.measured_forward = time;
         if (id == PhaseId{"backward", -1}) into.measured_backward = time;
-        const bool own_field =
-            id.second == -1 && (id.first == "step" || id.first == "forward" || id.first == "backward");
+        const bool own_field = id.second == -1 && (id.first == "step" || id.first == "forward" || id.first == "backward");
         if (!own_field && !id.first.starts_with("step.")) into.measured_phases.push_back({id.first, id.second, *time});
     }
 }
@@ -122,8 +121,7 @@ void take_series(Case& into, const RecordedRun& run, const StepGroup& group) {
     const std::vector<double> values = values_of(run, {"step", -1}, group);
     for (const double value : values) into.recorded_steps.emplace_back(value);
     if (!values.empty() && !into.measured_mean)
-        into.measured_mean =
-            Seconds(std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()));
+        into.measured_mean = Seconds(std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()));
 }
 
 // Overrides from the run's own columns: the MoE system if the model has experts, and the dp that gives the run's number of ranks.
@@ -134,9 +132,8 @@ void add_split(const Sample& run, const Experiment& base, std::vector<Override>&
     const int each = p.tp * p.pp * p.cp;
     if (run.ranks == 0 || run.ranks == each * p.dp) return;
     if (run.ranks % each != 0)
-        throw ConfigError(
-            fmt::format("ran on {} ranks; expected a multiple of the {} of tensor {} x pipeline {} x context {}",
-                        run.ranks, each, p.tp, p.pp, p.cp));
+        throw ConfigError(fmt::format("ran on {} ranks; expected a multiple of the {} of tensor {} x pipeline {} x context {}", run.ranks,
+                                      each, p.tp, p.pp, p.cp));
     overrides.push_back({"parallelism.dp", std::to_string(run.ranks / each)});
     if (p.global_batch > 0)  // keeps the number of sequences per rank
         overrides.push_back({"parallelism.global_batch", std::to_string(p.global_batch / p.dp * (run.ranks / each))});
@@ -144,8 +141,7 @@ void add_split(const Sample& run, const Experiment& base, std::vector<Override>&
         overrides.push_back({"parallelism.ep", std::to_string(run.ranks / each)});
 }
 
-Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::string& preset,
-                   const std::string& cluster, bool chosen) {
+Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::string& preset, const std::string& cluster, bool chosen) {
     Case found;
     found.source = "measurements";
     found.case_id = run.first->run_id;

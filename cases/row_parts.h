@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +20,12 @@ namespace stepcast {
 struct KeyColumn {
     const char *name, *key;
 };
-std::span<const KeyColumn> key_columns();
+inline constexpr KeyColumn key_columns[] = {
+    {"layers", "workload.layers"}, {"hidden", "workload.hidden"}, {"heads", "workload.heads"}, {"kv_heads", "workload.kv_heads"},
+    {"ffn", "workload.ffn"}, {"vocab", "workload.vocab"}, {"seq", "workload.seq"}, {"experts", "workload.moe.experts"},
+    {"topk", "workload.moe.top_k"}, {"tp", "parallelism.tp"}, {"pp", "parallelism.pp"}, {"vp", "parallelism.vp"},
+    {"dp", "parallelism.dp"}, {"ep", "parallelism.ep"}, {"cp", "parallelism.cp"}, {"mbs", "parallelism.micro_batch"},
+    {"gbs", "parallelism.global_batch"}, {"moe_system", "parallelism.moe_system"}};
 // Checks each of those cells against the type and range of its key, and the column gpus.
 void check_ranges(const CaseRow& row);
 
@@ -63,8 +67,7 @@ Case case_of(const CaseRow& row, const std::string& cluster, Shelf& shelf);
 
 // The split in the columns tp to gbs and recompute. What the row leaves open is chosen by the memory forecast for the workload,
 // cluster and framework of `experiment`, and listed in `assumptions`. Throws ConfigError, column first.
-Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment,
-                     std::vector<std::string>& assumptions);
+Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment, std::vector<std::string>& assumptions);
 // Number of modules per layer that the row's recompute runs again, each under its own checkpoint (Megatron-Core).
 double modules_again(const CaseRow& row, const Workload& workload);
 // Other plausible readings of what the row leaves open, besides the one chosen for `experiment`.
@@ -101,8 +104,7 @@ std::string cluster_for(const std::string& gpu, Shelf& shelf);
 // A cluster of `ranks` ranks: the cluster `named`, or the one for the row's gpu column, with the device memory and network that the
 // row states. It has whole nodes, or one node with fewer ranks. Defaults are listed in `assumptions`. If the row is of another device
 // than `named`, the device and network of `named` stay as they are.
-Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, Shelf& shelf,
-                       std::vector<std::string>& assumptions);
+Cluster cluster_of_row(const CaseRow& row, int ranks, const std::string& named, Shelf& shelf, std::vector<std::string>& assumptions);
 
 // Assumes a random gate where routing was neither stated nor recorded; `why` is for example "routing not stated".
 void add_random_gate(const std::string& why, std::vector<Override>& overrides, std::vector<std::string>& assumptions);

@@ -55,8 +55,7 @@ void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::str
     if (names_adapters(text)) {
         workload.adapter_rank = stated_rank(text).value_or(usual_rank);
         assumptions.push_back(
-            fmt::format("LoRA: weights frozen, adapters of rank {} next to the attention's, packed sequences",
-                        workload.adapter_rank));
+            fmt::format("LoRA: weights frozen, adapters of rank {} next to the attention's, packed sequences", workload.adapter_rank));
     } else if (std::ranges::any_of(std::array{"finetun", "fine-tun", "fine tun", "_sft", "sft ", "sft)"}, names)) {
         assumptions.push_back("fine-tuning of all weights on packed sequences: the work of pretraining");
     }

@@ -25,8 +25,7 @@ int chunks_unstated(const CaseRow& row, const Framework& f, const Workload& w, c
     return 1;
 }
 
-void set_degrees(const CaseRow& row, int ranks, const Framework& f, const Workload& w, Parallelism& p,
-                 Assumptions& assumptions) {
+void set_degrees(const CaseRow& row, int ranks, const Framework& f, const Workload& w, Parallelism& p, Assumptions& assumptions) {
     p.tp = count_in(row, "tp", 1);
     p.pp = count_in(row, "pp", 1);
     p.cp = count_in(row, "cp", 1);
@@ -120,12 +119,10 @@ void choose_recompute(const Experiment& e, Parallelism& p, Assumptions& assumpti
     p.recompute = least.kind;
     p.recompute_layers = least.layers;
     const auto layers = least.layers > 0 ? fmt::format(" of {} layers a stage", least.layers) : std::string();
-    assumptions.push_back(
-        fmt::format("recompute not stated: {}{}, the least that fits", to_string(least.kind), layers));
+    assumptions.push_back(fmt::format("recompute not stated: {}{}, the least that fits", to_string(least.kind), layers));
 }
 
-void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, Parallelism& p,
-                   Assumptions& assumptions) {
+void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, Parallelism& p, Assumptions& assumptions) {
     const auto text = lower_case(row.cell("recompute"));
     const auto word = first_word(text);
     if (!states(row, "recompute")) {
@@ -157,8 +154,7 @@ void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, 
     } else if (word == "no" || word == "off" || word == "false") {
         p.recompute = Recompute::none;
     } else {
-        throw ConfigError("recompute: \"" + row.cell("recompute") +
-                          "\" is not understood; expected none, selective or full");
+        throw ConfigError("recompute: \"" + row.cell("recompute") + "\" is not understood; expected none, selective or full");
     }
 }
 
@@ -193,8 +189,7 @@ void set_stage_layers(const Workload& w, const Framework& f, Parallelism& p, Ass
     const int each = (w.layers + 2) / chunks;
     p.stage_layers.assign(static_cast<std::size_t>(chunks), each);
     p.stage_layers.front() = p.stage_layers.back() = each - 1;
-    assumptions.push_back(
-        fmt::format("layers of the first and last stage chunk: {} of {}, with embedding and logits", each - 1, each));
+    assumptions.push_back(fmt::format("layers of the first and last stage chunk: {} of {}, with embedding and logits", each - 1, each));
 }
 
 // The framework's settings, and the dispatch kernels that the row names.
@@ -271,8 +266,7 @@ std::vector<Reading> readings_of_row(const CaseRow& row, const Experiment& e) {
     return readings;
 }
 
-Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment,
-                     std::vector<std::string>& assumptions) {
+Parallelism split_of(const CaseRow& row, int ranks, const Experiment& experiment, std::vector<std::string>& assumptions) {
     const Framework& framework = experiment.framework;
     Parallelism p;
     set_degrees(row, ranks, framework, experiment.workload, p, assumptions);

@@ -33,8 +33,7 @@ Workload preset_of(const CaseRow& row) {
 int size_of(const CaseRow& row, const std::string& column, int of_preset, Assumptions& assumptions) {
     if (const auto stated = count_in(row, column)) return *stated;
     if (of_preset <= 0) throw ConfigError(column + ": missing; expected a count");
-    assumptions.push_back(
-        fmt::format("{} not stated: {} of preset {}", column, of_preset, lower_case(row.cell("model"))));
+    assumptions.push_back(fmt::format("{} not stated: {} of preset {}", column, of_preset, lower_case(row.cell("model"))));
     return of_preset;
 }
 
@@ -105,8 +104,7 @@ void match_stated_parameters(const CaseRow& row, Workload& w, Assumptions& assum
             w = other;
             return;
         }
-    assumptions.push_back(
-        fmt::format("parameters stated: {:.0f}, counted {:.0f}", *stated, count_parameters(w).total()));
+    assumptions.push_back(fmt::format("parameters stated: {:.0f}, counted {:.0f}", *stated, count_parameters(w).total()));
 }
 
 bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-'; }
@@ -165,8 +163,7 @@ Workload workload_of(const CaseRow& row, const Framework& framework, Shelf& shel
     }
     if (framework.mean_sequence > 0 && w.seq > framework.mean_sequence) {
         assumptions.push_back(
-            fmt::format("sequences of up to {} tokens: {} in the mean, batches hold those of like length", w.seq,
-                        framework.mean_sequence));
+            fmt::format("sequences of up to {} tokens: {} in the mean, batches hold those of like length", w.seq, framework.mean_sequence));
         w.seq = framework.mean_sequence;
     }
     if (w.positions == Positions::relative) w.memory = w.seq;

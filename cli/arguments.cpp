@@ -45,6 +45,7 @@ void add_overrides(CLI::App* verb, Options& options) {
 void add_emit(CLI::App* verb, Options& options) {
     verb->add_option("--emit", options.emit,
                      "print the flags or file of that framework")->type_name("megatron|megatron-bridge|nemo|torchtitan|deepspeed");
+    verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json")->type_name("MODEL");
 }
 
 void add_experiment(CLI::App* verb, Options& options) {
@@ -72,7 +73,6 @@ void add_sweep(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "sweep", "the best of many configurations, with proof", verbs, options);
     add_experiment(verb, options);
     add_emit(verb, options);
-    verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json")->type_name("MODEL");
     verb->add_option("--vary", options.vary, "KEY=A,B,C or KEY=1..64*2; parallelism=all: every legal split")->type_name("KEY=VALUES")
         ->allow_extra_args(false)
         ->required();
@@ -99,9 +99,7 @@ void add_simulate(CLI::App& app, Options& options, const Verbs& verbs) {
     add_campaign(verb, options);
     add_trace(verb, options);
     add_emit(verb, options);
-    verb->add_option("--model", options.model, "of another tool's file without sizes: a workload or config.json")->type_name("MODEL");
-    verb->add_flag(
-        "--explain", options.explain, "why: critical path, idle time, what 10 % more of anything buys, every kernel");
+    verb->add_flag("--explain", options.explain, "why: critical path, idle time, what 10 % more of anything buys, every kernel");
     verb->add_option("--out", options.out, "folder for a picture of the step (Gantt chart), and the plot of --explain")->type_name("DIR");
 }
 
@@ -116,8 +114,7 @@ void add_execute(CLI::App& app, Options& options, const Verbs& verbs) {
 }
 
 void add_calibrate(CLI::App& app, Options& options, const Verbs& verbs) {
-    CLI::App* verb = add_verb(app, "calibrate", "measure this machine or fit recorded measurements; write a cluster file",
-                    verbs, options);
+    CLI::App* verb = add_verb(app, "calibrate", "measure this machine or fit recorded measurements; write a cluster file", verbs, options);
     add_device(verb, options);
     verb->add_option("--measurements", options.measurements, "FILE.csv...")->type_name("FILE.csv");
     verb->add_option("--cluster", options.cluster, "file or preset to start from")->type_name("CLUSTER");
@@ -224,8 +221,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 
 int run_command_line(int argc, char** argv, const Verbs& verbs) {
     Options options;
-    CLI::App app("Predicts the step time of distributed training, runs it, and shows predicted next to measured.",
-                 "stepcast");
+    CLI::App app("Predicts the step time of distributed training, runs it, and shows predicted next to measured.", "stepcast");
     app.set_version_flag("--version", version_text, "version, commit, compiler and libraries");
     app.require_subcommand(1);
     add_verbs(app, options, verbs);

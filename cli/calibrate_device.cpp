@@ -24,8 +24,7 @@
 namespace stepcast {
 namespace {
 
-std::vector<SweepResult> measure(Device& device, std::vector<TaskGraph> graphs,
-                                 const std::function<ExecuteOptions(std::size_t sweep)>& how,
+std::vector<SweepResult> measure(Device& device, std::vector<TaskGraph> graphs, const std::function<ExecuteOptions(std::size_t sweep)>& how,
                                  const Progress& progress) {
     std::vector<SweepResult> results;
     for (TaskGraph& graph : graphs) {

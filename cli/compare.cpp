@@ -100,8 +100,7 @@ void require_predicted(const Compared& compared, bool strict) {
     if (summary.cases > 0 && summary.predicted == 0)
         throw ConfigError("none of " + std::to_string(summary.cases) + " cases can be predicted: the reasons are above");
     if (strict && summary.refused > 0)
-        throw ConfigError("--strict: " + std::to_string(summary.refused) + " of " + std::to_string(summary.cases) +
-                          " cases refused");
+        throw ConfigError("--strict: " + std::to_string(summary.refused) + " of " + std::to_string(summary.cases) + " cases refused");
 }
 
 }  // namespace stepcast

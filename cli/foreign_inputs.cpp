@@ -101,8 +101,7 @@ std::vector<Override> stated_keys_asked(const Options& options, const std::strin
     return stated_keys({name + of_translation, experiment_text(asked_translation(options, name, overrides))}, overrides);
 }
 
-Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides,
-                            bool checked) {
+Experiment asked_experiment(const Options& options, const std::string& name, const std::vector<Override>& overrides, bool checked) {
     const auto read = [&](const ExperimentSource& source) {
         return checked ? read_experiment(source, overrides) : read_unchecked_experiment(source, overrides);
     };

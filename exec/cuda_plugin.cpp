@@ -36,8 +36,7 @@ CudaDeviceAndGpu open_cuda_device(const CudaRequest& request) {
     }
     const auto open = plugin.find<OpenCudaDevice>(open_cuda_device_symbol);
     if (open == nullptr)
-        throw DeviceError(std::string("no CUDA device: ") + plugin_name +
-                          " is of another version of stepcast; build both together");
+        throw DeviceError(std::string("no CUDA device: ") + plugin_name + " is of another version of stepcast; build both together");
     CudaDeviceAndGpu result;
     open(request, result);
     return result;

@@ -66,8 +66,7 @@ std::unique_ptr<addrinfo, FreeAddresses> addresses_of(const std::string& host, i
     hints.ai_flags = host.empty() ? AI_PASSIVE : 0;
     const int code = getaddrinfo(host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(), &hints, &first);
     if (code != 0)
-        throw ConfigError(
-            fmt::format("MASTER_ADDR: \"{}\" is no host ({}); expected where rank 0 runs", host, gai_strerror(code)));
+        throw ConfigError(fmt::format("MASTER_ADDR: \"{}\" is no host ({}); expected where rank 0 runs", host, gai_strerror(code)));
     return std::unique_ptr<addrinfo, FreeAddresses>(first);
 }
 
@@ -171,8 +170,7 @@ std::vector<Socket> admit_ranks(const Launch& launch, Seconds timeout) {
         std::vector<pollfd> watched{{listener.number(), POLLIN, 0}};
         for (const Caller& caller : callers) watched.push_back({caller.socket.number(), POLLIN, 0});
         constexpr Seconds look(0.1);  // how often to look for callers whose time is over
-        if (poll(watched.data(), watched.size(), milliseconds_until(std::min(deadline, steady_now() + look))) < 0 &&
-            errno != EINTR)
+        if (poll(watched.data(), watched.size(), milliseconds_until(std::min(deadline, steady_now() + look))) < 0 && errno != EINTR)
             throw DeviceError(fmt::format("poll: {}", std::strerror(errno)));
         std::vector<Caller> waiting;
         for (Caller& caller : callers) {
@@ -210,8 +208,7 @@ Socket look_for_rank_0(const Launch& launch, Seconds timeout) {
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
     } while (steady_now() < deadline);
-    throw DeviceError(
-        fmt::format("rank 0 did not answer at {}:{} within {}", launch.address, launch.port, to_string(timeout)));
+    throw DeviceError(fmt::format("rank 0 did not answer at {}:{} within {}", launch.address, launch.port, to_string(timeout)));
 }
 
 }  // namespace stepcast

@@ -178,8 +178,7 @@ void add_doubts(Measurement& measurement) {
     warnings.insert(warnings.end(), busy.begin(), busy.end());
     const std::vector<double> times = accepted_times(measurement);
     if (times.empty())
-        warnings.push_back(
-            fmt::format("no step of {} was undisturbed; medians are over all", measurement.steps.size()));
+        warnings.push_back(fmt::format("no step of {} was undisturbed; medians are over all", measurement.steps.size()));
     else if (times.size() < fewest_for_median)
         warnings.push_back(fmt::format("too few: {} undisturbed steps", times.size()));
     constexpr double noisy = 0.10;

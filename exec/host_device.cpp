@@ -46,8 +46,7 @@ public:
 
     std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override {
         if (graph.rank_count() != rank_count_)
-            throw std::logic_error(
-                fmt::format("the graph has {} ranks, the host device {}", graph.rank_count(), rank_count_));
+            throw std::logic_error(fmt::format("the graph has {} ranks, the host device {}", graph.rank_count(), rank_count_));
         failed_ = -1;
         const Patience patience{timeout, ranks_.size() <= cores_.size()};
         shared_.reset(new Shared{graph, RankThreads(local_ranks(), graph.size(), patience, failed_), {}, {}, {}});
@@ -59,8 +58,7 @@ public:
             if (!group) group = std::make_unique<RankGroup>(ranks, patience, failed_);
             shared_->group_of[task] = group.get();
         }
-        shared_->windows.assign(
-            ranks_.size(), std::vector<std::vector<float>>(ranks_.size(), std::vector<float>(scattered_floats(graph))));
+        shared_->windows.assign(ranks_.size(), std::vector<std::vector<float>>(ranks_.size(), std::vector<float>(scattered_floats(graph))));
         const MemoryPlan plan = plan_memory(graph, rank_count_, last_level_cache(), available_memory());
         for (HostRank& rank : ranks_) rank.prepare(plan, graph.size());
 
@@ -127,8 +125,7 @@ private:
                         rows.size(), rows.begin());
         };
         const auto deliver = [&](int peer, std::span<const float> rows) {
-            std::copy(rows.begin(), rows.end(),
-                      shared_->windows[static_cast<std::size_t>(peer)][static_cast<std::size_t>(rank)].begin());
+            std::copy(rows.begin(), rows.end(), shared_->windows[static_cast<std::size_t>(peer)][static_cast<std::size_t>(rank)].begin());
         };
         stepcast::run_fused(op, rank, rank_count_, take(at(rank).memory(), op, 0, 1), {fetch, deliver});
     }

@@ -85,8 +85,7 @@ Ticks read_ticks() {
         std::istringstream fields(line);
         std::string name;
         fields >> name;
-        const bool wanted =
-            std::any_of(cores.begin(), cores.end(), [&](int core) { return name == "cpu" + std::to_string(core); });
+        const bool wanted = std::ranges::any_of(cores, [&](int core) { return name == "cpu" + std::to_string(core); });
         double value = 0;
         for (int field = 0; wanted && field < 8 && fields >> value; ++field) {
             ticks.all += value;

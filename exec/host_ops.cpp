@@ -13,13 +13,11 @@ namespace stepcast {
 
 namespace {
 
-void sgemm(CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, long m, long n, long k, const float* a, const float* b,
-           float* c) {
+void sgemm(CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, long m, long n, long k, const float* a, const float* b, float* c) {
     const auto lda = trans_a == CblasNoTrans ? k : m;
     const auto ldb = trans_b == CblasNoTrans ? n : k;
-    cblas_sgemm(CblasRowMajor, trans_a, trans_b, static_cast<blasint>(m), static_cast<blasint>(n),
-                static_cast<blasint>(k), 1.0f, a, static_cast<blasint>(lda), b, static_cast<blasint>(ldb), 0.0f, c,
-                static_cast<blasint>(n));
+    cblas_sgemm(CblasRowMajor, trans_a, trans_b, static_cast<blasint>(m), static_cast<blasint>(n), static_cast<blasint>(k), 1.0f, a,
+                static_cast<blasint>(lda), b, static_cast<blasint>(ldb), 0.0f, c, static_cast<blasint>(n));
 }
 
 // scores = softmax(Q K^T / sqrt(d)) of one head.
@@ -42,8 +40,7 @@ void score(const Attention& shape, const float* q, const float* k, float* scores
 
 }  // namespace
 
-void multiply(std::span<const float> a, std::span<const float> b, std::span<float> c, long m, long n, long k,
-              long batch) {
+void multiply(std::span<const float> a, std::span<const float> b, std::span<float> c, long m, long n, long k, long batch) {
     for (long i = 0; i < batch; ++i)
         sgemm(CblasNoTrans, CblasNoTrans, m, n, k, a.data() + i * m * k, b.data() + i * k * n, c.data() + i * m * n);
 }
@@ -76,9 +73,8 @@ void attend(const Attention& shape, std::span<const float> q, std::span<const fl
 }
 
 // P = softmax(S), O = P V: dV = P^T dO, dP = dO V^T, dS = P * (dP - rowsum(dP * P)) / sqrt(d), dQ = dS K, dK = dS^T Q.
-void attend_backward(const Attention& shape, std::span<const float> q, std::span<const float> k,
-                     std::span<const float> v, std::span<const float> d_out, AttentionGradients gradients,
-                     std::span<float> scores) {
+void attend_backward(const Attention& shape, std::span<const float> q, std::span<const float> k, std::span<const float> v,
+                     std::span<const float> d_out, AttentionGradients gradients, std::span<float> scores) {
     const long q_size = shape.seq_q * shape.head_dim;
     const long k_size = shape.seq_k * shape.head_dim;
     const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
@@ -87,8 +83,7 @@ void attend_backward(const Attention& shape, std::span<const float> q, std::span
     for (long h = 0; h < shape.batch * shape.heads; ++h) {
         const float* d_o = d_out.data() + h * q_size;
         score(shape, q.data() + h * q_size, k.data() + h * k_size, p);
-        sgemm(CblasTrans, CblasNoTrans, shape.seq_k, shape.head_dim, shape.seq_q, p, d_o,
-              gradients.v.data() + h * k_size);
+        sgemm(CblasTrans, CblasNoTrans, shape.seq_k, shape.head_dim, shape.seq_q, p, d_o, gradients.v.data() + h * k_size);
         sgemm(CblasNoTrans, CblasTrans, shape.seq_q, shape.seq_k, shape.head_dim, d_o, v.data() + h * k_size, d_p);
         for (long i = 0; i < shape.seq_q; ++i) {
             const float* p_row = p + i * shape.seq_k;
@@ -158,11 +153,9 @@ void run_fused(const FusedGemm& op, int rank, int rank_count, const Operands& at
             remote.fetch(peer_of(block), offset, staged.subspan(offset, moved));
         }
         const auto at_block = static_cast<std::size_t>(first);
-        multiply(a.subspan(at_block * a_block), b, c.subspan(at_block * c_block), (last - first) * op.rows_per_block,
-                 op.n, op.k);
+        multiply(a.subspan(at_block * a_block), b, c.subspan(at_block * c_block), (last - first) * op.rows_per_block, op.n, op.k);
         for (long block = first; !gathers && block < remote_end; ++block)
-            remote.deliver(peer_of(block),
-                           c.subspan(static_cast<std::size_t>(block) * c_block, std::min(moved, c_block)));
+            remote.deliver(peer_of(block), c.subspan(static_cast<std::size_t>(block) * c_block, std::min(moved, c_block)));
     }
 }
 

@@ -70,13 +70,11 @@ std::vector<std::string> host_doubts(const TaskGraph& graph, std::size_t ranks, 
     for (const Op& op : graph.ops()) {
         const auto dtype = dtype_of(op);
         if (!dtype || *dtype == Dtype::fp32) continue;
-        std::string doubt =
-            fmt::format("{} tasks ran as fp32: the host has no {} kernels", kind_name(op), to_string(*dtype));
-        if (std::find(doubts.begin(), doubts.end(), doubt) == doubts.end()) doubts.push_back(std::move(doubt));
+        std::string doubt = fmt::format("{} tasks ran as fp32: the host has no {} kernels", kind_name(op), to_string(*dtype));
+        if (std::ranges::find(doubts, doubt) == doubts.end()) doubts.push_back(std::move(doubt));
     }
     if (ranks > cores)
-        doubts.push_back(
-            fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", ranks, cores));
+        doubts.push_back(fmt::format("{} ranks share {} cores: the results are right, the times mean nothing", ranks, cores));
     return doubts;
 }
 

@@ -1,6 +1,5 @@
 #include "exec/launcher.h"
 
-#include <charconv>
 #include <optional>
 #include <string_view>
 
@@ -41,9 +40,8 @@ void read_address(const Environment& environment, Launch& launch) {
     if (text == nullptr) return;
     const std::string_view id(text);
     const std::size_t colon = id.rfind(':');
-    int port = 0;
-    if (colon == std::string_view::npos || colon == 0 ||
-        std::from_chars(id.begin() + colon + 1, id.end(), port).ptr != id.end() || port <= 0)
+    const int port = colon == std::string_view::npos ? 0 : as_number<int>(id.substr(colon + 1)).value_or(0);
+    if (colon == 0 || port <= 0)
         throw ConfigError(fmt::format("environment: NCCL_COMM_ID is \"{}\", expected HOST:PORT", id));
     launch.address = id.substr(0, colon);
     launch.port = port + 1;
@@ -70,11 +68,7 @@ Launch read_launch(const Environment& environment) {
         const std::optional<int> rank = number(environment, names.rank);
         const std::optional<int> processes = number(environment, names.processes);
         if (!rank || !processes || *processes <= 1) continue;
-        Launch launch;
-        launch.rank = *rank;
-        launch.processes = *processes;
-        const std::optional<int> local = number(environment, names.local_rank);
-        launch.local_rank = local.value_or(*rank);
+        Launch launch{.rank = *rank, .processes = *processes, .local_rank = number(environment, names.local_rank).value_or(*rank)};
         if (launch.rank >= launch.processes)
             throw ConfigError(fmt::format("environment: {} is {}, but {} is {}", names.rank, launch.rank,
                                           names.processes, launch.processes));

@@ -10,10 +10,10 @@ namespace stepcast {
 struct Launch {
     int rank = 0, processes = 1;
     int local_rank = 0;
-    std::string address;  // of rank 0; "" = not stated
+    std::string address = {};  // of rank 0; "" = not stated
     int port = 29500;     // torchrun's default
     bool one_host = false;  // whether all processes are on this host
-    std::string token;      // known only to the processes of this run; "" = the launcher gave none
+    std::string token = {};  // known only to the processes of this run; "" = the launcher gave none
     friend bool operator==(const Launch&, const Launch&) = default;
 };
 

@@ -71,8 +71,7 @@ MpiWindow::MpiWindow(const MpiGroup& world, std::span<float> memory) : sizes_(wo
     run(world, world.ranks, [&](MPI_Request* request) {
         return MPI_Iallgather(&own, 1, MPI_UINT64_T, sizes_.data(), 1, MPI_UINT64_T, world.comm, request);
     });
-    check(MPI_Win_create(memory.data(), static_cast<MPI_Aint>(memory.size_bytes()), sizeof(float), MPI_INFO_NULL,
-                         world.comm, &window_));
+    check(MPI_Win_create(memory.data(), static_cast<MPI_Aint>(memory.size_bytes()), sizeof(float), MPI_INFO_NULL, world.comm, &window_));
     check(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN));
     check(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_));  // as long as the window lives; no two ranks write one place
 }
@@ -87,8 +86,7 @@ void MpiWindow::fetch(const MpiGroup& world, int peer, std::size_t offset, std::
     const std::size_t places = static_cast<std::size_t>(sizes_[static_cast<std::size_t>(peer)]) - rows.size() + 1;
     const int count = mpi_count(rows.size());
     run(world, {peer}, [&](MPI_Request* request) {
-        return MPI_Rget(rows.data(), count, MPI_FLOAT, peer, static_cast<MPI_Aint>(offset % places), count, MPI_FLOAT,
-                        window_, request);
+        return MPI_Rget(rows.data(), count, MPI_FLOAT, peer, static_cast<MPI_Aint>(offset % places), count, MPI_FLOAT, window_, request);
     });
 }
 

@@ -23,8 +23,7 @@ void RankGroup::meet(std::size_t index) {
     for (std::size_t other = 0; other < size(); ++other) {
         const auto arrived = [&] { return slots_[other].arrivals.load(std::memory_order_acquire) >= mine; };
         if (!wait_until(arrived, patience_, failed_))
-            throw DeviceError(
-                fmt::format("rank {} did not arrive within {}", ranks_[other], to_string(patience_.timeout)));
+            throw DeviceError(fmt::format("rank {} did not arrive within {}", ranks_[other], to_string(patience_.timeout)));
     }
 }
 
@@ -46,8 +45,7 @@ void RankThreads::wait(int rank, TaskId task, const std::vector<int>& before) co
     const std::uint64_t wanted = steps_[everyone_.index_of(rank)] * before.size();
     const auto done = [&] { return finished_[task].load(std::memory_order_acquire) >= wanted; };
     if (!wait_until(done, patience_, failed_))
-        throw DeviceError(fmt::format("rank {} did not finish task {} within {}", before.front(), task,
-                                      to_string(patience_.timeout)));
+        throw DeviceError(fmt::format("rank {} did not finish task {} within {}", before.front(), task, to_string(patience_.timeout)));
 }
 
 std::vector<std::vector<double>> RankThreads::gather(int rank, std::vector<double> values) {

@@ -46,13 +46,11 @@ private:
 // The sizes of an op as additional members of an event's args.
 struct OpSizes {
     std::string operator()(const Gemm& op) const {
-        return fmt::format(",\"m\":{},\"n\":{},\"k\":{},\"batch\":{},\"dtype\":\"{}\"", op.m, op.n, op.k, op.batch,
-                           to_string(op.dtype));
+        return fmt::format(",\"m\":{},\"n\":{},\"k\":{},\"batch\":{},\"dtype\":\"{}\"", op.m, op.n, op.k, op.batch, to_string(op.dtype));
     }
     std::string operator()(const GroupedGemm& op) const {
-        return fmt::format(",\"groups\":{},\"rows\":{},\"n\":{},\"k\":{},\"dtype\":\"{}\",\"weight_gradient\":{}",
-                           op.rows.size(), std::accumulate(op.rows.begin(), op.rows.end(), 0L), op.n, op.k,
-                           to_string(op.dtype), op.weight_gradient);
+        return fmt::format(",\"groups\":{},\"rows\":{},\"n\":{},\"k\":{},\"dtype\":\"{}\",\"weight_gradient\":{}", op.rows.size(),
+                           std::accumulate(op.rows.begin(), op.rows.end(), 0L), op.n, op.k, to_string(op.dtype), op.weight_gradient);
     }
     std::string operator()(const FusedGemm& op) const {
         return fmt::format(
@@ -115,8 +113,7 @@ void add_spans(Events& events, const TaskGraph& graph, const Trace& trace, const
     std::unordered_map<const char*, std::string> names;  // graphs share the text of equal names
     for (const Span& span : trace.spans) {
         if (!std::isfinite(span.start.si()) || !std::isfinite(span.finish.si()))
-            throw std::logic_error(
-                fmt::format("write_chrome_trace: task {} ({}) has no finite time", span.task, graph.name(span.task)));
+            throw std::logic_error(fmt::format("write_chrome_trace: task {} ({}) has no finite time", span.task, graph.name(span.task)));
         const auto [name, fresh] = names.try_emplace(graph.name(span.task).data());
         if (fresh) name->second = quoted(graph.name(span.task));
         const Op& op = graph.op(span.task);

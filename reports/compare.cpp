@@ -97,12 +97,10 @@ std::vector<KernelComparison> of_evidence(const std::vector<KernelComparison>& k
 }
 
 std::string meaning_of(Evidence evidence) {
-    switch (evidence) {
-        case Evidence::fitted: return "fitted on (errors of the fit, no evidence for other runs)";
-        case Evidence::seen: return "seen (not fitted, but known while the model was made: weak evidence)";
-        case Evidence::unseen: return "unseen (neither fitted nor known while the model was made)";
-    }
-    return "";
+    static constexpr std::array meanings{"fitted on (errors of the fit, no evidence for other runs)",
+                                         "seen (not fitted, but known while the model was made: weak evidence)",
+                                         "unseen (neither fitted nor known while the model was made)"};
+    return meanings[static_cast<std::size_t>(evidence)];
 }
 
 CompareSummary summarise(const std::vector<Comparison>& comparisons) {
@@ -117,8 +115,7 @@ CompareSummary summarise(const std::vector<Comparison>& comparisons) {
         }
         ++s.predicted;
         if (!(c.what.measured_step > Seconds(0)) || !std::isfinite(c.what.measured_step.si()))
-            throw ConfigError(fmt::format("case {}: measured step {} s; expected more than 0", c.what.case_id,
-                                          c.what.measured_step.si()));
+            throw ConfigError(fmt::format("case {}: measured step {} s; expected more than 0", c.what.case_id, c.what.measured_step.si()));
         inside += inside_interval(c);
         s.with_interval += has_spread(c.forecast->step);
         s.inside_of_them += has_spread(c.forecast->step) && inside_interval(c);
@@ -238,8 +235,7 @@ KernelName kernel_name(const std::string& name) {
 // The predicted time of the measured kernels on one rank, or for rank -1 on the rank that takes longest.
 std::optional<Seconds> of_kernels(const Forecast& f, const Recorded& recorded, const MeasuredPhase& measured) {
     const KernelName wanted = kernel_name(measured.name);
-    const std::vector<std::string> names =
-        wanted.kernel == "timed" ? words_of(recorded.timed) : std::vector<std::string>{wanted.kernel};
+    const std::vector<std::string> names = wanted.kernel == "timed" ? words_of(recorded.timed) : std::vector<std::string>{wanted.kernel};
     std::map<int, Seconds> by_rank;
     for (const KernelTime& k : f.kernels)
         if ((!wanted.phase || k.phase == *wanted.phase) && (measured.rank < 0 || k.rank == measured.rank) &&
@@ -273,8 +269,7 @@ std::vector<PhaseComparison> phase_comparisons(const Comparison& c) {
 std::optional<double> series_inside(const Comparison& c) {
     if (!c.forecast || c.what.recorded_steps.empty()) return std::nullopt;
     const Interval& step = c.forecast->step;
-    const auto inside = std::count_if(c.what.recorded_steps.begin(), c.what.recorded_steps.end(),
-                                      [&](Seconds s) { return step.p10 <= s && s <= step.p90; });
+    const auto inside = std::ranges::count_if(c.what.recorded_steps, [&](Seconds s) { return step.p10 <= s && s <= step.p90; });
     return static_cast<double>(inside) / static_cast<double>(c.what.recorded_steps.size());
 }
 

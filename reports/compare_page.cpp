@@ -21,20 +21,14 @@ Table case_table(const Comparisons& comparisons) {
     Table table{"", {{.name = "case", .is_text = true}, {.name = "machine", .is_text = true}, {"measured"}, {"predicted"}, {"p10 .. p90"}, {"error"},
                      {.name = "inside", .is_text = true}, {.name = "row", .is_text = true}}, {}};
     for (const Comparison& c : comparisons) {
-        const Cell measured = c.what.measured_step > Seconds(0) ? time_cell(c.what.measured_step) : Cell{"-"};
         if (!c.forecast) {
+            const Cell measured = c.what.measured_step > Seconds(0) ? time_cell(c.what.measured_step) : Cell{"-"};
             table.rows.push_back({{c.what.case_id}, {}, measured, {"refused: " + c.refused_because}, {}, {}, {}, {}});
             continue;
         }
         const Cluster& cluster = c.what.experiment.cluster;
-        table.rows.push_back({{c.what.case_id},
-                              {fmt::format("{}, {} ranks", cluster.name, rank_count(cluster))},
-                              measured,
-                              time_cell(c.forecast->step.p50),
-                              {range_text(c.forecast->step), (c.forecast->step.p90 - c.forecast->step.p10).si()},
-                              signed_percent_cell(relative_error(c)),
-                              {inside_text(c)},
-                              {role_text(c.what)}});
+        std::vector<Cell>& row = table.rows.emplace_back(case_cells(c));
+        row.insert(row.begin(), {{c.what.case_id}, {fmt::format("{}, {} ranks", cluster.name, rank_count(cluster))}});
     }
     return table;
 }

@@ -11,9 +11,9 @@ Json phase_rows(const Comparison& c) {
     return list(phase_comparisons(c), [](const PhaseComparison& p) {
         return Json{{"phase", p.name},
                     {"rank", p.rank},
-                    {"measured_s", number(p.measured)},
-                    {"predicted_s", number(p.predicted)},
-                    {"error", p.measured > Seconds(0) ? number(p.predicted / p.measured - 1) : Json(nullptr)}};
+                    {"measured_s", p.measured},
+                    {"predicted_s", p.predicted},
+                    {"error", p.measured > Seconds(0) ? Json(p.predicted / p.measured - 1) : Json(nullptr)}};
     });
 }
 
@@ -30,36 +30,36 @@ Json row(const Comparison& c) {
         {"case_id", c.what.case_id},
         {"source", c.what.source},
         {"series", c.what.series},
-        {"measured_s", c.what.measured_step > Seconds(0) ? number(c.what.measured_step) : Json(nullptr)},
-        {"predicted_s", of_forecast([](const Forecast& f) { return number(f.step.p50); })},
-        {"p10_s", of_forecast([](const Forecast& f) { return number(f.step.p10); })},
-        {"p50_s", of_forecast([](const Forecast& f) { return number(f.step.p50); })},
-        {"p90_s", of_forecast([](const Forecast& f) { return number(f.step.p90); })},
-        {"ape", predicted ? number(std::abs(error)) : Json(nullptr)},
-        {"error", predicted ? number(error) : Json(nullptr)},
+        {"measured_s", c.what.measured_step > Seconds(0) ? Json(c.what.measured_step) : Json(nullptr)},
+        {"predicted_s", of_forecast([](const Forecast& f) { return f.step.p50; })},
+        {"p10_s", of_forecast([](const Forecast& f) { return f.step.p10; })},
+        {"p50_s", of_forecast([](const Forecast& f) { return f.step.p50; })},
+        {"p90_s", of_forecast([](const Forecast& f) { return f.step.p90; })},
+        {"ape", predicted ? Json(std::abs(error)) : Json(nullptr)},
+        {"error", predicted ? Json(error) : Json(nullptr)},
         {"inside", predicted ? Json(inside_interval(c)) : Json(nullptr)},
-        {"tokens_per_s_per_gpu", of_forecast([](const Forecast& f) { return number(f.tokens_per_second / f.gpus); })},
+        {"tokens_per_s_per_gpu", of_forecast([](const Forecast& f) { return f.tokens_per_second / f.gpus; })},
         {"model_tflops_per_gpu",
-         of_forecast([](const Forecast& f) { return number(f.model_flops_per_gpu / teraflops); })},
-        {"measured_forward_s", optional_number(c.what.measured_forward)},
-        {"predicted_forward_s", of_forecast([](const Forecast& f) { return number(f.forward.p50); })},
-        {"measured_backward_s", optional_number(c.what.measured_backward)},
-        {"predicted_backward_s", predicted ? number(predicted_backward(c)) : Json(nullptr)},
-        {"measured_mean_s", optional_number(c.what.measured_mean)},
-        {"predicted_mean_s", of_forecast([](const Forecast& f) { return number(f.step.mean); })},
+         of_forecast([](const Forecast& f) { return f.model_flops_per_gpu / teraflops; })},
+        {"measured_forward_s", c.what.measured_forward},
+        {"predicted_forward_s", of_forecast([](const Forecast& f) { return f.forward.p50; })},
+        {"measured_backward_s", c.what.measured_backward},
+        {"predicted_backward_s", predicted ? Json(predicted_backward(c)) : Json(nullptr)},
+        {"measured_mean_s", c.what.measured_mean},
+        {"predicted_mean_s", of_forecast([](const Forecast& f) { return f.step.mean; })},
         {"recorded_steps", c.what.recorded_steps.size()},
-        {"recorded_inside", optional_number(series_inside(c))},
+        {"recorded_inside", series_inside(c)},
         {"phases", phase_rows(c)},
-        {"measured_peak_bytes", optional_number(c.what.measured_peak)},
-        {"predicted_peak_bytes", of_forecast([](const Forecast& f) { return number(f.memory.peak); })},
-        {"peak_error", optional_number(peak_error(c))},
+        {"measured_peak_bytes", c.what.measured_peak},
+        {"predicted_peak_bytes", of_forecast([](const Forecast& f) { return f.memory.peak; })},
+        {"peak_error", peak_error(c)},
         {"fits", of_forecast([](const Forecast& f) { return f.memory.fits; })},
         {"breakdown_s", of_forecast([](const Forecast& f) { return times(parts_of(f.breakdown)); })},
         {"interval_log", of_forecast([](const Forecast& f) { return doubts(f.doubts); })},
         {"cluster",
          {{"name", c.what.experiment.cluster.name},
           {"calibrated", c.what.experiment.cluster.fitted.has_value()},
-          {"prior_share", of_forecast([](const Forecast& f) { return number(prior_share(f)); })},
+          {"prior_share", of_forecast([](const Forecast& f) { return prior_share(f); })},
           {"basis", of_forecast(basis)}}},
         {"ranks", predicted ? Json(rank_count(c.what.experiment.cluster)) : Json(nullptr)},
         {"framework", c.what.experiment.framework.name},
@@ -73,21 +73,21 @@ Json row(const Comparison& c) {
 
 // Errors are null without predicted cases.
 Json errors(const CompareSummary& s) {
-    const auto figure = [&](double value) { return s.predicted > 0 ? number(value) : Json(nullptr); };
+    const auto figure = [&](double value) { return s.predicted > 0 ? Json(value) : Json(nullptr); };
     return {{"mape", figure(s.mape)},
             {"median_ape", figure(s.median_ape)},
             {"p90_ape", figure(s.p90_ape)},
             {"bias", figure(s.bias)},
-            {"rank_correlation", optional_number(s.rank_correlation)},
-            {"regret", optional_number(s.regret)},
-            {"regret_worst", s.regret ? number(s.worst_regret) : Json(nullptr)},
+            {"rank_correlation", s.rank_correlation},
+            {"regret", s.regret},
+            {"regret_worst", s.regret ? Json(s.worst_regret) : Json(nullptr)},
             {"decisions", s.decisions},
             {"best_chosen", s.best_chosen},
             {"inside_interval", figure(s.inside_interval)},
             {"with_interval", s.with_interval},
             {"worst", {{"case_id", s.worst_case}, {"error", figure(s.worst_error)}}},
             {"with_peak", s.with_peak},
-            {"peak_mape", s.with_peak > 0 ? number(s.peak_mape) : Json(nullptr)}};
+            {"peak_mape", s.with_peak > 0 ? Json(s.peak_mape) : Json(nullptr)}};
 }
 
 Json errors_of(const std::vector<Comparison>& chosen) {
@@ -98,14 +98,14 @@ Json errors_of(const std::vector<Comparison>& chosen) {
 }
 
 Json kernel_errors(const KernelSummary& s) {
-    const auto figure = [&](double value) { return s.predicted > 0 ? number(value) : Json(nullptr); };
+    const auto figure = [&](double value) { return s.predicted > 0 ? Json(value) : Json(nullptr); };
     return {{"rows", s.rows},
             {"predicted", s.predicted},
             {"mape", figure(s.mape)},
             {"median_ape", figure(s.median_ape)},
             {"bias", figure(s.bias)},
             {"worst", figure(s.worst)},
-            {"inside_interval", optional_number(s.inside_interval)}};
+            {"inside_interval", s.inside_interval}};
 }
 
 // For building-block tables: errors by kind, device and dtype, errors by evidence, and every row.
@@ -124,11 +124,11 @@ void add_kernels(Json& j, const KernelComparisons& kernels) {
                  {"cluster", k.cluster},
                  {"shape", k.name},
                  {"ranks", k.ranks},
-                 {"bytes", number(k.bytes)},
-                 {"flop", number(k.work)},
-                 {"measured_s", number(k.measured)},
-                 {"predicted_s", number(k.predicted)},
-                 {"error", number(relative_error(k))},
+                 {"bytes", k.bytes},
+                 {"flop", k.work},
+                 {"measured_s", k.measured},
+                 {"predicted_s", k.predicted},
+                 {"error", relative_error(k)},
                  {"evidence", key_of(k.evidence)}};
         if (!k.stand_in.empty()) row.update({{"kernel", k.kernel}, {"priced_as", k.stand_in}});
         return row;
@@ -140,8 +140,7 @@ void add_kernels(Json& j, const KernelComparisons& kernels) {
 
 }  // namespace
 
-std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comparisons,
-                    const KernelComparisons& measured_kernels) {
+std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comparisons, const KernelComparisons& measured_kernels) {
     Json refused = Json::array();
     for (const Comparison& c : comparisons)
         if (!c.forecast)
@@ -163,10 +162,10 @@ std::string to_json(const CompareSummary& s, const std::vector<Comparison>& comp
 std::string to_json(const TracedStep& step) {
     const auto rank = [](const TracedRank& r) {
         return Json{{"rank", r.rank},
-                    {"measured_span_s", number(r.measured_span)},
-                    {"predicted_span_s", number(r.predicted_span)},
-                    {"measured_exposed_s", number(r.measured_exposed)},
-                    {"predicted_exposed_s", number(r.predicted_exposed)}};
+                    {"measured_span_s", r.measured_span},
+                    {"predicted_span_s", r.predicted_span},
+                    {"measured_exposed_s", r.measured_exposed},
+                    {"predicted_exposed_s", r.predicted_exposed}};
     };
     return text_of({{"trace", step.name}, {"ranks", list(step.ranks, rank)}, {"attribution", attribution(step.error)}, {"notes", step.notes}});
 }

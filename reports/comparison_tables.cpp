@@ -34,8 +34,7 @@ void add_row(Table& table, const Comparison& c, const std::vector<Cell>& cells) 
 
 // If the cases ran on several machines, each group has a line with its machine.
 std::string case_lines(const Comparisons& comparisons) {
-    const bool roles = std::any_of(comparisons.begin(), comparisons.end(),
-                                   [](const Comparison& c) { return c.forecast && c.what.evidence; });
+    const bool roles = std::ranges::any_of(comparisons, [](const Comparison& c) { return c.forecast && c.what.evidence; });
     Table table{"", {case_column("case", comparisons, roles ? 34 : 44), {"measured", 11}, {"predicted", 11}, {"p10 .. p90", 19},
                      {"error", 8}, {"inside", 6}, {roles ? "row" : "", 0, true}}, {}};
     std::string machine, refused;
@@ -47,9 +46,7 @@ std::string case_lines(const Comparisons& comparisons) {
         }
         if (several && c.what.experiment.cluster.name != machine)
             table.rows.push_back({{"on " + (machine = c.what.experiment.cluster.name)}});
-        const Interval& step = c.forecast->step;
-        add_row(table, c, {time_cell(c.what.measured_step), time_cell(step.p50), {range_text(step)},
-                           signed_percent_cell(relative_error(c)), {inside_text(c)}, {role_text(c.what)}});
+        add_row(table, c, case_cells(c));
     }
     return text_of(table) + refused;
 }
@@ -97,6 +94,12 @@ std::string detail_lines(const Comparisons& comparisons) {
 
 }  // namespace
 
+std::vector<Cell> case_cells(const Comparison& c) {
+    const Interval& step = c.forecast->step;
+    return {time_cell(c.what.measured_step), time_cell(step.p50), {range_text(step), (step.p90 - step.p10).si()},
+            signed_percent_cell(relative_error(c)), {inside_text(c)}, {role_text(c.what)}};
+}
+
 std::string comparison_table(const Comparisons& comparisons) {
     std::string text = comparisons.empty() ? std::string() : case_lines(comparisons);
     for (const std::string& sentence : summary_sentences(comparisons)) text += wrapped(sentence);
@@ -109,17 +112,15 @@ std::string comparison_table(const Comparisons& comparisons) {
 }
 
 std::string comparison_csv(const Comparisons& comparisons) {
-    std::string text =
-        "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,evidence,cluster,ranks,refused_because\n";
+    std::string text = "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,evidence,cluster,ranks,refused_because\n";
     for (const Comparison& c : comparisons) {
         const bool known = c.what.measured_step > Seconds(0);
         text += fmt::format("{},{},{},{},", csv_field(c.what.source), csv_field(c.what.case_id),
                             csv_field(c.what.series), known ? fmt::format("{:.9g}", c.what.measured_step.si()) : "");
         if (c.forecast)
-            text +=
-                fmt::format("{:.9g},{:.9g},{:.9g},{:.6g},{},{},{},\n", c.forecast->step.p50.si(),
-                            c.forecast->step.p10.si(), c.forecast->step.p90.si(), relative_error(c), role_text(c.what),
-                            csv_field(c.what.experiment.cluster.name), rank_count(c.what.experiment.cluster));
+            text += fmt::format("{:.9g},{:.9g},{:.9g},{:.6g},{},{},{},\n", c.forecast->step.p50.si(), c.forecast->step.p10.si(),
+                                c.forecast->step.p90.si(), relative_error(c), role_text(c.what), csv_field(c.what.experiment.cluster.name),
+                                rank_count(c.what.experiment.cluster));
         else
             text += fmt::format(",,,,,,,{}\n", csv_field(c.refused_because));
     }

@@ -26,15 +26,13 @@ void add_roles(std::vector<std::string>& sentences, const Comparisons& compariso
     for (const Evidence evidence : all_evidence) {
         const Comparisons chosen = of_evidence(comparisons, evidence);
         if (chosen.empty()) continue;
-        sentences.push_back(
-            fmt::format("{}: {}, {}", meaning_of(evidence), chosen.size(), errors_text(summarise(chosen))));
+        sentences.push_back(fmt::format("{}: {}, {}", meaning_of(evidence), chosen.size(), errors_text(summarise(chosen))));
     }
 }
 
 // Whether several cases are of PyTorch scripts, which measure phases with every step.
 bool of_script(const Comparisons& comparisons) {
-    return std::count_if(comparisons.begin(), comparisons.end(),
-                         [](const Comparison& c) { return c.forecast && c.what.source == "pytorch"; }) > 1;
+    return std::ranges::count_if(comparisons, [](const Comparison& c) { return c.forecast && c.what.source == "pytorch"; }) > 1;
 }
 
 }  // namespace
@@ -67,9 +65,8 @@ std::string inside_text(const Comparison& c) {
 std::string role_text(const Case& what) { return what.evidence ? std::string(to_string(*what.evidence)) : ""; }
 
 std::string errors_text(const CompareSummary& s) {
-    return fmt::format("mean error {}, median {}, p90 {}, bias {}, worst {} ({})", percent_text(s.mape),
-                       percent_text(s.median_ape), percent_text(s.p90_ape), signed_percent_text(s.bias),
-                       signed_percent_text(s.worst_error), s.worst_case);
+    return fmt::format("mean error {}, median {}, p90 {}, bias {}, worst {} ({})", percent_text(s.mape), percent_text(s.median_ape),
+                       percent_text(s.p90_ape), signed_percent_text(s.bias), signed_percent_text(s.worst_error), s.worst_case);
 }
 
 std::vector<std::string> summary_sentences(const Comparisons& comparisons) {
@@ -100,16 +97,14 @@ std::string provenance_text(const Cluster& cluster) {
     const Fitted& f = *cluster.fitted;
     std::vector<std::string> names;
     for (const std::string& source : f.sources) add_once(names, std::filesystem::path(source).filename().string());
-    std::string text = fmt::format("cluster {}: fitted {} to {} samples of {}", cluster.name, f.date, f.samples,
-                                   fmt::join(names, ", "));
+    std::string text = fmt::format("cluster {}: fitted {} to {} samples of {}", cluster.name, f.date, f.samples, fmt::join(names, ", "));
     std::string method;
     for (const HeldOutError& e : f.errors) {
         text += e.method == method ? ", " : fmt::format("; {} errors (mean, worst): ", e.method);
         text += fmt::format("{} {} {}", e.kind, percent_text(e.mape), signed_percent_text(e.worst));
         method = e.method;
     }
-    const auto kept =
-        std::count_if(f.parameters.begin(), f.parameters.end(), [](const FittedParameter& p) { return !p.determined; });
+    const auto kept = std::ranges::count(f.parameters, false, &FittedParameter::determined);
     if (const std::string kinds = unmeasured_kinds(cluster); !kinds.empty())
         text += "; not measured on this device: " + kinds;
     if (kept > 0) text += fmt::format("; {} of {} parameters kept their prior", kept, f.parameters.size());
@@ -141,11 +136,8 @@ std::string machine_title(const std::vector<Comparison>& comparisons) {
 }
 
 int mark_of(const Comparison& c) {
-    constexpr int open_circle = 6, full_circle = 7, diamond = 13;
-    if (!c.what.evidence) return full_circle;
-    return *c.what.evidence == Evidence::fitted ? open_circle
-           : *c.what.evidence == Evidence::seen ? full_circle
-                                                : diamond;
+    static constexpr int open_circle = 6, full_circle = 7, diamond = 13, marks[] = {open_circle, full_circle, diamond};
+    return marks[static_cast<std::size_t>(c.what.evidence.value_or(Evidence::seen))];
 }
 
 std::string clusters_text(const std::vector<Comparison>& comparisons) {
@@ -161,8 +153,7 @@ std::string clusters_text(const std::vector<Comparison>& comparisons) {
 
 std::string count_title(const std::vector<Comparison>& comparisons, std::size_t shown) {
     const std::size_t all = comparisons.size();
-    const auto refused =
-        static_cast<std::size_t>(std::ranges::count_if(comparisons, [](const Comparison& c) { return !c.forecast; }));
+    const auto refused = static_cast<std::size_t>(std::ranges::count_if(comparisons, [](const Comparison& c) { return !c.forecast; }));
     std::vector<std::string> why;
     if (refused > 0) why.push_back(fmt::format("{} refused", refused));
     if (all > shown + refused) why.push_back(fmt::format("{} not shown", all - shown - refused));
@@ -172,9 +163,8 @@ std::string count_title(const std::vector<Comparison>& comparisons, std::size_t 
 
 std::string error_text(const std::vector<Comparison>& comparisons) {
     const CompareSummary s = summarise(comparisons);
-    std::string text =
-        fmt::format("mean error {}, median {}, bias {}, worst {}", percent_text(s.mape), percent_text(s.median_ape),
-                    signed_percent_text(s.bias), signed_percent_text(s.worst_error));
+    std::string text = fmt::format("mean error {}, median {}, bias {}, worst {}", percent_text(s.mape), percent_text(s.median_ape),
+                                   signed_percent_text(s.bias), signed_percent_text(s.worst_error));
     constexpr std::size_t longest_name = 24;  // more would not fit the picture
     if (s.worst_case.size() <= longest_name) text += fmt::format(" ({})", s.worst_case);
     if (s.with_interval > 0)
@@ -209,8 +199,7 @@ std::size_t size_of(const CaseSeries& series) {
 std::string series_label(const std::string& name, const std::vector<const Comparison*>& cases) {
     std::vector<Comparison> own;
     for (const Comparison* c : cases) own.push_back(*c);
-    return fmt::format("{}: {} case{}, mean error {}", name, own.size(), own.size() == 1 ? "" : "s",
-                       percent_text(summarise(own).mape));
+    return fmt::format("{}: {} case{}, mean error {}", name, own.size(), own.size() == 1 ? "" : "s", percent_text(summarise(own).mape));
 }
 
 }  // namespace stepcast

@@ -150,8 +150,7 @@ bool plot_attribution(const std::vector<Comparison>& comparisons, const std::str
             low = std::min(low, from), high = std::max(high, from);
             return line;
         });
-        plot.add(fmt::format("$part{} using 1:2:($1-0.36):($1+0.36):2:3 with boxxyerror fs solid 0.9 lc '{}'",
-                                       p, colour(p)), parts[p]);
+        plot.add(fmt::format("$part{} using 1:2:($1-0.36):($1+0.36):2:3 with boxxyerror fs solid 0.9 lc '{}'", p, colour(p)), parts[p]);
     }
     plot.add_block("whole", runs, [r = 0](const Shares& run) mutable {
         double whole = 0;

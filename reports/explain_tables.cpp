@@ -79,20 +79,12 @@ Table elasticity_table(const Explanation& x) {
     return table;
 }
 
-std::string source_text(Uncertainty::Source source) {
-    switch (source) {
-        case Uncertainty::Source::fitted: return "fitted";
-        case Uncertainty::Source::prior: return "not determined";
-        case Uncertainty::Source::assumed: return "never fitted";
-    }
-    return "";
-}
-
 Table uncertainty_table(const Explanation& x) {
     Table table{"", {{"uncertain", 40, true}, {"now", 13}, {"known", 15}, {"+-", 7}, {"step +-", 13}, {"variance", 9}}, {}};
+    static constexpr std::array sources{"fitted", "not determined", "never fitted"};
     for (const Uncertainty& u : x.uncertainties | std::views::take(shown_uncertainties))
-        table.rows.push_back({{u.key}, {u.value}, {source_text(u.source)}, percent_cell(u.relative_error), time_cell(u.widening),
-                              percent_cell(u.share)});
+        table.rows.push_back({{u.key}, {u.value}, {sources[static_cast<std::size_t>(u.source)]}, percent_cell(u.relative_error),
+                              time_cell(u.widening), percent_cell(u.share)});
     table.below = fmt::format("all {} together: step +- {} ({}), one standard deviation", x.uncertainties.size(),
                               time_text(x.uncertainty), percent_text(share_of(x.uncertainty, x.step)));
     return table;
@@ -101,13 +93,8 @@ Table uncertainty_table(const Explanation& x) {
 }  // namespace
 
 std::string_view link_text(LinkLevel level) {
-    switch (level) {
-        case LinkLevel::none: return "no link";
-        case LinkLevel::node: return "inside nodes";
-        case LinkLevel::leaf: return "between nodes";
-        case LinkLevel::spine: return "across the spine";
-    }
-    return "?";
+    static constexpr std::array<std::string_view, 4> texts{"no link", "inside nodes", "between nodes", "across the spine"};
+    return texts[static_cast<std::size_t>(level)];
 }
 
 std::vector<Table> explanation_tables(const Explanation& x) {
@@ -127,8 +114,7 @@ std::string explanation_table(const Explanation& x) {
 }
 
 std::string attribution_sentence(const ErrorAttribution& a) {
-    return fmt::format("cost error {}, schedule error {}", signed_percent_text(cost_error(a)),
-                       signed_percent_text(schedule_error(a)));
+    return fmt::format("cost error {}, schedule error {}", signed_percent_text(cost_error(a)), signed_percent_text(schedule_error(a)));
 }
 
 std::string attribution_table(const std::string& name, const ErrorAttribution& a) {

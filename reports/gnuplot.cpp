@@ -23,6 +23,7 @@
 #include "model/errors.h"
 #include "model/files/plain_text.h"
 #include "model/files/whole_files.h"
+#include "reports/table.h"
 
 namespace stepcast {
 namespace {
@@ -111,8 +112,7 @@ std::string fault_of(const std::string& picture) {
     return whole ? "" : "it wrote a broken picture";
 }
 
-PlannedFile render(const std::string& program, const std::string& script, const std::string& terminal,
-                   const std::string& target) {
+PlannedFile render(const std::string& program, const std::string& script, const std::string& terminal, const std::string& target) {
     const MemoryFile input("set encoding utf8\n" + terminal + "\n" + script + "\nunset output\n"), picture, said;
     const int status = run(program, input, picture, said);
     const std::string bytes = picture.text(), complaints = complaints_in(said.text());
@@ -141,12 +141,8 @@ void render_plot(const std::string& script, const std::string& path) {
 }
 
 std::string gnuplot_text(std::string_view text) {
-    std::string quoted = "\"";
-    for (const char c : plain_text(text, "\n")) {
-        if (c == '"' || c == '\\' || c == '`') quoted += '\\';  // gnuplot runs text between `` in a shell
-        quoted += c == '\n' ? std::string("\\n") : std::string(1, c);
-    }
-    return quoted + "\"";
+    // gnuplot runs text between `` in a shell
+    return "\"" + escaped(plain_text(text, "\n"), {{'"', "\\\""}, {'\\', "\\\\"}, {'`', "\\`"}, {'\n', "\\n"}}) + "\"";
 }
 
 }  // namespace stepcast

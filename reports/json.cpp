@@ -7,63 +7,63 @@ namespace stepcast {
 namespace json {
 
 Json interval(const Interval& i) {
-    return {{"mean", number(i.mean)}, {"p10", number(i.p10)}, {"p50", number(i.p50)}, {"p90", number(i.p90)}};
+    return {{"mean", i.mean}, {"p10", i.p10}, {"p50", i.p50}, {"p90", i.p90}};
 }
 
 Json times(const std::vector<StepPart>& parts) {
     Json all;
-    for (const StepPart& part : parts) all[part.key] = number(part.time);
+    for (const StepPart& part : parts) all[part.key] = part.time;
     return all;
 }
 
 Json basis(const Forecast& f) {
     return list(f.basis, [](const CostBasis& b) {
-        return Json{{"kind", b.kind}, {"key", b.key}, {"measured", b.measured}, {"share", number(b.share)}};
+        return Json{{"kind", b.kind}, {"key", b.key}, {"measured", b.measured}, {"share", b.share}};
     });
 }
 
 Json doubts(const Doubts& d) {
-    const auto reading = [](const OtherReading& r) { return Json{{"what", r.what}, {"step_ratio", number(r.step)}}; };
-    return {{"constants_sigma", number(d.constants)}, {"unseen_faster", number(d.faster)},
-            {"unseen_slower", number(d.slower)},      {"draws_faster", number(d.draws_faster)},
-            {"draws_slower", number(d.draws_slower)}, {"readings", list(d.readings, reading)}};
+    const auto reading = [](const OtherReading& r) { return Json{{"what", r.what}, {"step_ratio", r.step}}; };
+    return {{"constants_sigma", d.constants}, {"unseen_faster", d.faster},
+            {"unseen_slower", d.slower},      {"draws_faster", d.draws_faster},
+            {"draws_slower", d.draws_slower}, {"readings", list(d.readings, reading)}};
 }
 
 Json attribution(const ErrorAttribution& a) {
     const auto kind = [](const KindError& k) {
         return Json{{"kind", k.kind},
                     {"phase", to_string(k.phase)},
-                    {"predicted_s", number(k.predicted)},
-                    {"measured_s", number(k.measured)},
-                    {"effect_s", number(k.effect)}};
+                    {"predicted_s", k.predicted},
+                    {"measured_s", k.measured},
+                    {"effect_s", k.effect}};
     };
-    return {{"predicted_s", number(a.predicted)},
-            {"replayed_s", number(a.replayed)},
-            {"measured_s", number(a.measured)},
-            {"cost_error", number(cost_error(a))},
-            {"schedule_error", number(schedule_error(a))},
+    return {{"predicted_s", a.predicted},
+            {"replayed_s", a.replayed},
+            {"measured_s", a.measured},
+            {"cost_error", cost_error(a)},
+            {"schedule_error", schedule_error(a)},
             {"kinds", list(a.kinds, kind)}};
 }
 
 template <class T>
 static Json three(const std::array<T, 3>& values) {
-    return {{"p10", number(values[0])}, {"p50", number(values[1])}, {"p90", number(values[2])}};
+    return {{"p10", values[0]}, {"p50", values[1]}, {"p90", values[2]}};
 }
 
 Json campaign(const Campaign& c) {
-    return {{"tokens", number(c.tokens)},
-            {"steps", number(c.steps)},
+    return {{"tokens", c.tokens},
+            {"steps", c.steps},
             {"time_s", three(c.time)},
             {"money", c.money[1] > 0 ? three(c.money) : Json(nullptr)},
             {"energy_j", c.energy[1] > Joules(0) ? three(c.energy) : Json(nullptr)},
             {"currency", c.currency},
-            {"price_per_gpu_hour", number(c.offer.price_per_gpu_hour)},
+            {"price_per_gpu_hour", c.offer.price_per_gpu_hour},
             {"price_source", c.offer.price_source},
             {"power_source", c.offer.power_source},
             {"goodput",
-             {{"share", number(c.goodput.share)},
-              {"failure_every_s", number(c.goodput.failure_every)},
-              {"checkpoint_every_s", number(c.goodput.checkpoint_every)}}}};
+             {{"share", c.goodput.share},
+              {"failure_every_s", c.goodput.failure_every},
+              {"checkpoint_every_s", c.goodput.checkpoint_every}}}};
 }
 
 std::string text_of(const Json& j) { return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
@@ -75,31 +75,31 @@ namespace {
 using namespace json;
 
 Json memory(const MemoryUse& m) {
-    return {{"peak", number(m.peak)},
-            {"weights", number(m.weights)},
-            {"gradients", number(m.gradients)},
-            {"optimizer", number(m.optimizer)},
-            {"activations", number(m.activations)},
-            {"buffers", number(m.buffers)},
-            {"overheads", number(m.overheads)},
-            {"capacity", m.capacity > Bytes(0) ? number(m.capacity) : Json(nullptr)}};
+    return {{"peak", m.peak},
+            {"weights", m.weights},
+            {"gradients", m.gradients},
+            {"optimizer", m.optimizer},
+            {"activations", m.activations},
+            {"buffers", m.buffers},
+            {"overheads", m.overheads},
+            {"capacity", m.capacity > Bytes(0) ? Json(m.capacity) : Json(nullptr)}};
 }
 
 Json kernels(const std::vector<KernelTime>& times) {
     Json by_name = Json::object();
     for (const KernelTime& k : times)
-        by_name[k.name].push_back({{"rank", k.rank}, {"phase", to_string(k.phase)}, {"time_s", number(k.time)}});
+        by_name[k.name].push_back({{"rank", k.rank}, {"phase", to_string(k.phase)}, {"time_s", k.time}});
     return by_name;
 }
 
 Json idle_time(const IdleTime& i) {
     return {{"rank", i.rank},
             {"stands_for", i.stands_for},
-            {"busy_s", number(i.busy)},
-            {"bubble_s", number(i.bubble)},
-            {"straggler_s", number(i.straggler)},
-            {"exposed_communication_s", number(i.exposed_communication)},
-            {"host_s", number(i.host)}};
+            {"busy_s", i.busy},
+            {"bubble_s", i.bubble},
+            {"straggler_s", i.straggler},
+            {"exposed_communication_s", i.exposed_communication},
+            {"host_s", i.host}};
 }
 
 Json explained(const Explanation& x) {
@@ -111,58 +111,57 @@ Json explained(const Explanation& x) {
             by_link[to_string(s.link)] = by_link[to_string(s.link)].get<double>() + s.time.si();
     }
     const auto path = [](const PathShare& s) {
-        return Json{{"kind", s.kind}, {"link", to_string(s.link)}, {"time_s", number(s.time)}, {"tasks", s.tasks}};
+        return Json{{"kind", s.kind}, {"link", to_string(s.link)}, {"time_s", s.time}, {"tasks", s.tasks}};
     };
     const auto effect = [](const Elasticity& e) {
-        return Json{{"key", e.key}, {"value", e.value}, {"step_change_s", number(e.simulated)}, {"along_path_s", number(e.along_path)}};
+        return Json{{"key", e.key}, {"value", e.value}, {"step_change_s", e.simulated}, {"along_path_s", e.along_path}};
     };
     const auto uncertain = [](const Uncertainty& u) {
         return Json{{"key", u.key},
                     {"value", u.value},
                     {"known_from", to_string(u.source)},
-                    {"relative_error", number(u.relative_error)},
-                    {"step_s", number(u.widening)},
-                    {"share_of_variance", number(u.share)}};
+                    {"relative_error", u.relative_error},
+                    {"step_s", u.widening},
+                    {"share_of_variance", u.share}};
     };
-    return {{"step_s", number(x.step)},
+    return {{"step_s", x.step},
             {"critical_path", list(x.path, path)},
             {"critical_path_by_link_s", by_link},
-            {"critical_path_host_s", number(host)},
+            {"critical_path_host_s", host},
             {"idle", {{"slowest", idle_time(x.slowest)}, {"median", idle_time(x.median)}}},
-            {"elasticity", {{"more", number(x.change)}, {"parameters", list(x.elasticities, effect)}, {"without_effect", x.without_effect}}},
+            {"elasticity", {{"more", x.change}, {"parameters", list(x.elasticities, effect)}, {"without_effect", x.without_effect}}},
             {"measure_next", list(x.uncertainties, uncertain)},
-            {"uncertainty_s", number(x.uncertainty)}};
+            {"uncertainty_s", x.uncertainty}};
 }
 
 Json sampled(const std::vector<double>& values) {
     if (values.empty()) return nullptr;
-    return {{"mean", number(mean(values))},
-            {"p10", number(quantile(values, 0.1))},
-            {"p50", number(quantile(values, 0.5))},
-            {"p90", number(quantile(values, 0.9))},
-            {"median", number(median(values))}};
+    return {{"mean", mean(values)},
+            {"p10", quantile(values, 0.1)},
+            {"p50", quantile(values, 0.5)},
+            {"p90", quantile(values, 0.9)},
+            {"median", median(values)}};
 }
 
 Json sample(const MeasuredStep& step) {
     const StepTimes& t = step.times;
-    return {{"step_s", number(t.step)},           {"forward_s", number(t.forward)},
-            {"backward_s", number(t.backward)},   {"gradient_sync_s", number(t.gradient_sync)},
-            {"optimizer_s", number(t.optimizer)}, {"accepted", step.accepted},
-            {"cpu_share", number(step.cpu_share)}};
+    return {{"step_s", t.step},           {"forward_s", t.forward},
+            {"backward_s", t.backward},   {"gradient_sync_s", t.gradient_sync},
+            {"optimizer_s", t.optimizer}, {"accepted", step.accepted},
+            {"cpu_share", step.cpu_share}};
 }
 
 // Whether the cluster has a fit, and how much of this step depends on it.
 Json cluster_of(const Forecast& f) {
     return {{"name", f.cluster},
             {"calibrated", f.calibrated},
-            {"prior_share", f.basis.empty() ? Json(nullptr) : number(prior_share(f))},
+            {"prior_share", f.basis.empty() ? Json(nullptr) : Json(prior_share(f))},
             {"basis", basis(f)}};
 }
 
 }  // namespace
 
-std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation,
-                    const std::optional<Campaign>& training) {
+std::string to_json(const Forecast& f, const std::optional<Explanation>& explanation, const std::optional<Campaign>& training) {
     Json j{{"experiment", f.experiment},
            {"cluster", cluster_of(f)},
            {"framework", f.framework},
@@ -171,14 +170,14 @@ std::string to_json(const Forecast& f, const std::optional<Explanation>& explana
            {"breakdown_s", times(parts_of(f.breakdown))},
            {"memory_bytes", memory(f.memory)},
            {"fits", f.memory.fits},
-           {"tokens_per_s", number(f.tokens_per_second)},
-           {"tokens_per_s_per_gpu", number(f.tokens_per_second / f.gpus)},
-           {"model_flops_utilization", number(f.model_flops_utilization)},
-           {"model_tflops_per_gpu", number(f.model_flops_per_gpu / teraflops)},
+           {"tokens_per_s", f.tokens_per_second},
+           {"tokens_per_s_per_gpu", f.tokens_per_second / f.gpus},
+           {"model_flops_utilization", f.model_flops_utilization},
+           {"model_tflops_per_gpu", f.model_flops_per_gpu / teraflops},
            {"causal_mask_counted", false},
            {"interval_log", doubts(f.doubts)},
-           {"energy_j", f.energy > Joules(0) ? number(f.energy.si()) : Json(nullptr)},
-           {"energy_j_per_token", f.energy > Joules(0) ? number(f.energy.si() / (f.tokens_per_second * f.step.p50.si())) : Json(nullptr)},
+           {"energy_j", f.energy > Joules(0) ? Json(f.energy.si()) : Json(nullptr)},
+           {"energy_j_per_token", f.energy > Joules(0) ? Json(f.energy.si() / (f.tokens_per_second * f.step.p50.si())) : Json(nullptr)},
            {"tasks", f.tasks},
            {"ranks_simulated", f.ranks_simulated},
            {"draws", f.draws},
@@ -209,7 +208,7 @@ std::string to_json(const std::string& experiment, const Measurement& m) {
                  {"accepted", accepted.size()},
                  {"warmup", m.warmup},
                  {"quiet", m.quiet},
-                 {"idle_share", number(m.idle_share)},
+                 {"idle_share", m.idle_share},
                  {"warnings", m.warnings},
                  {"samples", list(m.steps, sample)}};
     return text_of(j);

@@ -18,8 +18,7 @@ namespace stepcast {
 // `explain` holds the explanation, `training` the training that the step is part of.
 std::string to_json(const Forecast& forecast, const std::optional<Explanation>& explanation = std::nullopt,
                     const std::optional<Campaign>& training = std::nullopt);
-std::string to_json(const CompareSummary& summary, const std::vector<Comparison>& comparisons,
-                    const KernelComparisons& kernels = {});
+std::string to_json(const CompareSummary& summary, const std::vector<Comparison>& comparisons, const KernelComparisons& kernels = {});
 std::string to_json(const TracedStep& step);
 // `experiment`: name of what ran. step_s is over the accepted steps, or over all if none was accepted (`accepted` tells).
 std::string to_json(const std::string& experiment, const Measurement& measurement);

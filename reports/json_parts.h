@@ -1,7 +1,6 @@
 // Parts that several objects of reports/json.h share.
 #pragma once
 
-#include <cmath>
 #include <optional>
 
 #include <nlohmann/json.hpp>
@@ -11,21 +10,22 @@
 #include "model/answers/forecast.h"
 #include "reports/table.h"
 
+// Quantities become numbers in SI units, empty values null. JSON has no infinity: the library writes what is not finite as null.
+template <class Value>
+requires requires(Value value) { value.si(); }
+struct nlohmann::adl_serializer<Value> {
+    static void to_json(auto& json, const Value& value) { json = value.si(); }
+};
+template <class Value>
+struct nlohmann::adl_serializer<std::optional<Value>> {
+    static void to_json(auto& json, const std::optional<Value>& value) {
+        if (value) json = *value;
+    }
+};
+
 namespace stepcast::json {
 
 using Json = nlohmann::ordered_json;
-
-// JSON has no infinity: values that are not finite become null.
-inline Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
-template <class Value>
-requires requires(Value value) { value.si(); }
-Json number(Value value) { return number(value.si()); }
-
-template <class Value>
-Json optional_number(const std::optional<Value>& value) {
-    return value ? number(*value) : Json(nullptr);
-}
 
 // The list of of(item).
 template <class Items, class Of>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -42,12 +43,9 @@ std::string label_with_error(const std::string& name, const Rows& rows) {
 }
 
 std::string clusters_of(const Rows& rows) {
-    std::map<std::string, int> names;
-    for (const KernelComparison& k : rows) ++names[k.cluster];
-    std::string text;
-    for (const auto& [name, count] : names)
-        text += (!text.empty() ? ", " : names.size() == 1 ? "cluster " : "clusters ") + name;
-    return text;
+    std::set<std::string> names;
+    for (const KernelComparison& k : rows) names.insert(k.cluster);
+    return names.empty() ? "" : fmt::format("cluster{} {}", names.size() == 1 ? "" : "s", fmt::join(names, ", "));
 }
 
 PlotRange range_of(const Rows& rows, const std::function<double(const KernelComparison&)>& value) {
@@ -114,8 +112,7 @@ bool plot_roofline(const Rows& all, const std::string& title, const std::string&
     return true;
 }
 
-void plot_bus_bandwidth(const Rows& rows, const std::string& device, const std::string& title,
-                        const std::string& path) {
+void plot_bus_bandwidth(const Rows& rows, const std::string& device, const std::string& title, const std::string& path) {
     auto [series, count] = shown_of(rows, [](const auto& k) { return fmt::format("{}, {} ranks", k.kind, k.ranks); });
     const auto rate = [](const KernelComparison& k, Seconds time) {
         return 1e-9 * k.bus_factor * k.bytes.si() / time.si();
@@ -217,12 +214,10 @@ std::string file_name(const std::string& device) {
 
 }  // namespace
 
-std::vector<std::string> plot_kernels(const KernelComparisons& kernels, const std::string& title,
-                                      const std::string& folder) {
-    std::vector<std::string> names{"kernel_error.png"};
+std::vector<std::string> plot_kernels(const KernelComparisons& kernels, const std::string& title, const std::string& folder) {
+    std::vector<std::string> names{"kernel_error.png", "kernel_times.png"};
     plot_errors(kernels.rows, title, folder + "/kernel_error");
     plot_times(kernels.rows, title, folder + "/kernel_times");
-    names.emplace_back("kernel_times.png");
     if (plot_devices(kernels.rows, title, folder + "/devices")) names.emplace_back("devices.png");
     if (plot_roofline(kernels.rows, title, folder + "/roofline")) names.emplace_back("roofline.png");
     std::map<std::string, Rows> collectives;

@@ -162,8 +162,7 @@ PageSection kernel_section(const KernelComparisons& kernels) {
 }
 
 std::string kernel_csv(const KernelComparisons& kernels) {
-    std::string text =
-        "kind,device,dtype,cluster,shape,ranks,bytes,flop,measured_s,predicted_s,p10_s,p90_s,error,evidence\n";
+    std::string text = "kind,device,dtype,cluster,shape,ranks,bytes,flop,measured_s,predicted_s,p10_s,p90_s,error,evidence\n";
     for (const KernelComparison& k : kernels.rows)
         text += fmt::format("{},{},{},{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.6g},{}\n",
                             csv_field(k.kind), csv_field(k.device), csv_field(k.dtype), csv_field(k.cluster),

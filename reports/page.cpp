@@ -133,15 +133,7 @@ struct Word {
     const char* name;
     const char* said;  // for readers who do not see the colour
 };
-Word word_of(Tone tone) {
-    switch (tone) {
-        case Tone::plain: return {"plain", ""};
-        case Tone::good: return {"good", "✓ "};
-        case Tone::doubt: return {"doubt", "△ "};
-        case Tone::bad: return {"bad", "✕ "};
-    }
-    return {"", ""};
-}
+constexpr Word tones[] = {{"plain", ""}, {"good", "✓ "}, {"doubt", "△ "}, {"bad", "✕ "}};  // by Tone
 
 std::string list_of(const std::vector<std::string>& sentences) {
     if (sentences.empty()) return "";
@@ -162,7 +154,7 @@ std::string facts_of(const std::vector<Fact>& facts, const char* kind, std::stri
     if (facts.empty()) return "";
     std::string text = fmt::format("<dl class=\"{}\">\n", kind);
     for (const Fact& fact : facts) {
-        const Word word = word_of(fact.tone);
+        const Word& word = tones[static_cast<std::size_t>(fact.tone)];
         text += fmt::format("<div class=\"{}\"><dt>{}</dt><dd>{}{}</dd></div>\n", word.name, html_text(fact.name), word.said,
                             shown(fact.text));
     }
@@ -201,11 +193,7 @@ std::string html_of(const PageSection& section, const std::string& folder) {
 }
 
 // Escaped, since nothing within a script element may look like its end.
-std::string script_json(const std::string& json) {
-    std::string text;
-    for (const char c : json) text += c == '<' ? "\\u003c" : c == '>' ? "\\u003e" : c == '&' ? "\\u0026" : std::string(1, c);
-    return text;
-}
+std::string script_json(const std::string& json) { return escaped(json, {{'<', "\\u003c"}, {'>', "\\u003e"}, {'&', "\\u0026"}}); }
 
 std::string map_of(const std::string& json) {
     if (json.empty()) return "";

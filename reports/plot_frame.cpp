@@ -25,8 +25,7 @@ std::string frame(const PlotWords& words) {
         "0.5\n"
         "set key at screen {:.4f},0.865 left top Left reverse vertical maxrows 24 samplen 1.6 spacing 1.35 font ',16' "
         "nobox\n",
-        gnuplot_text(words.title), gnuplot_text(words.subtitle), gnuplot_text(words.footnote), right_edge,
-        right_edge + 0.012);
+        gnuplot_text(words.title), gnuplot_text(words.subtitle), gnuplot_text(words.footnote), right_edge, right_edge + 0.012);
 }
 
 namespace {
@@ -69,8 +68,7 @@ std::string binary_ticks(const PlotRange& range, std::string_view unit, std::siz
         std::size_t prefix = 0;
         double shown = places[i];
         for (; shown >= 1024 && prefix + 1 < prefixes.size(); shown /= 1024) ++prefix;
-        text +=
-            fmt::format("{}\"{:.0f} {}{}\" {:.0f}", text.empty() ? "" : ",", shown, prefixes[prefix], unit, places[i]);
+        text += fmt::format("{}\"{:.0f} {}{}\" {:.0f}", text.empty() ? "" : ",", shown, prefixes[prefix], unit, places[i]);
     }
     return fmt::format("set xtics ({})\n", text);
 }
@@ -95,8 +93,7 @@ std::string bar_labels(const std::vector<std::string>& names, const std::string&
               angle = longest > 20 || names.size() > 14 ? 60 : 35;
     const double letter = 0.72 * size / 1000, degree = 3.14159265 / 180;
     const double room = std::clamp(static_cast<double>(longest) * letter * std::sin(angle * degree) + 0.07, 0.12, 0.6);
-    return fmt::format("set bmargin at screen {:.3f}\nset xtics rotate by {} right font ',{}' scale 0\n", room, angle,
-                       size);
+    return fmt::format("set bmargin at screen {:.3f}\nset xtics rotate by {} right font ',{}' scale 0\n", room, angle, size);
 }
 
 std::string plot_command(const std::vector<std::string>& parts, const std::vector<std::string>& labels) {

@@ -168,8 +168,7 @@ bool plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
         plot.add(fmt::format("$bars using {} lc '{}'", i + 1, colour(i)), part.name);
     }
     plot.add("$bars using ($0-0.42):7:(0.84):(0) with vectors nohead lc '#000000' lw 2.5", "measured step");
-    const std::string footnote =
-        clusters_text(comparisons) + (beginning.empty() ? "" : "; all names begin with " + beginning);
+    const std::string footnote = clusters_text(comparisons) + (beginning.empty() ? "" : "; all names begin with " + beginning);
     const std::string settings = fmt::format(
         "set ylabel '{}' offset 0.5\nset yrange [0:{}]\nset xrange [-0.7:{}]\nset style data histograms\nset "
         "style histogram rowstacked\n"
@@ -182,8 +181,7 @@ bool plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
     return true;
 }
 
-std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title,
-                                         const std::string& folder) {
+std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& folder) {
     std::vector<std::string> names;
     for (const auto& [name, plot] : {std::pair{"scatter", &plot_scatter}, {"errors", plot_errors}, {"breakdown", plot_breakdown},
                                      {"experts", plot_against_experts}, {"attribution", plot_attribution}})

@@ -31,8 +31,7 @@ bool plot_breakdown(const std::vector<Comparison>& comparisons, const std::strin
 
 // Every plot that these cases allow under `folder`: scatter, errors, breakdown, experts and attribution; titles begin with `title`. Returns
 // the PNG names within the folder: none if no case was predicted, no experts if no case has a position.
-std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title,
-                                         const std::string& folder);
+std::vector<std::string> plot_comparison(const std::vector<Comparison>& comparisons, const std::string& title, const std::string& folder);
 
 // For calibration sweeps: measured points and their fitted curves, log-log. Points at or below 0 are not shown; the subtitle says how many.
 void plot_curves(const std::vector<FittedCurve>& curves, const std::string& title, const std::string& x_label,
@@ -76,8 +75,7 @@ bool plot_series(const SweepAnswer& result, const std::string& path);
 // roofline: rates of measured kernels with arithmetic against their intensity, relative to the device's peak and ridge.
 // bus_bandwidth_DEVICE, if it has collectives: against the payload, points measured, lines predicted. Returns the PNG names within the
 // folder.
-std::vector<std::string> plot_kernels(const KernelComparisons& kernels, const std::string& title,
-                                      const std::string& folder);
+std::vector<std::string> plot_kernels(const KernelComparisons& kernels, const std::string& title, const std::string& folder);
 
 // Fitted / measured against the fitted time, both logarithmic: a perfect law lies on the line at 1. One colour per kind of op.
 void plot_fit(const std::string& title, const std::vector<CaseResult>& points, const std::string& cluster, const std::string& path);

@@ -51,8 +51,7 @@ bool tokens_differ(const std::vector<ForecastColumn>& columns) {
 
 }  // namespace
 
-Page forecast_page(const Experiment& e, const Forecast& f, const std::optional<Explanation>& why,
-                   const std::optional<Campaign>& training) {
+Page forecast_page(const Experiment& e, const Forecast& f, const std::optional<Explanation>& why, const std::optional<Campaign>& training) {
     Page page{.title = fmt::format("{} on {}", f.experiment, f.cluster),
               .question = fmt::format("How long does a training step of {} take on {} ranks of {}?", f.experiment,
                                       rank_count(e.cluster), f.cluster),
@@ -209,8 +208,7 @@ std::vector<Fact> facts_of(const Forecast& f) {
                                                    count_text(f.tokens_per_second / f.gpus))});
     if (f.model_flops_utilization > 0)
         facts.push_back({"Model FLOP utilization", percent_text(f.model_flops_utilization)});
-    facts.push_back({"Costs", calibrated_text(f),
-                     !f.calibrated ? Tone::bad : prior_share(f) < 0.05 ? Tone::good : Tone::doubt});
+    facts.push_back({"Costs", calibrated_text(f), !f.calibrated ? Tone::bad : prior_share(f) < 0.05 ? Tone::good : Tone::doubt});
     return facts;
 }
 
@@ -253,8 +251,8 @@ std::vector<std::string> plain_warnings(const std::vector<std::string>& notes) {
 }
 
 std::vector<Fact> provenance_of(const Cluster& cluster) {
-    const std::string text = provenance_text(cluster), name = "cluster " + cluster.name;
-    std::vector<Fact> facts{{name, text.starts_with(name + ": ") ? text.substr(name.size() + 2) : text}};
+    const std::string name = "cluster " + cluster.name;
+    std::vector<Fact> facts{{name, provenance_text(cluster).substr(name.size() + 2)}};
     if (!cluster.source.empty()) facts.push_back({"datasheet values of " + cluster.name, cluster.source});
     return facts;
 }
@@ -271,11 +269,7 @@ std::vector<Fact> provenance_of(const Framework& framework) {
     return {{"framework " + framework.name, text}};
 }
 
-Fact program_fact(const std::string& version) {
-    Fact fact{"program", {}};
-    for (const char c : version) fact.text += c == '\n' ? ", " : std::string(1, c);
-    return fact;
-}
+Fact program_fact(const std::string& version) { return {"program", replaced(version, "\n", ", ")}; }
 
 Table breakdown_table(const Forecast& f) {
     const Seconds sum = total(f.breakdown);

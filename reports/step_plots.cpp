@@ -153,8 +153,7 @@ std::string memory_of(const Gantt& g, std::size_t index, const TimeUnit& unit, b
     const double high = shown ? std::max(most, capacity) : most;
     // next to the curve; with several panels in their titles, as the key of colours is beside the first
     const std::string label = is_alone ? g.memory_label + " [GiB]" + (shown ? "\ndashed: the device's" : "") : "";
-    const std::string ticks =
-        is_low ? fmt::format("(0, {:.0f})", shown ? capacity : most) : fmt::format("{}", tick_of(high));
+    const std::string ticks = is_low ? fmt::format("(0, {:.0f})", shown ? capacity : most) : fmt::format("{}", tick_of(high));
     return panel.data + settings +
            fmt::format("set label 5 {} at graph 1.012,0.55 font ',13' textcolor '#333333'\nset yrange [0:{}]\n"
                        "set ytics {} font ',12'\n",
@@ -274,8 +273,7 @@ Bars bars_of(const Explanation& x, std::size_t count) {
 }  // namespace
 
 void plot_elasticities(const Explanation& x, const std::string& title, const std::string& path) {
-    const auto moves =
-        std::ranges::count_if(x.elasticities, [](const Elasticity& e) { return e.simulated != Seconds(0); });
+    const auto moves = std::ranges::count_if(x.elasticities, [](const Elasticity& e) { return e.simulated != Seconds(0); });
     const std::size_t count = std::min(shown, static_cast<std::size_t>(moves));
     if (count == 0) throw ConfigError("elasticity: no parameter of the cluster changes this step; nothing to plot");
     const Bars bars = bars_of(x, count);
@@ -284,8 +282,7 @@ void plot_elasticities(const Explanation& x, const std::string& title, const std
         "set lmargin at screen 0.28\nset border 1\nset yrange [0.3:{}]\nset xrange [{:.6g}:{:.6g}]\n"
         "set ytics ({}) font ',15'\nset xlabel 'change of the step, %' font ',17'\nset format x '%g'\n"
         "set style fill solid 0.85 noborder\nset arrow from 0,0.3 to 0,{} nohead lc '#555555' lw 1\n",
-        static_cast<double>(count) + 0.7, bars.least - room, bars.most + room, bars.ticks,
-        static_cast<double>(count) + 0.7);
+        static_cast<double>(count) + 0.7, bars.least - room, bars.most + room, bars.ticks, static_cast<double>(count) + 0.7);
     const Plot plot{.data = block("gains", bars.gains) + block("losses", bars.losses) + block("marks", bars.marks),
                     .parts = {fmt::format("$gains using ($1/2):2:(abs($1)/2):(0.34) with boxxyerror lc rgb '{}'", colour(2)),
                               fmt::format("$losses using ($1/2):2:(abs($1)/2):(0.34) with boxxyerror lc rgb '{}'", colour(1)),

@@ -16,23 +16,23 @@ Json sweep_row(const SweepRow& row) {
     Json settings = Json::object();
     for (const auto& [key, value] : row.settings) settings[key] = value;
     Json json{{"settings", settings},
-            {"step_s", number(row.step)},
-            {"lower_bound_s", number(row.lower)},
-            {"estimate_s", row.estimate > Seconds(0) ? number(row.estimate) : Json(nullptr)},
+            {"step_s", row.step},
+            {"lower_bound_s", row.lower},
+            {"estimate_s", row.estimate > Seconds(0) ? Json(row.estimate) : Json(nullptr)},
             {"interval_s", interval(row.forecast.step)},
-            {"tokens_per_s", number(row.tokens_per_second)},
-            {"tokens_per_s_per_gpu", number(row.tokens_per_second / row.ranks)},
-            {"model_flops_utilization", number(row.forecast.model_flops_utilization)},
-            {"model_tflops_per_gpu", number(row.forecast.model_flops_per_gpu / teraflops)},
-            {"peak_bytes", number(row.peak)},
-            {"cost_per_token", row.cost_per_token > 0 ? number(row.cost_per_token) : Json(nullptr)},
+            {"tokens_per_s", row.tokens_per_second},
+            {"tokens_per_s_per_gpu", row.tokens_per_second / row.ranks},
+            {"model_flops_utilization", row.forecast.model_flops_utilization},
+            {"model_tflops_per_gpu", row.forecast.model_flops_per_gpu / teraflops},
+            {"peak_bytes", row.peak},
+            {"cost_per_token", row.cost_per_token > 0 ? Json(row.cost_per_token) : Json(nullptr)},
             {"ranks", row.ranks}};
     if (row.campaign) json["training"] = campaign(*row.campaign);
     if (row.least_within) json["least_within"] = true;
     if (row.behind)
-        json["behind_first"] = {{"p10", number(row.behind->p10)},
-                                {"p50", number(row.behind->p50)},
-                                {"p90", number(row.behind->p90)},
+        json["behind_first"] = {{"p10", row.behind->p10},
+                                {"p50", row.behind->p50},
+                                {"p90", row.behind->p90},
                                 {"distinguishable", row.behind->distinguishable}};
     return json;
 }

@@ -59,11 +59,8 @@ void add_tables(Page& page, const SweepAnswer& r) {
     page.sections.push_back({.title = "The search in pictures"});
     if (!r.scaling.empty())
         page.sections.push_back({.title = "The best of each number of GPUs", .tables = {rows_table(r, r.scaling)}});
-    if (!r.of_each.empty()) {
-        PageSection each{.title = "The best of each", .tables = {rows_table(r, r.of_each)}};
-        for (const std::string& key : r.each_of) each.title += (key == r.each_of.front() ? " " : " and ") + short_key(key);
-        page.sections.push_back(std::move(each));
-    }
+    if (!r.of_each.empty())
+        page.sections.push_back({.title = "The best of each " + each_of_text(r), .tables = {rows_table(r, r.of_each)}});
     page.sections.push_back({.title = "What was searched", .listing = sweep_counts(r) + campaign_text(r), .is_folded = true});
 }
 

@@ -72,8 +72,7 @@ std::string heat_blocks(const HeatMap& map, const PlotRange& range, const std::f
             const double step = shown(map.step[i * columns + j]);
             data += step > 0 ? fmt::format("{} {} {:.6g}\n", j, i, step) : fmt::format("{} {} NaN\n", j, i);
             if (step > 0)
-                labels += fmt::format("{} {} \"{}\" {}\n", j, i, short_figure(step),
-                                      (step > dark) != map.of_token ? 0xffffff : 0x101010);
+                labels += fmt::format("{} {} \"{}\" {}\n", j, i, short_figure(step), (step > dark) != map.of_token ? 0xffffff : 0x101010);
         }
     return data + "EOD\n" + labels + "EOD\n";
 }
@@ -136,36 +135,31 @@ bool plot_front(const SweepAnswer& r, const std::string& path) {
 
 namespace {
 
-// Ranks; tokens/s at the p50, p90 and p10 of the step; and proportional growth from the smallest number of ranks.
-struct ScalingLine {
-    double ranks = 0, middle = 0, low = 0, high = 0, proportional = 0;
+struct Point {
+    double low = 0, middle = 0, high = 0;
 };
-std::vector<ScalingLine> scaling_lines(const std::vector<SweepRow>& rows) {
-    const double of_rank = rows.front().tokens_per_second / rows.front().ranks;
-    std::vector<ScalingLine> lines;
-    for (const SweepRow& row : rows) {
-        const Interval& step = row.forecast.step;
-        const double tokens = row.tokens_per_second * row.step.si();
-        lines.push_back({static_cast<double>(row.ranks), tokens / step.p50.si(), tokens / step.p90.si(),
-                         tokens / step.p10.si(), of_rank * row.ranks});
-    }
-    return lines;
+// Tokens/s at the p90, p50 and p10 of the step.
+Point tokens_of(const SweepRow& row) {
+    const Interval& step = row.forecast.step;
+    const double tokens = row.tokens_per_second * row.step.si();
+    return {tokens / step.p90.si(), tokens / step.p50.si(), tokens / step.p10.si()};
 }
 
 }  // namespace
 
 bool plot_scaling(const SweepAnswer& r, const std::string& path) {
     if (r.scaling.size() < 2) return false;
-    const auto lines = scaling_lines(r.scaling);
-    const bool spread =
-        std::ranges::any_of(r.scaling, [](const SweepRow& row) { return has_spread(row.forecast.step); });
+    const bool spread = std::ranges::any_of(r.scaling, [](const SweepRow& row) { return has_spread(row.forecast.step); });
     double most = 0;
     Plot plot;
     std::string ranks;
-    plot.add_block("curve", lines, [&](const ScalingLine& l) {
-        most = std::max({most, l.high, l.proportional});
-        ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", l.ranks);
-        return fmt::format("{} {} {} {} {}\n", l.ranks, l.middle, l.low, l.high, l.proportional);
+    const SweepRow &first = r.scaling.front(), &last = r.scaling.back();
+    plot.add_block("curve", r.scaling, [&](const SweepRow& row) {
+        const auto [low, middle, high] = tokens_of(row);
+        const double proportional = first.tokens_per_second / first.ranks * row.ranks;
+        most = std::max({most, high, proportional});
+        ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", row.ranks);
+        return fmt::format("{} {} {} {} {}\n", row.ranks, middle, low, high, proportional);
     });
     if (spread) {
         plot.add(fmt::format("$curve using 1:3:4 with filledcurves lc '{}'", colour(0)), "p10..p90");
@@ -173,19 +167,16 @@ bool plot_scaling(const SweepAnswer& r, const std::string& path) {
     }
     plot.add(fmt::format("$curve using 1:2 with linespoints pt 7 ps 1.4 lw 1.6 lc '{}'", colour(0)), "best of each size, p50");
     plot.add(fmt::format("$curve using 1:5 with lines dt 2 lw 1.2 lc '{}'", colour(6)), "proportional");
-    const ScalingLine &first = lines.front(), &last = lines.back();
-    const double least = first.low / 1.2;
-    const std::string subtitle =
-        fmt::format("the best configuration of each size; a rank of {} does {} of what one of {} does{}", last.ranks,
-                    percent_text(last.middle / last.ranks / (first.middle / first.ranks)), first.ranks,
-                    spread ? "" : "; no interval: routing.draws is 1");
-    plot.draw(
-        fmt::format("{}: tokens/s against ranks", r.experiment), subtitle, cluster_text(r),
-        fmt::format(
-            "set xlabel 'ranks'\nset ylabel 'tokens/s' offset 0.5\nset logscale xy\nset xtics ({})\nset ytics ({})\n"
-            "set xrange [{}:{}]\nset yrange [{}:{}]\nset style fill transparent solid 0.25 noborder\n",
-            ranks, few_ticks(least, most * 1.2), first.ranks / 1.15, last.ranks * 1.15, least, most * 1.2),
-        path);
+    const double least = tokens_of(first).low / 1.2;
+    const auto of_a_rank = [](const SweepRow& row) { return tokens_of(row).middle / row.ranks; };
+    const std::string subtitle = fmt::format("the best configuration of each size; a rank of {} does {} of what one of {} does{}",
+                                             last.ranks, percent_text(of_a_rank(last) / of_a_rank(first)), first.ranks,
+                                             spread ? "" : "; no interval: routing.draws is 1");
+    plot.draw(fmt::format("{}: tokens/s against ranks", r.experiment), subtitle, cluster_text(r),
+              fmt::format("set xlabel 'ranks'\nset ylabel 'tokens/s' offset 0.5\nset logscale xy\nset xtics ({})\nset ytics ({})\n"
+                          "set xrange [{}:{}]\nset yrange [{}:{}]\nset style fill transparent solid 0.25 noborder\n",
+                          ranks, few_ticks(least, most * 1.2), first.ranks / 1.15, last.ranks * 1.15, least, most * 1.2),
+              path);
     return true;
 }
 
@@ -193,9 +184,6 @@ bool plot_scaling(const SweepAnswer& r, const std::string& path) {
 
 namespace {
 
-struct Point {
-    double low = 0, middle = 0, high = 0;
-};
 // Name of the series -> number on the x axis -> best result.
 using Lines = std::map<std::string, std::map<double, Point>>;
 
@@ -210,12 +198,10 @@ std::string value_of(const SweepRow& row, const std::string& key) {
     return found == row.settings.end() ? "" : found->second;
 }
 
-// Steps in ms, or tokens/s if they are the objective: then the step's p10 gives the largest value.
+// Steps in ms, or tokens/s if they are the objective.
 Point point_of(const SweepAnswer& r, const SweepRow& row) {
     const Interval& step = row.forecast.step;
-    if (r.objective != Objective::tokens) return {step.p10.si() * 1e3, step.p50.si() * 1e3, step.p90.si() * 1e3};
-    const double tokens = row.tokens_per_second * row.step.si();
-    return {tokens / step.p90.si(), tokens / step.p50.si(), tokens / step.p10.si()};
+    return r.objective == Objective::tokens ? tokens_of(row) : Point{step.p10.si() * 1e3, step.p50.si() * 1e3, step.p90.si() * 1e3};
 }
 
 Chart chart_of(const SweepAnswer& r) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -24,18 +25,10 @@ std::string bound_text(const SweepRow& row) {
     return fmt::format("{}{:.1f} %", row.lower > row.step ? '+' : '-', 100 * std::abs(1 - row.lower / row.step));
 }
 
-bool has_intervals(const std::vector<SweepRow>& rows) {
-    return std::ranges::any_of(rows, [](const SweepRow& row) { return has_spread(row.forecast.step); });
-}
-bool has_draws(const std::vector<SweepRow>& rows) {
-    return std::ranges::any_of(rows, [](const SweepRow& row) { return row.behind.has_value(); });
-}
-
 // "+1.2 .. +8.0 %"; "~" marks rows that are not distinguishable from the first.
 std::string behind_text(const SweepRow& row) {
     if (!row.behind) return "";
-    return fmt::format("{}{:+.1f} .. {:+.1f} %", row.behind->distinguishable ? "" : "~ ", 100 * row.behind->p10,
-                       100 * row.behind->p90);
+    return fmt::format("{}{:+.1f} .. {:+.1f} %", row.behind->distinguishable ? "" : "~ ", 100 * row.behind->p10, 100 * row.behind->p90);
 }
 
 // Numbers sort as numbers: "8" before "16".
@@ -111,9 +104,10 @@ Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
     for (std::size_t i = 0; i < r.varied.size(); ++i)
         add(short_key(r.varied[i]), [i](const SweepRow& row) { return setting_cell(row.settings[i].second); });
     add("step", [](const SweepRow& row) { return time_cell(row.step); });
-    if (has_intervals(rows))
+    if (std::ranges::any_of(rows, [](const SweepRow& row) { return has_spread(row.forecast.step); }))
         add("p10 .. p90", [](const SweepRow& row) { return Cell{range_text(row.forecast.step), row.forecast.step.p90.si()}; });
-    if (has_draws(rows)) add("against 1", [](const SweepRow& row) { return Cell{behind_text(row), row.behind ? row.behind->p50 : 0}; });
+    if (std::ranges::any_of(rows, [](const SweepRow& row) { return row.behind.has_value(); }))
+        add("against 1", [](const SweepRow& row) { return Cell{behind_text(row), row.behind ? row.behind->p50 : 0}; });
     const bool campaign = has_campaign(rows);
     if (!campaign) {
         add("tokens/s", [](const SweepRow& row) { return count_cell(row.tokens_per_second); });
@@ -135,9 +129,8 @@ Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
 
 std::string sweep_title(const SweepAnswer& r) {
     const std::string framework = r.framework.empty() ? "" : ", framework " + r.framework;
-    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, fmt::join(machines_shown(r), ", "), framework,
-                       calibration_shown(r), objective_text(r),
-                       r.work_differs ? ", as tokens per step differ between configurations" : "");
+    return fmt::format("{} on {}{}, {}: {}{}", r.experiment, fmt::join(machines_shown(r), ", "), framework, calibration_shown(r),
+                       objective_text(r), r.work_differs ? ", as tokens per step differ between configurations" : "");
 }
 
 static std::string left_out_text(const std::vector<std::string>& schedules) {
@@ -167,9 +160,8 @@ std::string campaign_text(const SweepAnswer& r) {
                                            spoken_count(rows.front().campaign->tokens)));
     for (const SweepRow& row : rows) {
         const Campaign& c = *row.campaign;
-        const std::string line =
-            fmt::format("{} GPUs of {}: useful {}; {}; {}", row.ranks, row.forecast.cluster, goodput_text(c.goodput),
-                        price_text(c), c.offer.power_source.empty() ? "power not known" : c.offer.power_source);
+        const std::string line = fmt::format("{} GPUs of {}: useful {}; {}; {}", row.ranks, row.forecast.cluster, goodput_text(c.goodput),
+                                             price_text(c), c.offer.power_source.empty() ? "power not known" : c.offer.power_source);
         if (std::ranges::find(said, line) != said.end()) continue;
         said.push_back(line);
         if (said.size() <= most_machines) text += wrapped("  " + line, 4);
@@ -186,9 +178,8 @@ std::string within_text(const SweepAnswer& r) {
         for (const auto& [key, value] : row.settings)
             if (std::ranges::find(r.each_of, key) != r.each_of.end()) what += fmt::format(", {} = {}", short_key(key), value);
         const bool sure = row.campaign->time[2] <= *r.within;
-        text += wrapped(fmt::format("{} ranks of {} are the least that end within {}: {}{}{}", row.ranks,
-                                    row.forecast.cluster, duration_text(*r.within), days_text(*row.campaign),
-                                    what, sure ? "" : " (not at the p90 of the step)"));
+        text += wrapped(fmt::format("{} ranks of {} are the least that end within {}: {}{}{}", row.ranks, row.forecast.cluster,
+                                    duration_text(*r.within), days_text(*row.campaign), what, sure ? "" : " (not at the p90 of the step)"));
     }
     if (text.empty()) text = wrapped("none ends within " + duration_text(*r.within));
     return text + "\n";
@@ -196,11 +187,9 @@ std::string within_text(const SweepAnswer& r) {
 
 std::string sweep_doubts(const SweepAnswer& r) {
     if (r.one_routing)
-        return
-            "ranked by one draw of the routing: with another routing.seed the order may differ; --set routing.draws=100 "
-            "ranks by the median of 100";
-    const auto alike = std::ranges::count_if(
-        r.best, [](const SweepRow& row) { return row.behind && !row.behind->distinguishable; });
+        return "ranked by one draw of the routing: with another routing.seed the order may differ; --set routing.draws=100 "
+               "ranks by the median of 100";
+    const auto alike = std::ranges::count_if(r.best, [](const SweepRow& row) { return row.behind && !row.behind->distinguishable; });
     if (alike == 0) return "";
     const int draws = r.best.front().forecast.draws;
     const std::string over = draws > 1 ? fmt::format("over the {} draws that both met, ", draws) : "";
@@ -218,32 +207,24 @@ std::string top_csv(const SweepAnswer& r) {
         "behind_p10,behind_p90,distinguishable\n";
     for (const SweepRow& row : r.best) {
         for (const auto& [key, value] : row.settings) text += csv_field(value) + ",";
-        text += fmt::format(
-            "{},{},{},{},{},{},{},{},{},{}\n", row.step.si(), row.forecast.step.p10.si(), row.forecast.step.p90.si(),
-            row.lower.si(), row.tokens_per_second, row.forecast.model_flops_utilization, row.peak.si(),
-            row.cost_per_token, row.ranks,
-            row.behind ? fmt::format("{},{},{}", row.behind->p10, row.behind->p90, row.behind->distinguishable) : ",,");
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", row.step.si(), row.forecast.step.p10.si(), row.forecast.step.p90.si(),
+                            row.lower.si(), row.tokens_per_second, row.forecast.model_flops_utilization, row.peak.si(), row.cost_per_token,
+                            row.ranks,
+                            row.behind ? fmt::format("{},{},{}", row.behind->p10, row.behind->p90, row.behind->distinguishable) : ",,");
     }
     return text;
 }
 
-namespace {
-
-std::string each_text(const SweepAnswer& r) {
-    if (r.of_each.empty()) return "";
-    std::string keys;
-    for (const std::string& key : r.each_of) keys += (keys.empty() ? "" : " and ") + short_key(key);
-    return fmt::format("\nthe best of each {}\n", keys) + text_of(rows_table(r, r.of_each));
+std::string each_of_text(const SweepAnswer& r) {
+    return fmt::format("{}", fmt::join(r.each_of | std::views::transform(short_key), " and "));
 }
-
-}  // namespace
 
 std::string sweep_table(const SweepAnswer& r) {
     std::string text = wrapped(sweep_title(r)) + "\n" + within_text(r) + text_of(rows_table(r, r.best));
     if (const std::string open = sweep_doubts(r); !open.empty()) text += wrapped(open);
     if (!r.scaling.empty()) text += "\nthe best of each number of ranks\n" + text_of(rows_table(r, r.scaling));
-    text += each_text(r) + campaign_text(r);
-    text += "\n" + sweep_counts(r);
+    if (!r.of_each.empty()) text += fmt::format("\nthe best of each {}\n", each_of_text(r)) + text_of(rows_table(r, r.of_each));
+    text += campaign_text(r) + "\n" + sweep_counts(r);
     for (const std::string& where : r.where) text += wrapped("only where " + where);
     return text + wrapped(proof_text(r));
 }

@@ -88,20 +88,17 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
     return out.append(text);
 }
 
-std::string html_text(std::string_view text) {
-    std::string escaped;
-    for (const char c : plain_text(text)) {
-        switch (c) {
-            case '&': escaped += "&amp;"; break;
-            case '<': escaped += "&lt;"; break;
-            case '>': escaped += "&gt;"; break;
-            case '"': escaped += "&quot;"; break;
-            case '\'': escaped += "&#39;"; break;
-            case '`': escaped += "&#96;"; break;
-            default: escaped += c;
-        }
+std::string escaped(std::string_view text, std::initializer_list<std::pair<char, std::string_view>> by) {
+    std::string out;
+    for (const char& c : text) {
+        const auto found = std::ranges::find(by, c, [](const auto& one) { return one.first; });
+        out += found == by.end() ? std::string_view(&c, 1) : found->second;
     }
-    return escaped;
+    return out;
+}
+
+std::string html_text(std::string_view text) {
+    return escaped(plain_text(text), {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}, {'`', "&#96;"}});
 }
 
 // ---- figures as text
@@ -176,12 +173,8 @@ std::string wrapped(std::string_view text, std::size_t indent) {
 }
 
 std::string markdown_text(std::string_view text) {
-    std::string escaped;
-    for (const char c : plain_text(text)) {
-        if (std::string_view("\\`*<>[]|").find(c) != std::string_view::npos) escaped += '\\';
-        escaped += c;
-    }
-    return escaped;
+    return escaped(plain_text(text), {{'\\', "\\\\"}, {'`', "\\`"}, {'*', "\\*"}, {'<', "\\<"}, {'>', "\\>"}, {'[', "\\["}, {']', "\\]"},
+                                      {'|', "\\|"}});
 }
 
 std::vector<StepPart> parts_of(const Breakdown& b) {

@@ -1,9 +1,11 @@
 // How numbers look in every report, and the content of a table: terminal, Markdown and HTML show the same one.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/answers/forecast.h"
@@ -71,6 +73,9 @@ std::string html_of(const Table& table);
 
 // The text with every `from` replaced by `to`.
 std::string replaced(std::string_view text, std::string_view from, std::string_view to);
+
+// The text with each of these characters replaced by its escape.
+std::string escaped(std::string_view text, std::initializer_list<std::pair<char, std::string_view>> by);
 
 // `text` escaped for HTML, also for a quoted attribute.
 std::string html_text(std::string_view text);

@@ -36,16 +36,14 @@ std::string memory_lines(const MemoryUse& m) {
     std::string verdict = m.fits ? "fits" : "DOES NOT FIT";
     if (m.capacity > Bytes(0)) {
         const Bytes needed = m.peak + m.overheads, gap = m.fits ? m.capacity - needed : needed - m.capacity;
-        verdict =
-            fmt::format("of {}: {}", bytes_text(m.capacity),
-                        m.fits ? "fits, " + bytes_text(gap) + " free" : verdict + ", " + bytes_text(gap) + " too much");
+        verdict = fmt::format("of {}: {}", bytes_text(m.capacity),
+                              m.fits ? "fits, " + bytes_text(gap) + " free" : verdict + ", " + bytes_text(gap) + " too much");
     }
     const std::string overheads =
         m.overheads > Bytes(0) ? fmt::format(", with context and allocator {}", bytes_text(m.peak + m.overheads)) : "";
     return fmt::format("memory of the fullest rank {}{} {}\n", bytes_text(m.peak), overheads, verdict) +
-           wrapped(fmt::format("  weights {}, gradients {}, optimizer {}, activations {}, buffers {}",
-                               bytes_text(m.weights), bytes_text(m.gradients), bytes_text(m.optimizer),
-                               bytes_text(m.activations), bytes_text(m.buffers)));
+           wrapped(fmt::format("  weights {}, gradients {}, optimizer {}, activations {}, buffers {}", bytes_text(m.weights),
+                               bytes_text(m.gradients), bytes_text(m.optimizer), bytes_text(m.activations), bytes_text(m.buffers)));
 }
 
 std::string phase_lines(const Forecast& f) {
@@ -118,13 +116,11 @@ std::string forecast_table(const Forecast& f, bool all_notes) {
     if (f.draws > 1) text += fmt::format(", mean {}, {} draws", time_text(f.step.mean), f.draws);
     text += "\n" + wrapped(fmt::format("{} on {}{}, {}", f.experiment, f.cluster,
                                        f.framework.empty() ? "" : ", framework " + framework_text(f), calibrated_text(f)));
-    text += wrapped(
-        fmt::format("{} tokens/s, {} a GPU; model FLOP utilization {}, {:.3g} TFLOP/s a GPU (causal mask not counted)",
-                    count_text(f.tokens_per_second), count_text(f.tokens_per_second / f.gpus),
-                    percent_text(f.model_flops_utilization), f.model_flops_per_gpu / teraflops));
+    text += wrapped(fmt::format("{} tokens/s, {} a GPU; model FLOP utilization {}, {:.3g} TFLOP/s a GPU (causal mask not counted)",
+                                count_text(f.tokens_per_second), count_text(f.tokens_per_second / f.gpus),
+                                percent_text(f.model_flops_utilization), f.model_flops_per_gpu / teraflops));
     if (f.energy > Joules(0)) text += energy_line(f);
-    text +=
-        fmt::format("{} tasks on {} simulated ranks\n\n", count_text(static_cast<double>(f.tasks)), f.ranks_simulated);
+    text += fmt::format("{} tasks on {} simulated ranks\n\n", count_text(static_cast<double>(f.tasks)), f.ranks_simulated);
     const char* const which = f.draws > 1 ? " (median draw)" : "";
     text += phase_lines(f) + fmt::format("\nwhere the step of the slowest rank goes{}\n", which) +
             breakdown_lines(f.breakdown);
@@ -160,8 +156,7 @@ std::string kernel_table(const Forecast& f) { return text_of(kernel_times(f)); }
 std::string measurement_table(const std::string& experiment, const Measurement& m) {
     if (m.steps.empty()) return fmt::format("{} executed on {}: no step was finished\n", experiment, m.device);
     const StepTimes t = median_times(m);
-    const auto accepted =
-        std::count_if(m.steps.begin(), m.steps.end(), [](const MeasuredStep& s) { return s.accepted; });
+    const auto accepted = std::ranges::count_if(m.steps, &MeasuredStep::accepted);
     std::string text = fmt::format("step {}   median of {}, {} warm-up\n", time_text(t.step),
                                    accepted == 0 ? fmt::format("all {} steps: NONE was accepted", m.steps.size())
                                                  : fmt::format("{} accepted of {} steps", accepted, m.steps.size()),
@@ -217,8 +212,7 @@ std::string presets_table(const std::vector<Experiment>& experiments, const std:
         std::string what = fmt::format("{} ranks, {} x {} {}x{} {}", rank_count(e.cluster), w.layers, to_string(w.kind),
                                        w.hidden, w.ffn, to_string(w.dtype));
         if (w.moe.experts > 0)
-            what +=
-                fmt::format(", {} experts top-{}, {}", w.moe.experts, w.moe.top_k, to_string(e.parallelism.moe_system));
+            what += fmt::format(", {} experts top-{}, {}", w.moe.experts, w.moe.top_k, to_string(e.parallelism.moe_system));
         add(e.name, what + ", on " + e.cluster.name);
     }
     text += "workloads\n";

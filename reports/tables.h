@@ -28,6 +28,8 @@ std::string measurement_table(const std::string& experiment, const Measurement& 
 // One line per case (measured, predicted p50, p10..p90, error), refused cases with their reasons, the summary, the measured phases, and
 // what the clusters were fitted to.
 std::string comparison_table(const std::vector<Comparison>& comparisons);
+// A predicted case: measured, predicted, p10 .. p90, error, inside, role.
+std::vector<Cell> case_cells(const Comparison& comparison);
 // The cases as comma-separated values, in seconds.
 std::string comparison_csv(const std::vector<Comparison>& comparisons);
 
@@ -92,6 +94,7 @@ std::string sweep_title(const SweepAnswer& result);
 std::string sweep_counts(const SweepAnswer& result);   // several lines
 std::string sweep_doubts(const SweepAnswer& result);   // what the ranking leaves open
 std::string within_text(const SweepAnswer& result);    // the smallest machines that finish in time
+std::string each_of_text(const SweepAnswer& result);   // "moe_system and nodes"
 std::string campaign_text(const SweepAnswer& result);  // the basis of days, money and energy for each machine
 
 inline std::string short_key(const std::string& key) { return key.substr(key.find_last_of('.') + 1); }  // "tp" for parallelism.tp

@@ -11,6 +11,7 @@
 
 #include "model/errors.h"
 #include "model/files/plain_text.h"
+#include "model/keys/key_values.h"
 #include "model/keys/toml_reader.h"
 #include "translate/readers.h"
 
@@ -54,9 +55,8 @@ void flatten(const YAML::Node& node, const std::string& name, int depth, Documen
         throw ConfigError(at + ": more than " + std::to_string(most_values) + " values; expected a configuration");
     if (node.IsMap()) {
         for (const auto& entry : node)
-            flatten(entry.second,
-                    (name.empty() ? "" : name + ".") + (entry.first.IsScalar() ? value_of(entry.first) : "?"),
-                    depth + 1, into, visited);
+            flatten(entry.second, (name.empty() ? "" : name + ".") + (entry.first.IsScalar() ? value_of(entry.first) : "?"), depth + 1,
+                    into, visited);
     } else if (node.IsNull()) {
         into.values.push_back({name, "", at, true});
     } else if (node.IsScalar()) {
@@ -87,8 +87,7 @@ std::string value_text(const ConfigValue& value) {
 }  // namespace
 
 void wrong(const NamedValue& value, const std::string& expected) {
-    throw ConfigError(value.at + ": " + value.name + ": found \"" + value.value.substr(0, 60) + "\"; expected " +
-                      expected);
+    throw ConfigError(value.at + ": " + value.name + ": found \"" + value.value.substr(0, 60) + "\"; expected " + expected);
 }
 
 double number_in(const NamedValue& value) {
@@ -216,12 +215,6 @@ std::size_t dotted_name(const std::string& text) {
     return std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(equals), plain) ? equals : 0;
 }
 
-std::string without_quotes(std::string text) {
-    if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front())
-        text = text.substr(1, text.size() - 2);
-    return text;
-}
-
 }  // namespace
 
 Document megatron_arguments(const std::vector<ShellArgument>& arguments, const std::string& path) {
@@ -232,7 +225,7 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
         const auto& [text, at] = arguments[i];
         if (const auto end = dotted_name(text)) {
             const auto first = text.find_first_not_of('+');
-            document.add(text.substr(first, end - first), without_quotes(text.substr(end + 1)), at);
+            document.add(text.substr(first, end - first), unquoted(text.substr(end + 1)), at);
             continue;
         }
         if (!is_flag(text)) continue;

@@ -26,8 +26,7 @@ void check_common(const Experiment& e, Emission& emitter) {
 std::string emit_deepspeed(const Experiment& e, Emission& out) {
     const auto& p = e.parallelism;
     const auto dtype = e.workload.dtype;
-    out.refuse_unless(p.schedule == Schedule::one_f_one_b || p.pp == 1,
-                      fmt::format("parallelism.schedule {}", to_string(p.schedule)));
+    out.refuse_unless(p.schedule == Schedule::one_f_one_b || p.pp == 1, fmt::format("parallelism.schedule {}", to_string(p.schedule)));
     out.refuse_unless(dtype == Dtype::bf16 || dtype == Dtype::fp16 || dtype == Dtype::fp32,
                       fmt::format("workload.dtype {}", to_string(dtype)));
     out.refuse_unless(p.zero < 2 || p.pp == 1, "zero 2 and 3 with a pipeline");
@@ -72,8 +71,7 @@ void check_torchtitan(const Experiment& e, Emission& out) {
     const auto& p = e.parallelism;
     out.refuse_unless(p.zero != 1, "zero 1: it has replicas, or shards of parameters too");
     out.refuse_unless(p.zero > 0 || p.cp == 1, "zero 0 with context parallelism: its ranks share the shards");
-    out.refuse_unless(!schedule_name(p).empty() || p.pp == 1,
-                      fmt::format("parallelism.schedule {}", to_string(p.schedule)));
+    out.refuse_unless(!schedule_name(p).empty() || p.pp == 1, fmt::format("parallelism.schedule {}", to_string(p.schedule)));
     out.refuse_unless(p.sequence_parallel == (p.tp > 1), "tensor parallel without sequence parallel");
     out.refuse_unless(e.workload.moe.capacity_factor == 0, "capacity factors of experts");
     out.refuse_unless(p.stage_layers.empty(), "layers of each stage");
@@ -118,8 +116,7 @@ std::string emit_torchtitan(const Experiment& e, Emission& out) {
     std::string text = fmt::format("[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n",
                                    p.pp > 1 ? p.micro_batch * micro_batches(p) : p.micro_batch, sequences_of_step(p), e.workload.seq);
     text += fmt::format("mixed_precision_param = \"{}\"\nmixed_precision_reduce = \"{}\"\n",
-                        e.workload.dtype == Dtype::fp32 ? "float32" : "bfloat16",
-                        p.gradient_dtype == Dtype::bf16 ? "bfloat16" : "float32");
+                        e.workload.dtype == Dtype::fp32 ? "float32" : "bfloat16", p.gradient_dtype == Dtype::bf16 ? "bfloat16" : "float32");
     if (!e.workload.master_weights) text += "dtype = \"bfloat16\"\n";
     if (e.workload.dtype == Dtype::fp8) text = "[model]\nconverters = [\"float8\"]\n\n" + std::string(e.workload.row_scales ? "[float8]\nrecipe_name = \"rowwise\"\n\n" : "") + text;
     text += fmt::format(
@@ -149,8 +146,7 @@ Emission emit(const Experiment& experiment, EmitFormat format) {
         default: text = emit_megatron(experiment, format, emission);
     }
     if (!emission.refused.empty())
-        throw ConfigError(fmt::format("--emit {}: it cannot run this split: {}", to_string(format),
-                                      fmt::join(emission.refused, "; ")));
+        throw ConfigError(fmt::format("--emit {}: it cannot run this split: {}", to_string(format), fmt::join(emission.refused, "; ")));
     return emission;
 }
 

@@ -67,8 +67,7 @@ private:
                            fmt::format("{} layers do not divide over pp x vp = {}", w.layers, p.pp * p.vp));
         const int etp = p.expert_tensor_parallel ? p.tp : 1;
         out_.refuse_unless(rank_count(e_.cluster) % (etp * p.ep * p.pp) == 0, "ranks are no multiple of etp x ep x pp");
-        out_.refuse_unless(w.attention != AttentionKind::mla || lm() || format_ == EmitFormat::megatron_bridge,
-                           "latent attention");
+        out_.refuse_unless(w.attention != AttentionKind::mla || lm() || format_ == EmitFormat::megatron_bridge, "latent attention");
         out_.refuse_unless(p.zero < 2 || !nemo(), "zero 2 and 3");
         out_.refuse_unless(p.recompute != Recompute::alternate, "recompute alternate");
         out_.refuse_unless(!w.row_scales, "row_scales");

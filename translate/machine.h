@@ -21,7 +21,6 @@ struct Machine {
     bool links_told = true;     // false: a template without NVLink elements
     bool paired = false;        // NVLinks join GPUs in pairs
     bool meshed = false;        // NVLinks reach only some of the other GPUs
-    BytesPerSecond nvlink;      // per rank and direction, over all its links
     BytesPerSecond pcie;        // per rank and direction
     BytesPerSecond socket;      // between two sockets
     int numa_nodes = 0;

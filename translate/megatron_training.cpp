@@ -62,8 +62,7 @@ void take_buckets_and_shards(MegatronSource& s) {
     }
     const auto* instances = s.d.find("num_distributed_optimizer_instances");
     if (instances && integer_in(*instances) > 1 && s.t.count("parallelism.zero", 0) == 3 && s.ranks > 0) {
-        const long shard =
-            s.ranks / (s.t.count("parallelism.tp", 1) * s.t.count("parallelism.pp", 1)) / count_in(*instances);
+        const long shard = s.ranks / (s.t.count("parallelism.tp", 1) * s.t.count("parallelism.pp", 1)) / count_in(*instances);
         if (shard == 1) s.t.set("parallelism.zero", 0, instances->at);  // each rank holds a copy of its own
         else s.t.set("parallelism.shard", shard, instances->at);
     } else if (const auto* v = instances; v && integer_in(*v) > 1)

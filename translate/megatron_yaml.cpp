@@ -86,19 +86,17 @@ void drop_bridge_sections(Document& d) {
 Translation translate_bridge(Document d, const std::string& variant) {
     std::string gpu;
     long ranks = 0;
-    const bool table =
-        std::ranges::any_of(d.values, [](const NamedValue& v) { return v.name.starts_with("perf_matrix."); });
+    const bool table = std::ranges::any_of(d.values, [](const NamedValue& v) { return v.name.starts_with("perf_matrix."); });
     if (table) choose_variant(d, variant, gpu, ranks);
     add_class_of_model(d);
     drop_bridge_sections(d);
+    const auto* each = ranks > 0 ? d.find("num_gpus_per_node") : nullptr;
     Translation t = translate_megatron(d, MegatronDialect::bridge, ranks);
     if (ranks > 0) {
-        const auto* each = d.find("num_gpus_per_node");
         const long per_node = each ? count_in(*each) : 8;
         t.set("cluster.preset", gpu, d.path);
         t.set("cluster.nodes", std::max(1L, ranks / per_node), d.path);
         t.set("cluster.gpus_per_node", std::min(ranks, per_node), d.path);
-        std::erase_if(t.ignored, [](const std::string& line) { return line == "num_gpus_per_node"; });
     }
     return t;
 }

@@ -40,15 +40,8 @@ double pcie_gigabytes(const pugi::xml_node& pci) {
     return width * rate / 80;
 }
 
-double nvlink_gigabytes(int sm) {
-    if (sm >= 100) return 40.1;
-    if (sm >= 90) return 20.6;
-    if (sm == 86) return 12;
-    return sm >= 70 ? 20 : 18;
-}
-
 struct Walk {
-    int gpus = 0, sm = 0, links = 0, gpu_peers = 0, bare_nics = 0, gdr = 0;
+    int gpus = 0, sm = 0, links = 0, gpu_peers = 0, bare_nics = 0;
     double pcie = 0;
     bool to_switch = false;
     std::map<int, int> speeds;  // Mb/s -> NICs
@@ -123,7 +116,6 @@ void read_nccl_topology(const std::string& text, const std::string& path, Machin
     machine.nvlinks = w.links;
     machine.paired = w.links > 0 && !w.to_switch && w.gpu_peers == 1;
     machine.meshed = w.links > 0 && !w.to_switch && w.gpu_peers > 1 && w.gpu_peers + 1 < w.gpus;
-    if (w.links > 0) machine.nvlink = gigabytes(w.links * nvlink_gigabytes(w.sm));
     const auto cpus = std::distance(system.children("cpu").begin(), system.children("cpu").end());
     machine.numa_nodes = static_cast<int>(cpus);
     if (cpus > 1) machine.socket = gigabytes(socket_gigabytes(system.child("cpu")));

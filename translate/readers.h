@@ -23,8 +23,7 @@ struct ShellLaunch {
 };
 
 // `given` holds environment variables. Throws ConfigError if nothing is launched.
-ShellLaunch read_launch(const std::string& text, const std::string& path,
-                        const std::map<std::string, std::string>& given);
+ShellLaunch read_launch(const std::string& text, const std::string& path, const std::map<std::string, std::string>& given);
 
 // Megatron-LM's arguments, which NeMo and Megatron-Bridge share: the names are the same, but the notations and defaults differ.
 enum class MegatronDialect : std::uint8_t { lm, nemo, bridge };

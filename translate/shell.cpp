@@ -343,8 +343,7 @@ private:
 
 }  // namespace
 
-ShellLaunch read_launch(const std::string& text, const std::string& path,
-                        const std::map<std::string, std::string>& given) {
+ShellLaunch read_launch(const std::string& text, const std::string& path, const std::map<std::string, std::string>& given) {
     const auto directives = slurm_directives(text);
     auto variables = given;
     add_slurm_variables(directives, variables);

@@ -183,8 +183,7 @@ ForeignFormat parse_foreign_format(std::string_view text, std::span<const std::s
 }
 
 bool is_cluster(ForeignFormat format) {
-    return format == ForeignFormat::topology_matrix || format == ForeignFormat::nccl_topology ||
-           format == ForeignFormat::nccl_graph || format == ForeignFormat::nvidia_smi || format == ForeignFormat::lspci;
+    return format >= ForeignFormat::topology_matrix && format <= ForeignFormat::lspci;
 }
 
 ForeignFormat recognise_foreign(const std::string& path) {

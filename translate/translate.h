@@ -59,7 +59,7 @@ enum class ForeignFormat : std::uint8_t {
     torchtitan,
     deepspeed,
     hub_config,
-    topology_matrix,  // nvidia-smi topo -m
+    topology_matrix,  // nvidia-smi topo -m; from here to lspci: machines
     nccl_topology,
     nccl_graph,
     nvidia_smi,  // nvidia-smi -q -x

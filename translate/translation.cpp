@@ -2,46 +2,29 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "model/errors.h"
 #include "model/files/plain_text.h"
+#include "model/keys/keys.h"
 #include "translate/document.h"
 #include "translate/readers.h"
 
 namespace stepcast {
 namespace {
 
-const std::map<std::string, std::string>& kinds() {
-    static const std::map<std::string, std::string> all = [] {
-        std::map<std::string, std::string> found;
-        for (const KeyDoc& doc : key_docs()) found.emplace(doc.key, doc.kind);
-        return found;
-    }();
-    return all;
-}
-
-bool is_bare(const std::string& kind) {
-    return kind == "integer" || kind == "number" || kind == "boolean" || kind == "integers" || kind == "numbers";
-}
-
-std::string quoted(const std::string& text) {
-    std::string result = "\"";
-    for (const char c : text) {
-        if (c == '"' || c == '\\') result += '\\';
-        result += static_cast<unsigned char>(c) < 32 ? ' ' : c;
-    }
-    return result + "\"";
+std::string one_line(std::string text) {
+    std::ranges::replace_if(text, [](unsigned char c) { return c < 32; }, ' ');
+    return text;
 }
 
 // The key itself checks the value, so that an error names the place where the value was stated.
 std::string toml_value(const Setting& setting) {
-    const auto kind = kinds().find(setting.key);
-    if (kind == kinds().end()) throw std::logic_error("translate: " + setting.key + " is no key");
-    if (kind->second == "preset") return quoted(setting.value);
+    const Key* const key = find_key(setting.key);
+    if (!key) throw std::logic_error("translate: " + setting.key + " is no key");
+    if (is_preset(*key)) return quoted_toml(setting.value);
     Experiment scratch;
     try {
         set_key(scratch, {setting.key, setting.value});
@@ -49,13 +32,7 @@ std::string toml_value(const Setting& setting) {
         const std::string what = error.what();
         throw ConfigError(setting.at + ": " + what.substr(what.find(": ") + 2));
     }
-    return is_bare(kind->second) ? setting.value : quoted(setting.value);
-}
-
-std::string one_line(std::string text) {
-    for (char& c : text)
-        if (static_cast<unsigned char>(c) < 32) c = ' ';
-    return text;
+    return key->type->quoted ? quoted_toml(setting.value) : setting.value;
 }
 
 }  // namespace
@@ -117,7 +94,7 @@ std::string experiment_text(const Translation& t) {
     std::string text = fmt::format("# {}: {}, translated\n", one_line(t.path), t.format);
     for (const auto& lines : {t.problems, t.open})
         for (const std::string& line : lines) text += "# " + one_line(line) + "\n";
-    if (!t.framework.empty()) text += fmt::format("\n[framework]\npreset = {}\n", quoted(t.framework));
+    if (!t.framework.empty()) text += fmt::format("\n[framework]\npreset = {}\n", quoted_toml(t.framework));
     for (const char* table : {"workload", "parallelism", "cluster", "routing", "run"}) {
         std::string lines;
         const std::string prefix = std::string(table) + ".";

@@ -54,7 +54,7 @@ void attend(Products& products, const Attention& op, const CudaOperands& at, voi
     char* const scores = at.out[0];
     if (!op.backward) {
         multiply(shapes.scores, q, k, scores);
-        check(mask_scores(scores, shapes.matrix, shapes.scale, stream));
+        check(mask(scores, shapes.matrix, shapes.scale, -INFINITY, stream));
         check(softmax_rows(scores, shapes.matrix, stream));
         multiply(shapes.out, scores, v, at.out[1]);
         return;
@@ -62,7 +62,7 @@ void attend(Products& products, const Attention& op, const CudaOperands& at, voi
     multiply(shapes.d_v, softmax, d_out, at.out[3]);
     multiply(shapes.d_p, d_out, v, scores);
     check(softmax_backward(softmax, scores, shapes.matrix, stream));
-    check(mask_gradient(scores, shapes.matrix, shapes.scale, stream));
+    check(mask(scores, shapes.matrix, shapes.scale, 0, stream));
     multiply(shapes.d_q, scores, k, at.out[1]);
     multiply(shapes.d_k, scores, q, at.out[2]);
 }

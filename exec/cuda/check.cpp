@@ -18,8 +18,7 @@ namespace {
 void check(cudaError_t code, std::source_location where) {
     if (code == cudaSuccess) return;
     cudaGetLastError();  // clears an error that is not permanent, so that the next call does not report it
-    refuse(where, fmt::format("CUDA error {}, {}: {}", static_cast<int>(code), cudaGetErrorName(code),
-                              cudaGetErrorString(code)));
+    refuse(where, fmt::format("CUDA error {}, {}: {}", static_cast<int>(code), cudaGetErrorName(code), cudaGetErrorString(code)));
 }
 
 void check(cublasStatus_t code, std::source_location where) {
@@ -42,8 +41,7 @@ std::string missing_device(cudaError_t code, int driver, int toolkit, int count)
     if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0))
         return "a driver, but no GPU (or CUDA_VISIBLE_DEVICES hides all)";
     if (code != cudaSuccess)
-        return fmt::format("CUDA error {}, {}: {}", static_cast<int>(code), cudaGetErrorName(code),
-                           cudaGetErrorString(code));
+        return fmt::format("CUDA error {}, {}: {}", static_cast<int>(code), cudaGetErrorName(code), cudaGetErrorString(code));
     return "";
 }
 

@@ -50,9 +50,8 @@ void check_ops(const TaskGraph& graph, const CudaGpu& gpu, bool processes) {
         constexpr int ampere = 80, ada = 89;
         const int needed = dtype == Dtype::fp8 ? ada : dtype == Dtype::bf16 || dtype == Dtype::tf32 ? ampere : 0;
         if (gpu.capability < needed)
-            throw ConfigError(fmt::format(
-                "execute: {} in {}, which {} has not (compute capability {}.{}, expected {}.{})", kind_name(op),
-                to_string(dtype), gpu.name, gpu.capability / 10, gpu.capability % 10, needed / 10, needed % 10));
+            throw ConfigError(fmt::format("execute: {} in {}, which {} has not (compute capability {}.{}, expected {}.{})", kind_name(op),
+                                          to_string(dtype), gpu.name, gpu.capability / 10, gpu.capability % 10, needed / 10, needed % 10));
     };
     for (const Op& op : graph.ops())
         if (const auto dtype = dtype_of(op)) refuse(*dtype, op);
@@ -63,25 +62,19 @@ void check_ops(const TaskGraph& graph, const CudaGpu& gpu, bool processes) {
 }
 
 std::vector<std::string> execution_doubts(const TaskGraph& graph) {
-    bool flash = false, window = false, narrow = false, fused = false, host = false, groups = false;
-    for (const Op& op : graph.ops()) {
-        if (const auto* attention = std::get_if<Attention>(&op)) {
-            flash = flash || attention->flash;
-            window = window || attention->window > 0;
-            narrow = narrow || attention->dtype == Dtype::fp8;
-        }
-        fused = fused || std::holds_alternative<FusedGemm>(op);
-        if (const auto* group = std::get_if<GroupedGemm>(&op)) groups = groups || group->dtype == Dtype::fp8;
-        host = host || std::holds_alternative<HostWork>(op);
-    }
     std::vector<std::string> doubts;
-    if (flash)
-        doubts.emplace_back("flash attention ran as products and a softmax through memory: no fused kernel here");
-    if (window) doubts.emplace_back("attention over a window ran over all keys");
-    if (narrow) doubts.emplace_back("attention in fp8 ran as bf16");
-    if (groups) doubts.emplace_back("grouped_gemm in fp8 ran as a product for each group: cuBLAS has no grouped one");
-    if (fused) doubts.emplace_back("fused_gemm ran as copies and one GEMM: no fused kernel here");
-    if (host) doubts.emplace_back("the host work of a framework took no time: there is no framework here");
+    const auto doubt = [&]<class Kind>(bool (*differs)(const Kind&), const char* how) {
+        const auto is_one = [&](const Op& op) { return std::holds_alternative<Kind>(op) && differs(std::get<Kind>(op)); };
+        if (std::ranges::any_of(graph.ops(), is_one)) doubts.emplace_back(how);
+    };
+    doubt(+[](const Attention& op) { return op.flash; },
+          "flash attention ran as products and a softmax through memory: no fused kernel here");
+    doubt(+[](const Attention& op) { return op.window > 0; }, "attention over a window ran over all keys");
+    doubt(+[](const Attention& op) { return op.dtype == Dtype::fp8; }, "attention in fp8 ran as bf16");
+    doubt(+[](const GroupedGemm& op) { return op.dtype == Dtype::fp8; },
+          "grouped_gemm in fp8 ran as a product for each group: cuBLAS has no grouped one");
+    doubt(+[](const FusedGemm&) { return true; }, "fused_gemm ran as copies and one GEMM: no fused kernel here");
+    doubt(+[](const HostWork&) { return true; }, "the host work of a framework took no time: there is no framework here");
     return doubts;
 }
 

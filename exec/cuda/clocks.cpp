@@ -58,9 +58,8 @@ std::vector<std::string> Clocks::doubts() const {
     std::sort(sorted.begin(), sorted.end());
     for (std::size_t i = 0; i < held_down_.size(); ++i)
         if (held_down_[i] > 0)
-            doubts.push_back(fmt::format(
-                "throttled: {} held the clock of GPU {} down in {} of {} looks (median {} of {} MHz)",
-                known_reasons[i].what, pci_bus_, held_down_[i], clocks_.size(), sorted[sorted.size() / 2], most_));
+            doubts.push_back(fmt::format("throttled: {} held the clock of GPU {} down in {} of {} looks (median {} of {} MHz)",
+                                         known_reasons[i].what, pci_bus_, held_down_[i], clocks_.size(), sorted[sorted.size() / 2], most_));
     return doubts;
 }
 

@@ -104,8 +104,7 @@ public:
 
     std::vector<std::string> prepare(const TaskGraph& graph, Seconds timeout) override {
         if (graph.rank_count() != rank_count_)
-            throw ConfigError(fmt::format("execute: the experiment has {} ranks, but the CUDA device {}",
-                                          graph.rank_count(), rank_count_));
+            throw ConfigError(fmt::format("execute: the experiment has {} ranks, but the CUDA device {}", graph.rank_count(), rank_count_));
         failed_ = -1;
         check_edges(graph, processes(), replay_);
         check_ops(graph, gpu(), processes());
@@ -272,8 +271,7 @@ private:
             check(cudaMemGetInfo(&available, &whole));
             constexpr std::size_t libraries = std::size_t{1} << 30;  // room that cuBLAS and NCCL need
             available -= std::min(available, libraries);
-            run_->plans.push_back(plan_cuda_memory(graph, rank, at(rank).facts().cache,
-                                                   Bytes(static_cast<double>(available)),
+            run_->plans.push_back(plan_cuda_memory(graph, rank, at(rank).facts().cache, Bytes(static_cast<double>(available)),
                                                    Bytes(static_cast<double>(whole))));
             most.window = std::max(most.window, run_->plans.back().window);
             for (std::size_t i = 0; i < element_count; ++i)

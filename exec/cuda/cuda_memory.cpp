@@ -133,9 +133,8 @@ Largest largest_needs(const TaskGraph& graph, int rank) {
                 if (place.rank() == rank) largest.products[static_cast<std::size_t>(place.lane())] = true;
         if (const auto* fused = std::get_if<FusedGemm>(&graph.op(task));
             fused != nullptr && graph.rank_count() > 1 && fused->transfer == FusedGemm::Transfer::scatter)
-            largest.window = std::max(largest.window,
-                                      std::ceil(static_cast<double>(fused->remote_blocks) / (graph.rank_count() - 1)) *
-                                          fused->remote_bytes_per_block.si());
+            largest.window = std::max(largest.window, std::ceil(static_cast<double>(fused->remote_blocks) / (graph.rank_count() - 1)) *
+                                                          fused->remote_bytes_per_block.si());
     }
     return largest;
 }
@@ -161,8 +160,7 @@ CudaPlan plan_cuda_memory(const TaskGraph& graph, int rank, Bytes cache, Bytes a
     for (double& input : largest.inputs)
         if (input > 0) sum += input = std::max(input, cold) + slack;
     largest.output = std::max(largest.output, cold) + slack;
-    plan.workspaces =
-        static_cast<std::size_t>(std::count(largest.products.begin(), largest.products.end(), true)) * workspace_bytes;
+    plan.workspaces = static_cast<std::size_t>(std::count(largest.products.begin(), largest.products.end(), true)) * workspace_bytes;
     const double windows = (largest.window + static_cast<double>(alignment)) * graph.rank_count();
     const Bytes needed(sum + largest.output + windows + static_cast<double>(plan.workspaces));
     if (!(needed <= available))

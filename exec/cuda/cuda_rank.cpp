@@ -173,8 +173,7 @@ void CudaRank::run_fused(const FusedGemm& op, const CudaOperands& at, void* work
             if (bytes == 0) continue;
             char* window = peer.memory_->window.data() + static_cast<std::size_t>(rank_) * window_;
             if (gathers)
-                check(cudaMemcpyPeerAsync(staged + done, gpu_, peer.memory_->input(element_of(op.dtype)).data(),
-                                          peer.gpu_, bytes, stream));
+                check(cudaMemcpyPeerAsync(staged + done, gpu_, peer.memory_->input(element_of(op.dtype)).data(), peer.gpu_, bytes, stream));
             else
                 check(cudaMemcpyPeerAsync(window, peer.gpu_, result + done, gpu_, bytes, stream));
             done += bytes;

@@ -7,8 +7,6 @@
 
 namespace stepcast {
 
-namespace {
-
 cudaDataType_t data_type(Element element) {
     switch (element) {
         case Element::fp32: return CUDA_R_32F;
@@ -18,6 +16,8 @@ cudaDataType_t data_type(Element element) {
     }
     throw std::logic_error("data_type: unknown element");
 }
+
+namespace {
 
 template <typename Value>
 void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, const Value& value) {
@@ -54,8 +54,7 @@ Products::Products() { check(cublasLtCreate(Out(handle_))); }
 
 Owned<cublasLtMatrixLayout_t> Products::layout(cudaDataType_t type, long rows, long columns, long batch) {
     Owned<cublasLtMatrixLayout_t> made;
-    check(cublasLtMatrixLayoutCreate(Out(made), type, static_cast<std::uint64_t>(rows),
-                                     static_cast<std::uint64_t>(columns), rows));
+    check(cublasLtMatrixLayoutCreate(Out(made), type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), rows));
     if (batch > 1) {
         set(made.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
         set(made.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, static_cast<std::int64_t>(rows) * columns);
@@ -96,9 +95,8 @@ std::vector<cublasLtMatmulHeuristicResult_t> Products::ask(const Planned& plan, 
         set(made.get(), operand, aligned);
     std::vector<cublasLtMatmulHeuristicResult_t> answers(static_cast<std::size_t>(most));
     int found = 0;
-    const cublasStatus_t status =
-        cublasLtMatmulAlgoGetHeuristic(handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(), plan.c.get(),
-                                       plan.c.get(), made.get(), most, answers.data(), &found);
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(),
+                                                                 plan.c.get(), plan.c.get(), made.get(), most, answers.data(), &found);
     if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status);
     answers.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(found) : 0);
     std::erase_if(answers, [](const auto& answer) { return answer.state != CUBLAS_STATUS_SUCCESS; });
@@ -116,13 +114,11 @@ std::vector<cublasLtMatmulAlgo_t> Products::algorithms(const Product& product, i
 void Products::run_with(const cublasLtMatmulAlgo_t& algorithm, const Product& product, const void* a, const void* b,
                         void* c, void* workspace, cudaStream_t stream) {
     const Planned& plan = planned(product);
-    check(cublasLtMatmul(handle_.get(), plan.description.get(), &one, b, plan.a.get(), a, plan.b.get(),
-                         product.accumulate ? &one : &zero, c, plan.c.get(), c, plan.c.get(), &algorithm, workspace,
-                         workspace_bytes, stream));
+    check(cublasLtMatmul(handle_.get(), plan.description.get(), &one, b, plan.a.get(), a, plan.b.get(), product.accumulate ? &one : &zero,
+                         c, plan.c.get(), c, plan.c.get(), &algorithm, workspace, workspace_bytes, stream));
 }
 
-void Products::run(const Product& product, const void* a, const void* b, void* c, void* workspace,
-                   cudaStream_t stream) {
+void Products::run(const Product& product, const void* a, const void* b, void* c, void* workspace, cudaStream_t stream) {
     run_with(planned(product).algorithm, product, a, b, c, workspace, stream);
 }
 

@@ -24,6 +24,8 @@ struct Product {
 Product product_of(const Gemm& op);
 Product product_of(const FusedGemm& op);  // of all its rows
 
+cudaDataType_t data_type(Element element);  // as cuBLAS names it
+
 // All on the GPU that was current when it was made. A product's workspace must not be in use by another stream.
 class Products {
 public:

@@ -12,16 +12,6 @@ namespace stepcast {
 
 namespace {
 
-cudaDataType_t grouped_type(Dtype dtype) {
-    switch (dtype) {
-        case Dtype::fp32:
-        case Dtype::tf32: return CUDA_R_32F;
-        case Dtype::fp16: return CUDA_R_16F;
-        case Dtype::bf16: return CUDA_R_16BF;
-        default: throw std::logic_error("grouped_type: narrow types have a product for each group");
-    }
-}
-
 int small(long value) {
     if (value > std::numeric_limits<int>::max())
         throw ConfigError(fmt::format("execute: a grouped GEMM with a dimension of {}, cuBLAS takes at most {}", value,
@@ -137,14 +127,13 @@ void GroupedProducts::run_together(const GroupedGemm& op, Planned& plan, std::si
     check(cublasSetStream(handle_.get(), stream));  // takes the workspace away, so that comes second
     check(cublasSetWorkspace(handle_.get(), workspace, workspace_bytes));
     auto* pointers = reinterpret_cast<void**>(plan.pointers[place].data());
-    const cudaDataType_t type = grouped_type(op.dtype);
+    const cudaDataType_t type = data_type(element_of(op.dtype));
     const bool gradient = op.weight_gradient;
     const int *rows = plan.rows.data(), *n = plan.n.data(), *k = plan.k.data();
     const cublasOperation_t *plain = plan.plain.data(), *transposed = plan.transposed.data();
-    check(cublasGemmGroupedBatchedEx(handle_.get(), gradient ? plain : transposed, gradient ? transposed : plain, n,
-                                     gradient ? k : rows, gradient ? rows : k, plan.alpha.data(), pointers, type,
-                                     gradient ? n : k, pointers + groups, type, k, plan.beta.data(), pointers + 2 * groups, type,
-                                     n, groups, plan.ones.data(),
+    check(cublasGemmGroupedBatchedEx(handle_.get(), gradient ? plain : transposed, gradient ? transposed : plain, n, gradient ? k : rows,
+                                     gradient ? rows : k, plan.alpha.data(), pointers, type, gradient ? n : k, pointers + groups, type, k,
+                                     plan.beta.data(), pointers + 2 * groups, type, n, groups, plan.ones.data(),
                                      op.dtype == Dtype::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F));
 }
 

@@ -35,13 +35,11 @@ struct Scores {
     std::int64_t matrices = 0, rows = 0, columns = 0;
     bool causal = false;  // row i sees columns up to i + columns - rows
 };
-// scores = scores * scale, -infinity where masked.
-cudaError_t mask_scores(void* scores, const Scores& shape, float scale, cudaStream_t stream);
+// values = values * scale, `masked` where masked: -infinity for scores, 0 for their gradient.
+cudaError_t mask(void* values, const Scores& shape, float scale, float masked, cudaStream_t stream);
 // Sets each row to exp(x - max) / sum. A row that sees nothing becomes 0.
 cudaError_t softmax_rows(void* scores, const Scores& shape, cudaStream_t stream);
 // gradient = p * (gradient - sum over the row of gradient * p).
 cudaError_t softmax_backward(const void* p, void* gradient, const Scores& shape, cudaStream_t stream);
-// gradient = gradient * scale, 0 where masked.
-cudaError_t mask_gradient(void* gradient, const Scores& shape, float scale, cudaStream_t stream);
 
 }  // namespace stepcast

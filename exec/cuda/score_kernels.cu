@@ -200,10 +200,9 @@ cudaError_t with_type(Element element, Run run) {
 
 }  // namespace
 
-cudaError_t mask_scores(void* scores, const Scores& shape, float scale, cudaStream_t stream) {
+cudaError_t mask(void* values, const Scores& shape, float scale, float masked, cudaStream_t stream) {
     return with_type(shape.element, [&](auto* type) {
-        mask_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(static_cast<decltype(type)>(scores), shape,
-                                                                       scale, -INFINITY);
+        mask_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(static_cast<decltype(type)>(values), shape, scale, masked);
     });
 }
 
@@ -227,13 +226,6 @@ cudaError_t softmax_backward(const void* p, void* gradient, const Scores& shape,
         else
             softmax_backward_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(
                 shares, static_cast<Pointer>(gradient), shape);
-    });
-}
-
-cudaError_t mask_gradient(void* gradient, const Scores& shape, float scale, cudaStream_t stream) {
-    return with_type(shape.element, [&](auto* type) {
-        mask_kernel<<<blocks_for_rows(shape), block_size, 0, stream>>>(static_cast<decltype(type)>(gradient), shape,
-                                                                       scale, 0.0f);
     });
 }
 

@@ -55,8 +55,7 @@ bool is_tabulated(const Cluster& c, const std::string& key) {
 
 }  // namespace
 
-std::vector<CostBasis> basis_of(const TaskGraph& graph, const Costs& costs, const Timeline& timeline,
-                                const Cluster& cluster) {
+std::vector<CostBasis> basis_of(const TaskGraph& graph, const Costs& costs, const Timeline& timeline, const Cluster& cluster) {
     std::map<std::string, Seconds> by_key;
     Seconds all;
     for (const PathSegment& s : critical_path(graph, costs, timeline, bindings(graph, costs, timeline))) {

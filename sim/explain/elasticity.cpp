@@ -73,8 +73,7 @@ Seconds WhatIf::most(const Cluster& other) {
     return other_timeline_.end;
 }
 
-std::vector<Elasticity> elasticities(WhatIf& step, const Cluster& cluster, double change,
-                                     std::vector<std::string>& without_effect) {
+std::vector<Elasticity> elasticities(WhatIf& step, const Cluster& cluster, double change, std::vector<std::string>& without_effect) {
     std::vector<Elasticity> found;
     for (const ClusterParameter& p : cluster_parameters(cluster)) {
         const Cluster other = with_scaled(cluster, p.key, 1 + change);
@@ -128,8 +127,7 @@ void sort_by_width(std::vector<Uncertainty>& found) {
 
 }  // namespace
 
-std::vector<Uncertainty> uncertainties(WhatIf& step, const Cluster& cluster,
-                                       const std::vector<Elasticity>& elasticities, double change) {
+std::vector<Uncertainty> uncertainties(WhatIf& step, const Cluster& cluster, const std::vector<Elasticity>& elasticities, double change) {
     std::map<std::string_view, const Elasticity*> by_key;
     for (const Elasticity& e : elasticities) by_key[e.key] = &e;
     std::vector<Uncertainty> found;

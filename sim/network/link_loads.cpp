@@ -50,8 +50,7 @@ void LinkLoads::add(const Flow& flow, double leaving, double arriving) {
 double LinkLoads::occupation(const Flow& flow) {
     double most = 0;
     for (const bool leaving : {true, false})
-        visit(flow, leaving,
-              [&](std::size_t position) { most = std::max(most, loads_[position] * per_byte_[position]); });
+        visit(flow, leaving, [&](std::size_t position) { most = std::max(most, loads_[position] * per_byte_[position]); });
     return most;
 }
 

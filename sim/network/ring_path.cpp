@@ -212,8 +212,7 @@ RingPath ring_path(std::span<const int> members, const Cluster& cluster) {
     for (const int node : path.node_of) ++members_on[node];
     path.nodes = static_cast<int>(members_on.size());
     const bool joined = path.ranks == 2 && members[0] / 2 == members[1] / 2;
-    path.ring =
-        cluster.fabric == Fabric::nvlink_pairs && joined ? cluster.intra.pair_bandwidth : cluster.intra.bandwidth;
+    path.ring = cluster.fabric == Fabric::nvlink_pairs && joined ? cluster.intra.pair_bandwidth : cluster.intra.bandwidth;
     const double nics = cluster.network.nics > 0 ? cluster.network.nics : cluster.gpus_per_node;
     path.between = cluster.inter.bandwidth * (nics / cluster.gpus_per_node);
     if (path.nodes > 1) {

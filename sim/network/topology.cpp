@@ -52,10 +52,7 @@ private:
     }
     [[nodiscard]] int group_of(int node) const { return node / t_.nodes_of_first_leaf; }
 
-    int add(Kind kind, int owner, int index) {
-        t_.vertices.push_back({kind, owner, index});
-        return static_cast<int>(t_.vertices.size()) - 1;
-    }
+    void add(Kind kind, int owner, int index) { t_.vertices.push_back({kind, owner, index}); }
     // Joins in both directions. A link without bandwidth does not exist, but keeps its place in the order.
     void join(int a, int b, BytesPerSecond bandwidth) {
         t_.links.push_back({a, b, bandwidth});
@@ -186,8 +183,7 @@ struct Routes::Search {
             if (!(link.bandwidth > BytesPerSecond(0))) continue;
             // A route between NICs must not pass through a host, because it can use the network.
             const bool at_host = link.bandwidth == unlimited;
-            add_edge(static_cast<Vertex>(link.from), static_cast<Vertex>(link.to),
-                     Weight(at_host ? 3 : 1, {static_cast<int>(l)}), graph);
+            add_edge(static_cast<Vertex>(link.from), static_cast<Vertex>(link.to), Weight(at_host ? 3 : 1, {static_cast<int>(l)}), graph);
         }
     }
 
@@ -223,8 +219,7 @@ Routes::~Routes() = default;
 const std::vector<int>& Routes::between(int node, int local, int to_node, int to_local) {
     const Topology& t = search_->topology;
     const auto rank = [&](int n, int l) { return n * t.vertices_per_node + l; };
-    const auto key =
-        static_cast<std::uint64_t>(rank(node, local)) << 32U | static_cast<std::uint32_t>(rank(to_node, to_local));
+    const auto key = static_cast<std::uint64_t>(rank(node, local)) << 32U | static_cast<std::uint32_t>(rank(to_node, to_local));
     const auto [at, fresh] = search_->found.try_emplace(key);
     if (!fresh) return at->second;
     const auto nic_of = [&](int n, int l) { return rank(n, t.ranks_per_node + l * t.nics / t.ranks_per_node); };

@@ -153,8 +153,7 @@ std::vector<Constraint> parse_constraints(std::span<const std::string> texts) {
     return constraints;
 }
 
-void check_constraints(std::span<const Constraint> constraints, std::span<const Axis> axes,
-                       const Experiment& experiment) {
+void check_constraints(std::span<const Constraint> constraints, std::span<const Axis> axes, const Experiment& experiment) {
     std::map<std::pair<Measure, std::size_t>, Allowed> ranges;
     const bool one_cluster =
         std::ranges::none_of(axes, [](const Axis& axis) { return axis.key.starts_with("cluster.") || axis.key == "machines"; });

@@ -40,8 +40,7 @@ void Incumbents::add(const Incumbent& found) {
         std::erase_if(best_, [&](const Incumbent& i) { return dominates(found, i.score, i.id); });
     else if (best_.size() == wanted_.top)
         best_.pop_back();
-    const auto at = std::ranges::find_if(
-        best_, [&](const Incumbent& i) { return is_before(found.score, found.id, i.score, i.id); });
+    const auto at = std::ranges::find_if(best_, [&](const Incumbent& i) { return is_before(found.score, found.id, i.score, i.id); });
     best_.insert(at, found);
 }
 

@@ -25,8 +25,7 @@ MapCollector walked(const SweepSpace& space, const SweepQuestion& question, int 
 }
 
 // Leaves out keys with only one value. The values of the other keys are numbered in rising order.
-void add_keys(SweepMap& map, const SweepSpace& space, const std::vector<VariedKey>& keys,
-              const std::vector<AlongKeys>& at) {
+void add_keys(SweepMap& map, const SweepSpace& space, const std::vector<VariedKey>& keys, const std::vector<AlongKeys>& at) {
     for (std::size_t k = 0; k < keys.size(); ++k) {
         std::vector<std::uint32_t> values;
         for (const AlongKeys& of_point : at) values.push_back(of_point[k]);

@@ -74,8 +74,7 @@ public:
         MPI_Finalize();
     }
 
-    std::vector<SweepJobResult> run(std::span<const SweepJob> jobs,
-                                    const std::function<void(const SweepJobResult&)>& on_done) {
+    std::vector<SweepJobResult> run(std::span<const SweepJob> jobs, const std::function<void(const SweepJobResult&)>& on_done) {
         failed_ = true;  // until it gets to the end
         SweepJobs taken(jobs, on_done);
         std::future<void> own = std::async(std::launch::async, [&] { taken.work(worker_); });

@@ -62,13 +62,11 @@ private:
     void tell(const char* what) {
         if (!show_) return;
         const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-        std::string text = fmt::format("{}: {:.3g} of {:.3g} points ({:.3g} legal, {:.3g}/s)", what,
-                                       static_cast<double>(walked_), static_cast<double>(points_),
-                                       static_cast<double>(legal_), static_cast<double>(legal_) / elapsed);
+        std::string text = fmt::format("{}: {:.3g} of {:.3g} points ({:.3g} legal, {:.3g}/s)", what, static_cast<double>(walked_),
+                                       static_cast<double>(points_), static_cast<double>(legal_), static_cast<double>(legal_) / elapsed);
         if (simulated_ > 0) text += fmt::format(", {} simulated, best {}", simulated_, to_string(best_));
         if (walked_ < points_)
-            text += fmt::format(", {:.0f} s left",
-                                elapsed * (static_cast<double>(points_) / static_cast<double>(walked_) - 1));
+            text += fmt::format(", {:.0f} s left", elapsed * (static_cast<double>(points_) / static_cast<double>(walked_) - 1));
         else
             text += fmt::format(", at most {} to simulate", open_);
         show_(text);

@@ -71,8 +71,7 @@ std::uint64_t inner_points(const SweepBase& base) {
     for (const auto& values : base.values) {
         product *= static_cast<double>(values.size());
         if (product > most_points)
-            throw ConfigError(
-                fmt::format("sweep: {:.3g} points or more are asked for; expected at most {:g}", product, most_points));
+            throw ConfigError(fmt::format("sweep: {:.3g} points or more are asked for; expected at most {:g}", product, most_points));
         points *= values.size();
     }
     return points;
@@ -113,8 +112,7 @@ SweepSpace::SweepSpace(const Experiment& experiment, std::vector<Axis> axes, std
             const std::uint64_t points = inner_points(first);
             product = static_cast<double>(points_) + static_cast<double>(points) * (every_split_ ? 1 : bases);
             if (product > most_points)
-                throw ConfigError(
-                    fmt::format("sweep: {:.3g} points are asked for; expected at most {:g}", product, most_points));
+                throw ConfigError(fmt::format("sweep: {:.3g} points are asked for; expected at most {:g}", product, most_points));
             points_ += points * (every_split_ ? 1 : static_cast<std::uint64_t>(bases));
             item_begin_.push_back(item_begin_.back() + first.items());
         } else {

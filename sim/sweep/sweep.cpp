@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <set>
 
 #include <fmt/format.h>
@@ -39,8 +40,7 @@ SweepRow row_of(const SweepSpace& space, const std::optional<Training>& training
 }
 
 // Compares each row with the first, over the draws that both share, widened by the past errors of forecasts of pairs.
-void compare_with_first(std::vector<SweepRow>& rows, const SweepSpace& space, const SweepSearch& search,
-                        Objective objective) {
+void compare_with_first(std::vector<SweepRow>& rows, const SweepSpace& space, const SweepSearch& search, Objective objective) {
     if (rows.empty() || objective == Objective::memory) return;
     const auto scores_of = [&](std::size_t i) {
         const PointId id = search.incumbents().best()[i].id;
@@ -53,8 +53,7 @@ void compare_with_first(std::vector<SweepRow>& rows, const SweepSpace& space, co
     };
     const std::vector<double> first = scores_of(0);
     for (std::size_t i = 1; i < rows.size(); ++i)
-        rows[i].behind = widened(behind(scores_of(i), first),
-                                 reach_of_pair(rows[0].forecast, rows[i].forecast, shipped_scatter().pairs));
+        rows[i].behind = widened(behind(scores_of(i), first), reach_of_pair(rows[0].forecast, rows[i].forecast, shipped_scatter().pairs));
 }
 
 // Marks, for each setting except the number of ranks, the row with the least ranks whose whole training ends in time.
@@ -65,8 +64,7 @@ void mark_within(SweepAnswer& answer, Seconds limit) {
         if (!row.campaign || row.campaign->time[1] > limit) continue;
         Settings but_count;
         for (const auto& [key, value] : row.settings)
-            if (key != "cluster.nodes" && key != "cluster.gpus_per_node" &&
-                std::ranges::find(answer.each_of, key) != answer.each_of.end())
+            if (key != "cluster.nodes" && key != "cluster.gpus_per_node" && std::ranges::find(answer.each_of, key) != answer.each_of.end())
                 but_count.emplace_back(key, key == "machines" ? value.substr(value.find('x') + 1) : value);
         SweepRow*& best = least[but_count];
         if (!best || row.ranks < best->ranks) best = &row;
@@ -159,16 +157,15 @@ void check(const SweepQuestion& q) {
 
 SweepCounts counts_of(const SweepSpace& space, const SweepSearch& search) {
     const Screened& s = search.screened();
-    SweepCounts counts;
-    counts.points = space.point_count();
-    counts.legal = s.legal;
-    counts.bounded_away = s.bounded_away;
-    counts.simulated = search.simulated().size();
-    counts.twins = search.twins();
-    counts.feasible = counts.bounded_away + counts.simulated;
-    counts.illegal = {s.illegal.begin(), s.illegal.end()};
-    counts.infeasible = {s.infeasible.begin(), s.infeasible.end()};
-    return counts;
+    const std::uint64_t simulated = search.simulated().size();
+    return {.points = space.point_count(),
+            .legal = s.legal,
+            .feasible = s.bounded_away + simulated,
+            .bounded_away = s.bounded_away,
+            .simulated = simulated,
+            .twins = search.twins(),
+            .illegal = {s.illegal.begin(), s.illegal.end()},
+            .infeasible = {s.infeasible.begin(), s.infeasible.end()}};
 }
 
 // The parts of the answer that repeat the question.
@@ -224,8 +221,8 @@ SweepAnswer sweep(const SweepQuestion& asked, const SweepOptions& options) {
         const Experiment e = space.experiment_of(i.id);
         return e.routing.draws == 1 && has_drawn_routing(e);
     });
-    std::vector<Incumbent> of_each;
-    for (const auto& [group, best] : search.incumbents().best_by_group()) of_each.push_back(best);
+    const auto groups = search.incumbents().best_by_group() | std::views::values;
+    const std::vector<Incumbent> of_each(groups.begin(), groups.end());
     const bool settings = grouping(question) == Grouping::settings;
     (settings ? result.of_each : result.scaling) = rows_of(space, question.training, search, of_each, options.threads);
     if (settings) result.each_of = space.outer_keys();

@@ -144,8 +144,7 @@ SweepWorker::Base& SweepWorker::at_base(std::uint64_t number) {
 void SweepWorker::screen(std::uint64_t item, const Incumbents& incumbents, Screened& out) {
     Base& base = at_base(space_.base_of_item(item));
     const SweepVisitor visitor{
-        .legal = [&](std::uint64_t inner,
-                     const Parallelism& split) { screen_point(base, inner, split, incumbents, out); },
+        .legal = [&](std::uint64_t inner, const Parallelism& split) { screen_point(base, inner, split, incumbents, out); },
         .illegal = [&](std::string_view reason, std::uint64_t points) { count_reason(out.illegal, reason, points); }};
     const std::uint64_t legal_before = out.legal;
     space_.visit(base.base, item, visitor);
@@ -187,8 +186,7 @@ std::optional<Candidate> SweepWorker::judge(Base& base, std::uint64_t inner, con
                      .ranks = base.evaluator->ranks()};
 }
 
-void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelism& split, const Incumbents& incumbents,
-                               Screened& out) {
+void SweepWorker::screen_point(Base& base, std::uint64_t inner, const Parallelism& split, const Incumbents& incumbents, Screened& out) {
     const auto candidate = judge(base, inner, split, out);
     if (!candidate) return;
     if (map_ && !commons_->map()->stopped()) map_->note(*candidate, split);
