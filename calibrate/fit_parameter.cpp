@@ -18,40 +18,20 @@
 namespace stepcast {
 namespace {
 
-using Unit = ScaledParameter::Unit;
+constexpr Exponents plain_number{};
+constexpr Exponents units[] = {plain_number, Seconds::exponents, Bytes::exponents, BytesPerSecond::exponents, FlopsPerSecond::exponents};
 
-// For a unit: how a value's text is read, the unit's text for the solver's numbers, and how a value is written to a file.
-struct Form {
-    Unit unit;
-    std::optional<double> (*read)(const std::string& text);
-    const char* si;
-    std::string (*text)(double value);
-};
-constexpr Form forms[] = {
-    {Unit::none, [](const std::string& t) { return as_number<double>(t); }, "",
-     [](double v) { return fmt::format("{:.6g}", v); }},
-    {Unit::seconds, [](const std::string& t) { return std::optional(parse_seconds(t).si()); }, " s",
-     [](double v) { return to_string(Seconds(v)); }},
-    {Unit::bytes, [](const std::string& t) { return std::optional(parse_bytes(t).si()); }, " B",
-     [](double v) { return to_string(Bytes(v)); }},
-    {Unit::bytes_per_second, [](const std::string& t) { return std::optional(parse_bandwidth(t).si()); }, " B/s",
-     [](double v) { return to_string(BytesPerSecond(v)); }},
-    {Unit::flops_per_second, [](const std::string& t) { return std::optional(parse_flop_rate(t).si()); }, " FLOP/s",
-     [](double v) { return to_string(FlopsPerSecond(v)); }}};
-
-const Form& form_of(Unit unit) { return *std::ranges::find(forms, unit, &Form::unit); }
-
-std::optional<double> read_as(const Form& form, const std::string& text) {
+std::optional<double> read_as(const Exponents& unit, const std::string& text) {
     try {
-        return form.read(text);
+        return unit == plain_number ? as_number<double>(text) : parse_si(text, unit);
     } catch (const ConfigError&) {  // the text has another unit
         return std::nullopt;
     }
 }
 
-std::optional<std::pair<Unit, double>> read_any(const std::string& text) {
-    for (const Form& form : forms)
-        if (const auto value = read_as(form, text)) return std::pair(form.unit, *value);
+std::optional<std::pair<Exponents, double>> read_any(const std::string& text) {
+    for (const Exponents& unit : units)
+        if (const auto value = read_as(unit, text)) return std::pair(unit, *value);
     return std::nullopt;
 }
 
@@ -95,8 +75,7 @@ ScaledParameter scale(const FitParameter& parameter) {
     if (!prior || !(prior->second > 0))
         refuse(fmt::format("prior \"{}\" is not a positive number with a unit", parameter.prior));
     std::tie(scaled.unit, scaled.prior) = *prior;
-    const auto lower = read_as(form_of(scaled.unit), parameter.lower),
-               upper = read_as(form_of(scaled.unit), parameter.upper);
+    const auto lower = read_as(scaled.unit, parameter.lower), upper = read_as(scaled.unit, parameter.upper);
     if (!lower || !upper || !(*lower > 0) || !(*lower < scaled.prior) || !(scaled.prior < *upper)) {
         refuse(fmt::format("bounds \"{}\" and \"{}\" do not enclose the prior \"{}\" in its unit", parameter.lower,
                            parameter.upper, parameter.prior));
@@ -121,16 +100,19 @@ static double bounded(const ScaledParameter& p, double x) {
 }
 
 std::string value_text(const ScaledParameter& parameter, double x) {
-    return form_of(parameter.unit).text(parameter.prior * std::exp(x));
+    const double value = parameter.prior * std::exp(x);
+    return parameter.unit == plain_number ? fmt::format("{:.6g}", value) : text_of_si(value, parameter.unit, 1e-6);
 }
 
 Cluster with_values(const Cluster& cluster, const std::vector<ScaledParameter>& parameters, const std::vector<double>& x) {
-    Experiment carrier;
-    carrier.cluster = cluster;
-    for (std::size_t j = 0; j < x.size(); ++j)
-        set_key(carrier, {"cluster." + parameters[j].key,
-                          fmt::format("{:.17g}{}", bounded(parameters[j], x[j]), form_of(parameters[j].unit).si)});
-    return std::move(carrier.cluster);
+    Cluster moved = cluster;
+    for (std::size_t j = 0; j < x.size(); ++j) {
+        const auto key = std::ranges::find(keys_in<Cluster>(), parameters[j].key, &Key::path);
+        const auto set = [&]<class T>(T& field) { check_range(field = T(bounded(parameters[j], x[j])), key->least, key->most); };
+        if (key == keys_in<Cluster>().end() || !use_field<double, Seconds, Bytes, BytesPerSecond, FlopsPerSecond>(*key, &moved, set))
+            throw ConfigError(fmt::format("fit: {}: is no number of a cluster", parameters[j].key));
+    }
+    return moved;
 }
 
 Cluster with_text(const Cluster& cluster, const std::string& key, const std::string& text) {

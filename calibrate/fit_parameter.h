@@ -9,9 +9,8 @@
 namespace stepcast {
 
 struct ScaledParameter {
-    enum class Unit { none, seconds, bytes, bytes_per_second, flops_per_second };
     std::string key;
-    Unit unit = Unit::none;
+    Exponents unit{};                        // all 0: a plain number
     double prior = 0;                        // SI
     double sigma = 0, lower = 0, upper = 0;  // in log(value / prior)
     int machine = -1;                        // as in FitParameter

@@ -77,7 +77,7 @@ TEST_CASE("errors are summed up a kind, kinds in the order of their first case")
 // For 8 us within 2 .. 24 us the bounds are -log 4 and log 3. A prior on a bound is refused, as it leaves no room to move.
 TEST_CASE("a parameter is scaled to logarithms about its prior, strictly inside its bounds") {
     const ScaledParameter p = scale({"host.call", "8 us", 0.7, "2 us", "24 us"});
-    CHECK((p.key == "host.call" && p.unit == ScaledParameter::Unit::seconds && p.sigma == 0.7));
+    CHECK((p.key == "host.call" && p.unit == Seconds::exponents && p.sigma == 0.7));
     CHECK(p.prior == Approx(8e-6));
     CHECK(p.lower == Approx(-std::log(4.0)));
     CHECK(p.upper == Approx(std::log(3.0)));
@@ -87,9 +87,8 @@ TEST_CASE("a parameter is scaled to logarithms about its prior, strictly inside 
     CHECK_THAT(complaint([] { scale({"k", "2", 0.7, "0", "3"}); }), Contains("bounds \"0\" and \"3\""));
     CHECK_THAT(complaint([] { scale({"k", "0 s", 0.7, "1 s", "3 s"}); }), Contains("prior \"0 s\" is not a positive number with a unit"));
     CHECK_THAT(complaint([] { scale({"k", "2", -1, "1", "3"}); }), Contains("prior sigma -1 is not above 0"));
-    using Unit = ScaledParameter::Unit;
-    for (const auto& [text, unit, si, doubled] : {std::tuple{"0.3", Unit::none, 0.3, "0.6"}, {"1.5 ms", Unit::seconds, 1.5e-3, "3 ms"}, {"3 kB", Unit::bytes, 3e3, "6 kB"},
-                                                  {"7 GB/s", Unit::bytes_per_second, 7e9, "14 GB/s"}, {"11 TFLOP/s", Unit::flops_per_second, 11e12, "22 TFLOP/s"}}) {
+    for (const auto& [text, unit, si, doubled] : {std::tuple{"0.3", Exponents{}, 0.3, "0.6"}, {"1.5 ms", Seconds::exponents, 1.5e-3, "3 ms"}, {"3 kB", Bytes::exponents, 3e3, "6 kB"},
+                                                  {"7 GB/s", BytesPerSecond::exponents, 7e9, "14 GB/s"}, {"11 TFLOP/s", FlopsPerSecond::exponents, 11e12, "22 TFLOP/s"}}) {
         CAPTURE(text);
         CHECK(value_in_si("k", text) == Approx(si));
         ScaledParameter some;
