@@ -18,20 +18,19 @@
 namespace stepcast {
 namespace {
 
-using Unit = std::optional<Exponents>;
-constexpr Unit any_unit[] = {std::nullopt, Seconds::exponents, Bytes::exponents, BytesPerSecond::exponents, FlopsPerSecond::exponents};
+constexpr Exponents plain_number{};
+constexpr Exponents units[] = {plain_number, Seconds::exponents, Bytes::exponents, BytesPerSecond::exponents, FlopsPerSecond::exponents};
 
-std::optional<double> read_as(const Unit& unit, const std::string& text) {
-    if (!unit) return as_number<double>(text);
+std::optional<double> read_as(const Exponents& unit, const std::string& text) {
     try {
-        return parse_si(text, *unit);
+        return unit == plain_number ? as_number<double>(text) : parse_si(text, unit);
     } catch (const ConfigError&) {  // the text has another unit
         return std::nullopt;
     }
 }
 
-std::optional<std::pair<Unit, double>> read_any(const std::string& text) {
-    for (const Unit& unit : any_unit)
+std::optional<std::pair<Exponents, double>> read_any(const std::string& text) {
+    for (const Exponents& unit : units)
         if (const auto value = read_as(unit, text)) return std::pair(unit, *value);
     return std::nullopt;
 }
@@ -102,17 +101,18 @@ static double bounded(const ScaledParameter& p, double x) {
 
 std::string value_text(const ScaledParameter& parameter, double x) {
     const double value = parameter.prior * std::exp(x);
-    return parameter.unit ? text_of_si(value, *parameter.unit, 1e-6) : fmt::format("{:.6g}", value);
+    return parameter.unit == plain_number ? fmt::format("{:.6g}", value) : text_of_si(value, parameter.unit, 1e-6);
 }
 
 Cluster with_values(const Cluster& cluster, const std::vector<ScaledParameter>& parameters, const std::vector<double>& x) {
-    Experiment carrier;
-    carrier.cluster = cluster;
+    Cluster moved = cluster;
     for (std::size_t j = 0; j < x.size(); ++j) {
-        const std::string si = parameters[j].unit ? text_of_si(0, *parameters[j].unit, 0).substr(1) : "";  // " s" of "0 s"
-        set_key(carrier, {"cluster." + parameters[j].key, fmt::format("{:.17g}{}", bounded(parameters[j], x[j]), si)});
+        const auto key = std::ranges::find(keys_in<Cluster>(), parameters[j].key, &Key::path);
+        const auto set = [&]<class T>(T& field) { check_range(field = T(bounded(parameters[j], x[j])), key->least, key->most); };
+        if (key == keys_in<Cluster>().end() || !use_field<double, Seconds, Bytes, BytesPerSecond, FlopsPerSecond>(*key, &moved, set))
+            throw ConfigError(fmt::format("fit: {}: is no number of a cluster", parameters[j].key));
     }
-    return std::move(carrier.cluster);
+    return moved;
 }
 
 Cluster with_text(const Cluster& cluster, const std::string& key, const std::string& text) {

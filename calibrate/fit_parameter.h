@@ -11,7 +11,7 @@ namespace stepcast {
 
 struct ScaledParameter {
     std::string key;
-    std::optional<Exponents> unit;           // none: a plain number
+    Exponents unit{};                        // all 0: a plain number
     double prior = 0;                        // SI
     double sigma = 0, lower = 0, upper = 0;  // in log(value / prior)
     int machine = -1;                        // as in FitParameter

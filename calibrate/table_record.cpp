@@ -21,7 +21,7 @@ void widen(std::vector<FittedRange>& ranges, const std::string& what, double val
 }
 
 // How many numbers a constant has that is a list; 0 for a single number.
-std::size_t entries(const Key& key, Experiment& holder) {
+std::size_t entries(const Key& key, void* holder) {
     constexpr std::size_t of_attention = 13, of_experts = 6;  // numbers in a row
     std::size_t count = 0;
     use_field<Curve, std::vector<GemmPoint>, std::vector<double>>(key, holder, [&](auto& list) { count = list.size(); });
@@ -98,7 +98,7 @@ std::vector<FittedConstants> other_constants(const Cluster& cluster, const Clust
     for (const Key& key : keys_of("cluster.")) {
         if (is_preset(key)) continue;
         const std::string name(key.path.substr(prefix.size()));
-        if (const std::size_t count = entries(key, now); count > 0) {
+        if (const std::size_t count = entries(key, &now); count > 0) {
             const bool fitted = text_of(key, now) != text_of(key, before);
             lists.push_back({name, static_cast<int>(count), fitted ? files : earlier_origin(start, name, prior)});
             continue;

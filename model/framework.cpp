@@ -36,11 +36,7 @@ private:
 };
 
 template <class T>
-std::optional<T> only(bool holds, std::optional<T> value) {
-    return holds ? value : std::nullopt;
-}
-template <class T>
-std::optional<T> only(bool holds, T value) {
+auto only(bool holds, T value) {
     return holds ? std::optional(value) : std::nullopt;
 }
 

@@ -125,8 +125,9 @@ struct KernelCosts {
     KEY(double, batched_gemm, 1, "rate of a batch of GEMMs in one kernel relative to one GEMM of as many tiles", atleast::share, upto::share);
     KEY(double, gemm_accumulate, 1, "rate of a GEMM that adds to fp32", atleast::share, upto::share);
     KEY(double, grouped_gemm, 1, "rate of one kernel over groups relative to one GEMM", atleast::share, upto::share);
-    KEY_NAMED(PerDtype<NarrowGemm>, narrow, {}, "", "one scale a tensor");  // nvfp4 has its own kind
-    NarrowGemm fp8_blocks;  // one scale per block; its keys follow those of fp8
+    KEY(NarrowGemm, fp8, {}, "fp8, one scale a tensor");
+    KEY(NarrowGemm, fp8_blocks, {}, "fp8, scales of blocks");
+    KEY(NarrowGemm, fp4, {}, "fp4, one scale a tensor");  // nvfp4 has its own kind
     KEY(ExpertKernel, experts, {}, "an expert layer alone");  // without a name; steps price its kernels one by one
     KEY(CastCosts, cast, {}, "casts");
     KEY(double, memory_efficiency, 0.85, "share of the memory bandwidth in memory passes", atleast::share, upto::share);
@@ -155,7 +156,7 @@ struct KernelCosts {
     KEY(bool, gemm_table_by_weight, false, "the table holds rows of single weights (n, k); the law answers elsewhere");
     KEY(Curve, memory_curve, {}, "measured memory passes, bytes read and written");
     [[nodiscard]] const NarrowGemm& of_narrow(Dtype dtype, bool scaled_blocks) const {
-        return dtype == Dtype::fp8 && scaled_blocks ? fp8_blocks : narrow[dtype];
+        return dtype == Dtype::fp4 ? fp4 : scaled_blocks ? fp8_blocks : fp8;
     }
     friend bool operator==(const KernelCosts&, const KernelCosts&) = default;
 };

@@ -170,11 +170,7 @@ std::string plain(const Decimal& d) {
 // Of the largest decimal and the largest binary unit not above the value, uses the one with fewer digits.
 std::string text_of_si(double value, const Exponents& of, double tolerance) {
     const Dimension& dimension = dimension_of(of);
-    const auto base = [&] {
-        for (const auto& unit : dimension.units)
-            if (unit.decimal && unit.power == 0) return unit;
-        return dimension.units.front();
-    }();
+    const Unit& base = *std::ranges::find_if(dimension.units, [](const Unit& u) { return u.decimal && u.power == 0; });
     if (value == 0 || !std::isfinite(value))
         return std::to_string(value).substr(0, value == 0 ? 1 : 4) + " " + std::string(base.name);
     const double size = std::abs(value);

@@ -66,7 +66,7 @@ bool read_entry(const TomlEntry& entry, LogPattern& pattern) {
 }
 
 std::string no_such_key(const TomlEntry& entry) {
-    std::vector<std::string> valid = names_of_fields<LogPattern>();
+    std::vector<std::string> valid = names_of_fields(keys_in<LogPattern>());
     valid.insert(valid.end(), {"lines", "ignore"});
     return entry.path + ": is no key of a pattern file" + did_you_mean(entry.path, valid);
 }

@@ -1,4 +1,4 @@
-// Builds the keys of all tables from the fields of the structs that hold them (keyed.h).
+// The keys of all tables of an experiment.
 #include <algorithm>
 #include <deque>
 #include <utility>
@@ -14,73 +14,39 @@ std::string_view kept(std::string text) {
     return all.emplace_back(std::move(text));
 }
 
-template <class T>
-inline constexpr bool is_per_dtype = false;
-template <class T>
-inline constexpr bool is_per_dtype<PerDtype<T>> = true;
-
-// Prefixes of a field's keys: of their path (a table with its final dot, or "attention_"), and of their meanings.
-struct Place {
-    std::string path, about;
-};
-
-class KeyRows {
-public:
-    template <auto... to>
-    void add_table(const Place& at) {
-        const std::string_view path = std::string_view(at.path).substr(0, at.path.size() - 1);
-        const std::string_view name = path.substr(path.find_last_of('.') + 1);
-        const auto add = [&]<auto... member>(const Keyed<member...>& row) {
-            if (row.meaning) add_field<to..., member...>({at.path + std::string(row.name), at.about}, row.meaning, row.least, row.most);
-        };
-        each_key<FieldOf<to...>>(name, add);
-    }
-    void add_preset(std::string_view path, PresetKind kind, std::string_view meaning) {
-        keys.push_back({.path = path, .meaning = meaning, .preset = kind});
-    }
-    std::vector<Key> keys;
-
-private:
-    template <auto... to>
-    void add_field(const Place& at, const std::string& meaning, double least, double most) {
-        using Field = FieldOf<to...>;
-        if constexpr (OneValue<Field>)
-            keys.push_back({kept(at.path), kept(at.about + meaning), least, most,
-                            [](Experiment& e) -> void* { return &reach<to...>(e); }, &field_type<Field>});
-        else if constexpr (is_per_dtype<Field>)
-            [&]<std::size_t... i>(std::index_sequence<i...>) {
-                (add_of_dtype<dtypes[i].dtype, to...>({at.path + std::string(dtypes[i].name), at.about}, meaning, least, most), ...);
-            }(std::make_index_sequence<std::size(dtypes)>());
-        else
-            add_table<to...>({at.path.ends_with('_') ? at.path : at.path + ".", meaning.empty() ? at.about : meaning + ": "});
-    }
-    // Only products of narrow types have constants per dtype.
-    template <Dtype dtype, auto... to>
-    void add_of_dtype(const Place& at, const std::string& meaning, double least, double most) {
-        if constexpr (OneValue<FieldOf<to..., dtype>>) add_field<to..., dtype>(at, meaning, least, most);
-        else if constexpr (is_narrow(dtype)) add_field<to..., dtype>(at, std::string(to_string(dtype)) + ", " + meaning, least, most);
-        if constexpr (dtype == Dtype::fp8 && std::is_same_v<FieldOf<to..., dtype>, NarrowGemm>)
-            add_table<&Experiment::cluster, &Cluster::kernel, &KernelCosts::fp8_blocks>({at.path + "_blocks.", "fp8, scales of blocks: "});
-    }
-};
-
 }  // namespace
+
+void add_below(std::vector<Key>& keys, const Key& at, std::span<const Key> table) {
+    const bool joins = at.path.empty() || at.path.ends_with('.') || at.path.ends_with('_');
+    for (Key key : table) {
+        key.path = kept(fmt::format("{}{}{}", at.path, joins ? "" : ".", key.path));
+        key.meaning = kept(fmt::format("{}{}{}", at.meaning, at.meaning.empty() || key.meaning.empty() ? "" : ": ", key.meaning));
+        key.offset += at.offset;
+        keys.push_back(key);
+    }
+}
 
 const std::vector<Key>& all_keys() {
     static const std::vector<Key> all = [] {
-        KeyRows rows;
-        rows.add_preset("workload.preset", PresetKind::workload, "workload to start from: a preset's name or a file");
-        rows.add_preset("workload.family", PresetKind::family, "architecture to start from: a family's name or a file");
-        rows.add_table<&Experiment::workload>({"workload.", ""});
-        rows.add_table<&Experiment::parallelism>({"parallelism.", ""});
-        rows.add_table<&Experiment::routing>({"routing.", ""});
-        rows.add_table<&Experiment::run>({"run.", ""});
-        rows.add_table<&Experiment::recorded>({"recorded.", ""});
-        rows.add_preset("cluster.preset", PresetKind::cluster, "cluster to start from: a preset's name or a file");
-        rows.add_table<&Experiment::cluster>({"cluster.", ""});
-        rows.add_preset("framework.preset", PresetKind::framework, "framework to start from: a preset's name or a file");
-        rows.add_table<&Experiment::framework>({"framework.", ""});
-        return std::move(rows.keys);
+        std::vector<Key> keys;
+        const auto add_preset = [&](std::string_view path, PresetKind kind, std::string_view meaning) {
+            keys.push_back({.path = path, .meaning = meaning, .preset = kind});
+        };
+        const auto add_table = [&]<class Table>(std::string_view path, Table Experiment::*table) {
+            add_below(keys, {.path = path, .meaning = "", .offset = offset_of(table)}, keys_in<Table>());
+        };
+        add_preset("workload.preset", PresetKind::workload, "workload to start from: a preset's name or a file");
+        add_preset("workload.family", PresetKind::family, "architecture to start from: a family's name or a file");
+        add_table("workload", &Experiment::workload);
+        add_table("parallelism", &Experiment::parallelism);
+        add_table("routing", &Experiment::routing);
+        add_table("run", &Experiment::run);
+        add_table("recorded", &Experiment::recorded);
+        add_preset("cluster.preset", PresetKind::cluster, "cluster to start from: a preset's name or a file");
+        add_table("cluster", &Experiment::cluster);
+        add_preset("framework.preset", PresetKind::framework, "framework to start from: a preset's name or a file");
+        add_table("framework", &Experiment::framework);
+        return keys;
     }();
     return all;
 }

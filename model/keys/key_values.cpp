@@ -95,7 +95,7 @@ std::string text_of_points(const std::vector<Point>& points) {
     std::string text;
     for (const Point& point : points) {
         std::string fields;
-        each_key<Point>("", [&]<auto member>(const Keyed<member>&) { fields += (fields.empty() ? "" : ", ") + text_in_file(point.*member); });
+        for (const Key& key : keys_in<Point>()) fields += (fields.empty() ? "" : ", ") + toml_text_of(key, &point);
         text += (text.empty() ? "[" : ", [") + fields + "]";
     }
     return "[" + text + "]";
@@ -180,8 +180,6 @@ void read_value(const ConfigValue& found, std::vector<ExpertKernel>& out) {
 }
 
 std::string value_text(const Curve& value) { return text_of_points(value); }
-std::string value_text(const std::vector<AttentionKernel>& value) { return rows_in_file(value); }
-std::string value_text(const std::vector<ExpertKernel>& value) { return rows_in_file(value); }
 std::string value_text(const std::vector<GemmPoint>& value) { return text_of_points(value); }
 
 std::string unquoted(const std::string& text) {

@@ -5,6 +5,7 @@
 
 #include <charconv>
 
+#include "model/files/plain_text.h"
 #include "model/keys/keys.h"
 
 namespace stepcast {
@@ -62,8 +63,6 @@ std::string value_text(Number value) {
 }
 inline std::string value_text(const std::string& value) { return value; }
 std::string value_text(const Curve& value);
-std::string value_text(const std::vector<AttentionKernel>& value);
-std::string value_text(const std::vector<ExpertKernel>& value);
 std::string value_text(const std::vector<GemmPoint>& value);
 template <int S, int B, int F, int J>
 std::string value_text(Quantity<S, B, F, J> value) {
@@ -76,7 +75,7 @@ std::string value_text(Enum value) {
 template <Listed T>
 std::string value_text(const std::vector<T>& value) {
     std::string text;
-    for (const T& one : value) text += (text.empty() ? "" : ", ") + (std::is_arithmetic_v<T> ? value_text(one) : quoted_toml(value_text(one)));
+    for (const T& one : value) text += (text.empty() ? "" : ", ") + (std::is_arithmetic_v<T> ? value_text(one) : quoted_toml(plain_text(value_text(one))));
     return "[" + text + "]";
 }
 template <class T>
@@ -88,6 +87,26 @@ template <class T>
 inline constexpr bool is_list = false;
 template <class T>
 inline constexpr bool is_list<std::vector<T>> = true;
+// Measured points are rows of values in field order; other rows with fields are tables.
+template <class T>
+inline constexpr bool is_list_of_tables = false;
+template <class Row>
+inline constexpr bool is_list_of_tables<std::vector<Row>> =
+    std::is_class_v<Row> && !std::is_same_v<Row, std::string> && !std::is_same_v<Row, CurvePoint> && !std::is_same_v<Row, GemmPoint>;
+
+// The keys of a struct, and those of the structs in it as "failures.source".
+template <class Table>
+std::span<const Key> keys_in();
+
+// A list of tables, one line each, with the fields that differ from their defaults: [{key = "kernel.launch", value = "2 us"}, ..].
+template <class Row>
+    requires is_list_of_tables<std::vector<Row>>
+std::string value_text(const std::vector<Row>& rows) {
+    const Row plain;
+    std::string text;
+    for (const Row& row : rows) text += "\n  {" + row_text(keys_in<Row>(), &row, &plain) + "},";
+    return text.empty() ? "[]" : "[" + text + "\n]";
+}
 
 template <class T>
 constexpr std::string_view kind_of() {
@@ -99,13 +118,14 @@ constexpr std::string_view kind_of() {
     if constexpr (std::is_same_v<T, Bytes>) return "bytes";
     if constexpr (std::is_same_v<T, BytesPerSecond>) return "bytes per second";
     if constexpr (std::is_same_v<T, FlopsPerSecond>) return "flop per second";
+    if constexpr (std::is_same_v<T, Watts>) return "power";
     if constexpr (std::is_same_v<T, std::string>) return "text";
     if constexpr (std::is_enum_v<T>) return "name";
     if constexpr (std::is_same_v<T, std::vector<int>>) return "integers";
     if constexpr (std::is_same_v<T, std::vector<double>>) return "numbers";
     if constexpr (std::is_same_v<T, Curve>) return "curve";
     if constexpr (std::is_same_v<T, std::vector<GemmPoint>>) return "gemm table";
-    if constexpr (is_list<T>) return std::is_class_v<typename T::value_type> && !std::is_same_v<T, std::vector<std::string>> ? "kernels" : "names";
+    if constexpr (is_list<T>) return is_list_of_tables<T> ? "kernels" : "names";
 }
 
 // An optional field accepts whatever its value type accepts.
@@ -160,93 +180,31 @@ constexpr void each_key(std::string_view name, const auto& use) {
     [&]<int... line>(std::integer_sequence<int, line...>) { (use_line(KeyLine<line>()), ...); }(std::make_integer_sequence<int, most_lines>());
 }
 
-template <class T>
-consteval bool has_keys() {
-    bool any = false;
-    if constexpr (std::is_class_v<T>) each_key<T>("", [&](const auto&) { any = true; });
-    return any;
-}
-
-// The field reached through members or dtype indices: field<&Experiment::workload, &Workload::hidden>.
-template <auto member, auto... further>
-auto& reach(auto& from) {
-    auto& next = [&]() -> auto& {
-        if constexpr (std::is_same_v<std::remove_const_t<decltype(member)>, Dtype>) return from[member];
-        else return from.*member;
-    }();
-    if constexpr (sizeof...(further) > 0) return reach<further...>(next);
-    else return next;
-}
 // Types that one value of a file fills. Other fields are tables, or lists of tables.
 template <class T>
 concept OneValue = requires(const ConfigValue& found, T& value) { read_value(found, value); };
 
-// For "2.field" in [[rows]]: returns the third row and sets `path` to "field"; nullptr if the path does not belong to the list.
-template <class Row>
-Row* row_of(std::vector<Row>& rows, std::string_view& path) {
-    std::size_t index = 0;
-    const auto [end, error] = std::from_chars(path.data(), path.data() + path.size(), index);
-    if (error != std::errc() || end == path.data() + path.size() || *end != '.' || index > 10'000) return nullptr;
+template <class T>
+void assign_field(void* field, const ConfigValue& value, double least, double most) {
+    T parsed{};
+    read_value(value, parsed);
+    check_range(parsed, least, most);
+    *static_cast<T*>(field) = std::move(parsed);
+}
+template <class List>
+void* row_of(void* list, std::size_t index) {
+    auto& rows = *static_cast<List*>(list);
     if (index >= rows.size()) rows.resize(index + 1);
-    path.remove_prefix(static_cast<std::size_t>(end - path.data()) + 1);
     return &rows[index];
-}
-
-// Reads "failures.source", or "gpu.2.name" of [[gpu]], into its field; false if there is no such field.
-template <class Table>
-bool read_field(std::string_view path, const ConfigValue& value, Table& table) {
-    bool known = false;
-    const auto read = [&]<auto... member>(const Keyed<member...>& row) {
-        auto& field = reach<member...>(table);
-        using Field = std::remove_cvref_t<decltype(field)>;
-        if (known || !path.starts_with(row.name)) return;
-        std::string_view below = path.substr(row.name.size());
-        if constexpr (OneValue<Field>) {
-            if (known = below.empty(); !known) return;
-            read_value(value, field);
-            check_range(field, row.least, row.most);
-        } else if (below.starts_with('.')) {
-            below.remove_prefix(1);
-            if constexpr (is_list<Field>) {
-                auto* const one = row_of(field, below);
-                known = one && read_field(below, value, *one);
-            } else {
-                known = read_field(below, value, field);
-            }
-        }
-    };
-    each_key<Table>("", read);
-    return known;
-}
-
-// Measured points are rows of values in field order; other rows with fields are tables.
-template <class T>
-inline constexpr bool is_list_of_tables = false;
-template <class Row>
-inline constexpr bool is_list_of_tables<std::vector<Row>> =
-    has_keys<Row>() && !std::is_same_v<Row, CurvePoint> && !std::is_same_v<Row, GemmPoint>;
-
-template <class T>
-bool read_row_field(void* field, std::string_view path, const ConfigValue& value) {
-    if constexpr (is_list_of_tables<T>) {
-        auto* const row = row_of(*static_cast<T*>(field), path);
-        return row && read_field(path, value, *row);
-    }
-    return false;
 }
 
 template <class T>
 inline constexpr FieldType field_type{
     .kind = kind_of<T>(),
     .quoted = !std::is_arithmetic_v<StatedAs<T>> && !is_list<T>,
-    .assign =
-        [](void* field, const ConfigValue& value, double least, double most) {
-            T parsed{};
-            read_value(value, parsed);
-            check_range(parsed, least, most);
-            *static_cast<T*>(field) = std::move(parsed);
-        },
-    .assign_row = is_list_of_tables<T> ? read_row_field<T> : nullptr,
+    .assign = [] { if constexpr (OneValue<T>) return assign_field<T>; else return nullptr; }(),
+    .row_keys = [] { if constexpr (is_list_of_tables<T>) return keys_in<typename T::value_type>; else return nullptr; }(),
+    .row = [] { if constexpr (is_list_of_tables<T>) return row_of<T>; else return nullptr; }(),
     .typed = is_list<StatedAs<T>> ? list_of : is_word<StatedAs<T>> ? word_of : number_or_word_of,
     .text = [](const void* field) { return value_text(*static_cast<const T*>(field)); },
     .number = [](const void* field) { return number_in(*static_cast<const T*>(field)); },
@@ -256,22 +214,57 @@ inline constexpr FieldType field_type{
     }(),
 };
 
-template <auto... members>
-using FieldOf = std::remove_cvref_t<decltype(reach<members...>(std::declval<Experiment&>()))>;
+template <class T>
+inline constexpr bool is_per_dtype = false;
+template <class T>
+inline constexpr bool is_per_dtype<PerDtype<T>> = true;
+
+template <class Table, class Field>
+std::size_t offset_of(Field Table::*member) {
+    static const Table any{};
+    return static_cast<std::size_t>(reinterpret_cast<const char*>(&(any.*member)) - reinterpret_cast<const char*>(&any));
+}
+
+// The keys of a struct that represents the table `name` (keyed.h).
+template <class Table>
+std::vector<Key> keys_of_struct(std::string_view name) {
+    std::vector<Key> keys;
+    const auto add = [&]<auto member>(const Keyed<member>& row) {
+        using Field = std::remove_cvref_t<decltype(std::declval<Table&>().*member)>;
+        if (!row.meaning && !name.empty()) return;
+        const Key at{row.name, row.meaning ? row.meaning : "", row.least, row.most, offset_of(member)};
+        if constexpr (OneValue<Field> || is_list<Field>) {
+            keys.push_back(at);
+            keys.back().type = &field_type<Field>;
+        } else if constexpr (is_per_dtype<Field>) {
+            using Value = typename decltype(Field::values)::value_type;
+            for (std::size_t i = 0; i < std::size(dtypes); ++i) {
+                const Key one{dtypes[i].name, "", row.least, row.most, i * sizeof(Value), &field_type<Value>};
+                add_below(keys, at, std::span(&one, 1));
+            }
+        } else {
+            const std::string_view table = row.name.substr(row.name.find_last_of('.') + 1);
+            add_below(keys, at, keys_of_struct<Field>(table.substr(0, table.size() - (table.ends_with('_') ? 1 : 0))));
+        }
+    };
+    each_key<Table>(name, add);
+    return keys;
+}
+
+template <class Table>
+std::span<const Key> keys_in() {
+    static const std::vector<Key> keys = keys_of_struct<Table>("");
+    return keys;
+}
 
 template <class T>
 bool holds(const Key& key) {
     return key.type == &field_type<T>;
 }
-// The field of a key, which must have this type.
-template <class T>
-T& field_in(const Key& key, Experiment& experiment) {
-    return *static_cast<T*>(key.field(experiment));
-}
 // Calls `use` with the field if it has one of these types; else returns false.
 template <class... Types>
-bool use_field(const Key& key, Experiment& experiment, auto use) {
-    return (... || (holds<Types>(key) && (use(field_in<Types>(key, experiment)), true)));
+bool use_field(const Key& key, void* holder, auto use) {
+    return (... || (holds<Types>(key) && (use(*static_cast<Types*>(key.field(holder))), true)));
 }
 
 }  // namespace stepcast

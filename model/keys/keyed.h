@@ -2,8 +2,8 @@
 //   struct HostCosts {
 //       KEY(Seconds, call, Seconds(5e-6), "issue one kernel", 0, upto::seconds);
 // declares the member `call` with that default, and the key `call` of the table that HostCosts represents (key_table.cpp). A struct
-// inside another struct is a nested table, and the meaning of its field precedes the meanings of its keys. Other table files declare
-// their fields in the same way (fields.h).
+// inside another struct is a nested table, or no table of its own if its name is empty, and the meaning of its field precedes the meanings
+// of its keys. Other table files declare their fields in the same way (fields.h).
 #pragma once
 
 #include <limits>
@@ -13,8 +13,8 @@
 namespace stepcast {
 
 // `least` and `most` bound numbers (in SI base units), inclusive. A default below `least` makes the key required. A field with a null
-// meaning is no key. A declaration may use `table`, the name of the field that holds its struct.
-template <auto... members>
+// meaning is no key of a table that other tables hold. A declaration may use `table`, the name of the field that holds its struct.
+template <auto member>
 struct Keyed {
     std::string_view name;
     const char* meaning;
@@ -43,11 +43,5 @@ inline constexpr int most_lines = 500;
     KEY_AT_LINE { return Keyed<&std::remove_pointer_t<decltype(of)>::field>{__VA_ARGS__}; }                             \
     type field = value
 #define KEY(type, field, value, ...) KEY_NAMED(type, field, value, #field, __VA_ARGS__)
-// For a field of a nested struct that is no table of its own.
-#define KEY_IN(part, field, ...)                                                                                       \
-    KEY_AT_LINE {                                                                                                      \
-        using Self = std::remove_pointer_t<decltype(of)>;                                                              \
-        return Keyed<&Self::part, &decltype(Self::part)::field>{__VA_ARGS__};                                          \
-    }
 
 }  // namespace stepcast

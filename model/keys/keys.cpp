@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <charconv>
+
 #include "model/errors.h"
+#include "model/files/plain_text.h"
 #include "model/keys/key_values.h"
 
 namespace stepcast {
@@ -13,9 +17,6 @@ const FieldType& type_of(const Key& key) {
     if (!is_preset(key)) return *key.type;
     throw std::logic_error(std::string(key.path) + " is no field: read_experiment() and set_key() load presets");
 }
-
-// Field accessors take a non-const Experiment; callers of this function only read.
-const void* value_in(const Key& key, const Experiment& experiment) { return key.field(const_cast<Experiment&>(experiment)); }
 
 std::string without_table(const Key& key) { return std::string(key.path.substr(key.path.find('.') + 1)); }
 
@@ -79,10 +80,10 @@ void check_required(const Experiment& experiment, std::string_view table) {
 }
 
 void assign(const Key& key, Experiment& experiment, const ConfigValue& value) {
-    type_of(key).assign(key.field(experiment), value, key.least, key.most);
+    type_of(key).assign(key.field(&experiment), value, key.least, key.most);
 }
 
-bool holds_rows(const Key& key) { return !is_preset(key) && key.type->assign_row; }
+bool holds_rows(const Key& key) { return !is_preset(key) && key.type->row; }
 
 const Key* key_of_row(std::string_view path) {
     for (auto dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.', dot + 1)) {
@@ -93,8 +94,52 @@ const Key* key_of_row(std::string_view path) {
     return nullptr;
 }
 
-bool assign_row(const Key& key, Experiment& experiment, std::string_view path, const ConfigValue& value) {
-    return key.type->assign_row(key.field(experiment), path.substr(key.path.size() + 1), value);
+bool assign_row(const Key& list, void* holder, std::string_view path, const ConfigValue& value) {
+    path.remove_prefix(list.path.size() + 1);
+    std::size_t index = 0;
+    const auto [end, error] = std::from_chars(path.data(), path.data() + path.size(), index);
+    const auto below = static_cast<std::size_t>(end - path.data());
+    if (error != std::errc() || below == path.size() || *end != '.' || index > 10'000) return false;
+    return assign_at(list.type->row_keys(), list.type->row(list.field(holder), index), path.substr(below + 1), value);
+}
+
+bool assign_at(std::span<const Key> keys, void* holder, std::string_view path, const ConfigValue& value) {
+    for (const Key& key : keys) {
+        if (!path.starts_with(key.path)) continue;
+        const bool whole = path.size() == key.path.size();
+        if (!whole && path[key.path.size()] == '.' && holds_rows(key)) return assign_row(key, holder, path, value);
+        if (!whole || !key.type->assign) continue;
+        key.type->assign(key.field(holder), value, key.least, key.most);
+        return true;
+    }
+    return false;
+}
+
+std::string lines_of(std::span<const Key> keys, const void* holder, std::initializer_list<std::string_view> left_out) {
+    std::string text;
+    for (const Key& key : keys) {
+        const std::string value = toml_text_of(key, holder);
+        if (std::ranges::find(left_out, key.path) == left_out.end() && !(holds_rows(key) && value == "[]"))
+            text += fmt::format("{} = {}\n", key.path, value);
+    }
+    return text;
+}
+
+std::string row_text(std::span<const Key> keys, const void* row, const void* plain) {
+    std::string text;
+    for (const Key& key : keys)
+        if (const std::string value = toml_text_of(key, row); value != toml_text_of(key, plain))
+            text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", key.path, value);
+    return text;
+}
+
+std::vector<std::string> names_of_fields(std::span<const Key> keys) {
+    std::vector<std::string> names;
+    for (const Key& key : keys) {
+        if (key.type->assign) names.emplace_back(key.path);
+        else for (const std::string& field : names_of_fields(key.type->row_keys())) names.push_back(fmt::format("{}.{}", key.path, field));
+    }
+    return names;
 }
 
 void assign_text(const Key& key, Experiment& experiment, const std::string& text) {
@@ -102,16 +147,16 @@ void assign_text(const Key& key, Experiment& experiment, const std::string& text
 }
 
 std::string text_of(const Key& key, const Experiment& experiment) {
-    return is_preset(key) ? "" : key.type->text(value_in(key, experiment));
+    return is_preset(key) ? "" : key.type->text(key.field(&experiment));
 }
 
-std::string toml_text_of(const Key& key, const Experiment& experiment) {
-    const auto text = text_of(key, experiment);
-    return !is_preset(key) && key.type->quoted ? quoted_toml(text) : text;
+std::string toml_text_of(const Key& key, const void* holder) {
+    const std::string text = type_of(key).text(key.field(holder));
+    return key.type->quoted ? quoted_toml(plain_text(text)) : text;
 }
 
 bool is_missing(const Key& key, const Experiment& experiment) {
-    return !is_preset(key) && key.type->number(value_in(key, experiment)) < key.least;
+    return !is_preset(key) && key.type->number(key.field(&experiment)) < key.least;
 }
 
 bool is_unset(const Key& key, const Experiment& experiment) {

@@ -36,7 +36,7 @@ void lay_file(Layers& layers, const TomlFile& file, const std::string& prefix, O
         const auto* key = find_key(full);
         if (const Key* list = key ? nullptr : key_of_row(full)) {
             if (lists.insert(list->path).second) assign(*list, layers.experiment, {std::vector<ConfigValue>()});
-            if (!at_place(entry.value_at + ": " + entry.path, [&] { return assign_row(*list, layers.experiment, full, entry.value); }))
+            if (!at_place(entry.value_at + ": " + entry.path, [&] { return assign_row(*list, &layers.experiment, full, entry.value); }))
                 throw ConfigError(entry.key_at + ": " + entry.path + ": unknown key; `stepcast list keys` names the fields of " + std::string(list->path));
             layers.said.try_emplace(std::string(list->path)).first->second = {origin, entry.value_at};
             continue;

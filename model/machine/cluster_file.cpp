@@ -84,13 +84,6 @@ void lay_nameplate(Experiment& holder, const std::string& prefix, const Fitted& 
 
 std::string text_of_fit(const Fitted& fitted) {
     std::string text = "\n[fitted]\n" + field_lines(fitted, {fitted.measured.empty() ? "measured" : "", fitted.correlation.empty() ? "correlation" : ""});
-    const auto add = [&](std::string_view name, const auto& rows) {
-        if (!rows.empty()) text += fmt::format("{} = {}\n", name, rows_in_file(rows));
-    };
-    add("parameters", fitted.parameters);
-    add("errors", fitted.errors);
-    add("ranges", fitted.ranges);
-    add("constants", fitted.constants);
     if (fitted.rows.empty()) return text;
     text +=
         "\n# The rows that were fitted, by content: stepcast list rows FILE.csv prints those of a "

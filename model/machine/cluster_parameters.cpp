@@ -1,5 +1,6 @@
 #include "model/machine/calibration.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
@@ -11,8 +12,6 @@
 
 namespace stepcast {
 namespace {
-
-constexpr std::string_view prefix = "cluster.";
 
 // Scales a value; false if it is zero or nothing that can be scaled.
 template <class T>
@@ -33,25 +32,25 @@ bool scale_sms(int& sms, double factor) {
 }
 
 // Scales the key's field by `factor`; false if there is nothing to scale.
-bool scale_key(const Key& key, Experiment& e, double factor) {
-    if (key.path == "cluster.gpu.sms") return scale_sms(e.cluster.gpu.sms, factor);
+bool scale_key(const Key& key, Cluster& c, double factor) {
+    if (key.path == "gpu.sms") return scale_sms(c.gpu.sms, factor);
     bool scaled = false;
     use_field<double, Seconds, Bytes, BytesPerSecond, FlopsPerSecond, Curve, std::vector<GemmPoint>>(
-        key, e, [&](auto& value) { scaled = scale(value, factor); });
+        key, &c, [&](auto& value) { scaled = scale(value, factor); });
     return scaled;
 }
 
-std::string value_of(const Key& key, Experiment& e) {
-    std::string text = text_of(key, e);
-    use_field<Curve, std::vector<GemmPoint>>(key, e, [&](auto& points) { text = fmt::format("{} measured", points.size()); });
-    use_field<double>(key, e, [&](double value) { text = fmt::format("{:.4g}", value); });
-    use_field<Seconds, Bytes, BytesPerSecond, FlopsPerSecond>(key, e, [&](auto value) { text = to_string(value); });
+std::string value_of(const Key& key, Cluster& c) {
+    std::string text = key.type->text(key.field(&c));
+    use_field<Curve, std::vector<GemmPoint>>(key, &c, [&](auto& points) { text = fmt::format("{} measured", points.size()); });
+    use_field<double>(key, &c, [&](double value) { text = fmt::format("{:.4g}", value); });
+    use_field<Seconds, Bytes, BytesPerSecond, FlopsPerSecond>(key, &c, [&](auto value) { text = to_string(value); });
     return text;
 }
 
-ClusterParameter::Kind kind_of_parameter(const Key& key, std::string_view name) {
+ClusterParameter::Kind kind_of_parameter(const Key& key) {
     using Kind = ClusterParameter::Kind;
-    if (is_nameplate(key.path) || name == "host.load") return Kind::stated;
+    if (is_nameplate("cluster." + std::string(key.path)) || key.path == "host.load") return Kind::stated;
     if (holds<Seconds>(key)) return Kind::time;
     const bool table = holds<Curve>(key) || holds<std::vector<GemmPoint>>(key);
     return table ? Kind::table : Kind::share;
@@ -60,23 +59,18 @@ ClusterParameter::Kind kind_of_parameter(const Key& key, std::string_view name) 
 }  // namespace
 
 std::vector<ClusterParameter> cluster_parameters(const Cluster& cluster) {
-    Experiment e;
-    e.cluster = cluster;
+    Cluster scaled = cluster;
     std::vector<ClusterParameter> parameters;
-    for (const Key& key : keys_of(prefix)) {
-        if (!scale_key(key, e, 1)) continue;
-        const std::string name(key.path.substr(prefix.size()));
-        parameters.push_back({name, value_of(key, e), kind_of_parameter(key, name)});
-    }
+    for (const Key& key : keys_in<Cluster>())
+        if (scale_key(key, scaled, 1)) parameters.push_back({std::string(key.path), value_of(key, scaled), kind_of_parameter(key)});
     return parameters;
 }
 
 Cluster with_scaled(const Cluster& cluster, const std::string& key, double factor) {
-    const Key* found = find_key(std::string(prefix) + key);
-    Experiment e;
-    e.cluster = cluster;
-    if (!found || !scale_key(*found, e, factor)) throw std::logic_error("with_scaled: " + key + " is no parameter");
-    return std::move(e.cluster);
+    const auto found = std::ranges::find(keys_in<Cluster>(), key, &Key::path);
+    Cluster scaled = cluster;
+    if (found == keys_in<Cluster>().end() || !scale_key(*found, scaled, factor)) throw std::logic_error("with_scaled: " + key + " is no parameter");
+    return scaled;
 }
 
 }  // namespace stepcast

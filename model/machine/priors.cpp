@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 
 #include "model/keys/key_values.h"
 #include "model/machine/nearest.h"
@@ -44,35 +43,24 @@ double spread_for(const Machines& machines, const Cluster& cluster) {
 }
 
 // Median over the machines whose value was fitted, or over all machines if none was.
-template <class T>
-double median_of(const Key& key, std::vector<Experiment>& from) {
+double median_of(const Key& key, const Machines& from) {
     std::vector<double> fitted, all;
-    for (Experiment& machine : from) {
-        all.push_back(number_in(field_in<T>(key, machine)));
-        const auto& parameters = machine.cluster.fitted->parameters;
-        if (std::ranges::find(parameters, key.path.substr(std::string_view("cluster.").size()), &FittedParameter::key) != parameters.end())
-            fitted.push_back(all.back());
+    for (const Cluster& machine : from) {
+        all.push_back(key.type->number(key.field(&machine)));
+        const auto& parameters = machine.fitted->parameters;
+        if (std::ranges::find(parameters, key.path, &FittedParameter::key) != parameters.end()) fitted.push_back(all.back());
     }
     return median(fitted.empty() ? all : fitted);
 }
 
-std::vector<Experiment> holders_of(const Machines& machines) {
-    std::vector<Experiment> holders(machines.size());
-    for (std::size_t i = 0; i < machines.size(); ++i) holders[i].cluster = machines[i];
-    return holders;
-}
-
 void lay_medians(Layers& layers, const Sources& sources) {
-    std::map<const Machines*, std::vector<Experiment>> holders;  // each list is converted once
-    for (const auto& key : keys_of("cluster.")) {
-        const std::string path(key.path);
+    for (const Key& key : keys_in<Cluster>()) {
+        const std::string path = "cluster." + std::string(key.path);
         if (is_nameplate(path) || std::ranges::none_of(tables, [&](const char* t) { return path.starts_with(t); }))
             continue;
         const Machines& from = sources.of(path);
-        std::vector<Experiment>& holding = holders[&from];
-        if (holding.empty()) holding = holders_of(from);
-        use_field<double, Seconds, Bytes, BytesPerSecond>(key, layers.experiment, [&]<class T>(T& value) {
-            value = T(median_of<T>(key, holding));
+        use_field<double, Seconds, Bytes, BytesPerSecond>(key, &layers.experiment.cluster, [&]<class T>(T& value) {
+            value = T(median_of(key, from));
             layers.said[path] = {Origin::prior, "median of " + names_of(from)};
         });
     }
@@ -99,19 +87,16 @@ void lay_narrow(KernelCosts& kernel, const Gpu& gpu, const Sources& from) {
     const auto move = [&](NarrowGemm& format, Dtype dtype) {
         format.efficiency = std::min(most_of_rate, format.efficiency * efficiency_ratio(from.all, from.narrow, gpu, dtype));
     };
-    move(kernel.narrow[Dtype::fp8], Dtype::fp8);
-    move(kernel.narrow[Dtype::fp4], Dtype::fp4);
+    move(kernel.fp8, Dtype::fp8);
+    move(kernel.fp4, Dtype::fp4);
     // Losses of narrow tiles scale with those of a machine's 16-bit tiles.
-    std::vector<double> sixteen;
-    for (const Cluster& c : from.narrow)
-        if (c.kernel.gemm_tile_reuse > 0) sixteen.push_back(c.kernel.gemm_tile_reuse);
-    if (!sixteen.empty())
-        for (NarrowGemm* format : {&kernel.narrow[Dtype::fp8], &kernel.narrow[Dtype::fp4], &kernel.fp8_blocks})
-            format->tile_reuse *= kernel.gemm_tile_reuse / median(sixteen);
+    const auto sixteen = median_over(from.narrow, [](const Cluster& c) { return when(c.kernel.gemm_tile_reuse > 0, c.kernel.gemm_tile_reuse); });
+    for (NarrowGemm* format : {&kernel.fp8, &kernel.fp4, &kernel.fp8_blocks})
+        if (sixteen) format->tile_reuse *= kernel.gemm_tile_reuse / *sixteen;
     kernel.cast = moved_casts(from.all, kernel.cast, gpu);
     kernel.cast.cache = l2_ratio(from.narrow, gpu) * kernel.cast.cache;
-    for (Seconds* time : {&kernel.cast.launch, &kernel.cast.row, &kernel.narrow[Dtype::fp8].cast_launch, &kernel.fp8_blocks.cast_launch,
-                          &kernel.narrow[Dtype::fp4].cast_launch, &kernel.narrow[Dtype::fp4].cast_row})
+    for (Seconds* time : {&kernel.cast.launch, &kernel.cast.row, &kernel.fp8.cast_launch, &kernel.fp8_blocks.cast_launch,
+                          &kernel.fp4.cast_launch, &kernel.fp4.cast_row})
         *time = launch_ratio(from.narrow, gpu) * *time;
     // Products with one scale per block reach the same share of the peak at any SM rate. A row's cast is a kernel of a library and
     // not a property of the chip: on one machine it takes a hundred times as long as on the others (docs/calibration.md).

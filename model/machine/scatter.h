@@ -28,9 +28,7 @@ struct GroupScatter {
     KEY(std::string, gpu, {}, "their device");
     KEY(int, rows, 0, "steps");
     KEY(int, blocks, 0, "models");
-    KEY_IN(scatter, faster, "faster", "to p10");
-    KEY_IN(scatter, slower, "slower", "to p90");
-    Scatter scatter;
+    KEY_NAMED(Scatter, scatter, {}, "", "");
     friend bool operator==(const GroupScatter&, const GroupScatter&) = default;
 };
 

@@ -124,7 +124,7 @@ double efficiency_ratio(const std::vector<Cluster>& all, const std::vector<Clust
     std::vector<std::pair<double, double>> points;  // rate of an SM, time relative to the datasheet's
     for (const Cluster& c : all)
         for (const Dtype d : {Dtype::bf16, Dtype::fp8, Dtype::fp4}) {
-            const double efficiency = d == Dtype::bf16 ? c.kernel.gemm_efficiency : c.kernel.narrow[d].efficiency;
+            const double efficiency = d == Dtype::bf16 ? c.kernel.gemm_efficiency : c.kernel.of_narrow(d, false).efficiency;
             if (rate_of_sm(c.gpu, d) > 0 && efficiency > 0) points.emplace_back(rate_of_sm(c.gpu, d), 1 / efficiency);
         }
     const auto from = median_over(near, [&](const Cluster& c) { return when(rate_of_sm(c.gpu, dtype) > 0, rate_of_sm(c.gpu, dtype)); });
@@ -149,10 +149,10 @@ double slower_sms(const std::vector<Cluster>& near, const Gpu& to) {
 }
 
 double reuse_ratio(const std::vector<Cluster>& near, const Gpu& to) {
-    std::vector<double> ratios;
-    for (const Cluster& c : near)
-        if (!c.kernel.gemm_shared_operands && states_sms(c.gpu)) ratios.push_back(operations_a_cycle(to) / operations_a_cycle(c.gpu));
-    return ratios.empty() || !states_sms(to) ? 1 : median(ratios);
+    const auto ratio = median_over(near, [&](const Cluster& c) {
+        return when(!c.kernel.gemm_shared_operands && states_sms(c.gpu), operations_a_cycle(to) / operations_a_cycle(c.gpu));
+    });
+    return states_sms(to) ? ratio.value_or(1) : 1;
 }
 
 }  // namespace stepcast

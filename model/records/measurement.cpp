@@ -11,10 +11,9 @@ namespace {
 // The samples that count: the accepted ones, or all if none was accepted.
 std::vector<std::size_t> counted(const Measurement& m) {
     std::vector<std::size_t> samples;
+    const bool none = std::ranges::none_of(m.steps, &MeasuredStep::accepted);
     for (std::size_t i = 0; i < m.steps.size(); ++i)
-        if (m.steps[i].accepted) samples.push_back(i);
-    if (samples.empty())
-        for (std::size_t i = 0; i < m.steps.size(); ++i) samples.push_back(i);
+        if (none || m.steps[i].accepted) samples.push_back(i);
     if (samples.empty()) throw std::logic_error("measurement: no samples");
     return samples;
 }

@@ -37,9 +37,8 @@ constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno
 
 // "8192", "8192.0" and "8.192e3" become the same number. Other text only loses blanks and capitals.
 std::string normal(std::string_view text) {
-    std::string plain;
-    for (const char c : text)
-        if (c != ' ' && c != '\t') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    std::string plain = lower_case(std::string(text));
+    std::erase_if(plain, [](char c) { return c == ' ' || c == '\t'; });
     const auto number = as_number<double>(plain);
     return number ? fmt::format("{:.6g}", *number) : plain;
 }
@@ -57,8 +56,7 @@ void add_fitted_rows(const Cluster& cluster, std::set<std::string>& visited, std
 }
 
 bool holds_any(const std::vector<RowHash>& sorted, const std::vector<RowHash>& rows) {
-    return std::any_of(rows.begin(), rows.end(),
-                       [&](RowHash row) { return std::binary_search(sorted.begin(), sorted.end(), row); });
+    return std::ranges::any_of(rows, [&](RowHash row) { return std::ranges::binary_search(sorted, row); });
 }
 
 std::vector<RowHash> read_seen_rows() {
@@ -66,8 +64,7 @@ std::vector<RowHash> read_seen_rows() {
     std::vector<RowHash> rows;
     for (std::string line; std::getline(in, line);) {
         if (line.starts_with('#')) continue;
-        const std::vector<RowHash> more = read_hash_line(line);
-        rows.insert(rows.end(), more.begin(), more.end());
+        std::ranges::copy(read_hash_line(line), std::back_inserter(rows));
     }
     return joined(std::move(rows), {});
 }

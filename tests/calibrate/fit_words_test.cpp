@@ -87,8 +87,7 @@ TEST_CASE("a parameter is scaled to logarithms about its prior, strictly inside 
     CHECK_THAT(complaint([] { scale({"k", "2", 0.7, "0", "3"}); }), Contains("bounds \"0\" and \"3\""));
     CHECK_THAT(complaint([] { scale({"k", "0 s", 0.7, "1 s", "3 s"}); }), Contains("prior \"0 s\" is not a positive number with a unit"));
     CHECK_THAT(complaint([] { scale({"k", "2", -1, "1", "3"}); }), Contains("prior sigma -1 is not above 0"));
-    using Unit = std::optional<Exponents>;
-    for (const auto& [text, unit, si, doubled] : {std::tuple{"0.3", Unit(), 0.3, "0.6"}, {"1.5 ms", Seconds::exponents, 1.5e-3, "3 ms"}, {"3 kB", Bytes::exponents, 3e3, "6 kB"},
+    for (const auto& [text, unit, si, doubled] : {std::tuple{"0.3", Exponents{}, 0.3, "0.6"}, {"1.5 ms", Seconds::exponents, 1.5e-3, "3 ms"}, {"3 kB", Bytes::exponents, 3e3, "6 kB"},
                                                   {"7 GB/s", BytesPerSecond::exponents, 7e9, "14 GB/s"}, {"11 TFLOP/s", FlopsPerSecond::exponents, 11e12, "22 TFLOP/s"}}) {
         CAPTURE(text);
         CHECK(value_in_si("k", text) == Approx(si));

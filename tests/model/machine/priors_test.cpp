@@ -144,8 +144,8 @@ TEST_CASE("kernels are those of the same SMs before those of the same board") {
     CHECK(card.kernel.gemm_shared_operands);
     CHECK(card.kernel.gemm_tile_reuse == Approx((h100.kernel.gemm_tile_reuse + h200.kernel.gemm_tile_reuse) / 2));  // the median of two
     CHECK(card.intra.ring_efficiency == rtx.intra.ring_efficiency);  // but its links are theirs
-    CHECK(card.kernel.narrow[Dtype::fp8].tile_reuse ==
-          Approx((h100.kernel.narrow[Dtype::fp8].tile_reuse + h200.kernel.narrow[Dtype::fp8].tile_reuse) / 2));
+    CHECK(card.kernel.fp8.tile_reuse ==
+          Approx((h100.kernel.fp8.tile_reuse + h200.kernel.fp8.tile_reuse) / 2));
 }
 
 // Without RTX PRO 6000 itself the only machine on PCIe is another maker's, with another library. So NCCL's costs and shares of links come

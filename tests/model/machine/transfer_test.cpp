@@ -131,7 +131,7 @@ TEST_CASE("the faster an SM's tensor cores in a type, the smaller a share of the
         machines[static_cast<std::size_t>(i)].kernel.gemm_efficiency = 1 / (1 + 0.1 * (i + 1));
     }
     machines[2].gpu.peaks[Dtype::fp8] = FlopsPerSecond(3000e12);
-    machines[2].kernel.narrow[Dtype::fp8].efficiency = 1 / 1.6;
+    machines[2].kernel.fp8.efficiency = 1 / 1.6;
     CHECK(efficiency_ratio(machines, {machines[2]}, gpu(250, 1000, 100), Dtype::bf16) == Approx(1.3 / 1.05));
     CHECK(efficiency_ratio(machines, machines, gpu(1000, 1000, 100), Dtype::bf16) == Approx(1));
     Gpu slower = gpu(250, 1000, 100);
@@ -204,8 +204,8 @@ TEST_CASE("products with unaligned rows keep the rate of an SM") {
 TEST_CASE("tiles of fewer bits lose in the measure of a machine's tiles of sixteen") {
     const Cluster card = cluster_from_others("rtx-pro-6000-x8"), a100 = read_cluster("dgx-a100"), b200 = read_cluster("b200-x8");
     CHECK(card.kernel.gemm_tile_reuse == Approx(a100.kernel.gemm_tile_reuse / 2));
-    CHECK(card.kernel.narrow[Dtype::fp4].tile_reuse / card.kernel.gemm_tile_reuse ==
-          Approx(b200.kernel.narrow[Dtype::fp4].tile_reuse / b200.kernel.gemm_tile_reuse).epsilon(0.02));
+    CHECK(card.kernel.fp4.tile_reuse / card.kernel.gemm_tile_reuse ==
+          Approx(b200.kernel.fp4.tile_reuse / b200.kernel.gemm_tile_reuse).epsilon(0.02));
 }
 
 TEST_CASE("spreads of machines without measurements are data") {

@@ -103,7 +103,7 @@ TEST_CASE("kernels of scaled blocks write apart, and on Hopper take longer for f
     Cluster c = plain_cluster();
     c.gpu.peaks[Dtype::fp8] = 100_TFLOPps;
     c.kernel.gemm_traffic_efficiency = 1;
-    c.kernel.narrow[Dtype::fp8] = c.kernel.fp8_blocks = {.efficiency = 1, .k0 = 0};
+    c.kernel.fp8 = c.kernel.fp8_blocks = {.efficiency = 1, .k0 = 0};
     const auto time = [&](long m, long n, long k, bool blocks) {
         return gemm_law_time({m, n, k, 1, Dtype::fp8}, c, GemmSetting::alone, blocks).si();
     };
