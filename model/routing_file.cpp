@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view first_line = "# stepcast routing 1, counts|block_totals, ranks R, experts E";
 constexpr int most_ranks = 1 << 16, most_experts = 1 << 20, most_cells = 1 << 26, most_slots = 1 << 30;
 
-int number(const CsvReader& csv, std::string_view text, std::string_view name, int least, int most) {
+int number_in(const CsvReader& csv, std::string_view text, std::string_view name, int least, int most) {
     int value = 0;
     try {
         value = csv_int(text, least);
@@ -28,11 +28,11 @@ int labelled(const CsvReader& csv, const std::string& field, const std::string& 
     const auto start = " " + label + " ";
     if (!field.starts_with(start))
         csv.fail("found \"" + field + "\"; expected \"" + label + " N\" as in \"" + std::string(first_line) + "\"");
-    return number(csv, std::string_view(field).substr(start.size()), label, 1, most);
+    return number_in(csv, std::string_view(field).substr(start.size()), label, 1, most);
 }
 
 int cell(const CsvReader& csv, std::size_t column, std::string_view name, int most) {
-    return number(csv, csv.fields()[column], name, 0, most);
+    return number_in(csv, csv.fields()[column], name, 0, most);
 }
 
 void expect_header(CsvReader& csv, const std::vector<std::string>& header) {
