@@ -138,6 +138,10 @@ void set_recompute(const CaseRow& row, const Framework& f, const Experiment& e, 
     } else if (contains(text, "selective (op)") || contains(text, "selective per op")) {
         p.recompute = Recompute::alternate;
         assumptions.emplace_back("recompute selective (op): every second matrix product of each layer");
+    } else if (contains(text, "every 2nd layer")) {
+        p.recompute = Recompute::full;
+        p.recompute_layers = std::max(1, e.workload.layers / p.pp / 2);
+        assumptions.push_back(fmt::format("recompute {}: {} whole layers of a stage", row.cell("recompute"), p.recompute_layers));
     } else if (contains(text, "selective") || text == "core_attn") {
         p.recompute = Recompute::selective;
     } else if (const auto again = recomputed_modules(text, e.workload); again && again->share > 0) {

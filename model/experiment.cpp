@@ -55,6 +55,9 @@ std::string located(const Layers& layers, const std::string& complaint) {
         for (const auto candidate : rank_keys)
             if (at.empty() && set_at(candidate).starts_with("--set ")) at = set_at(candidate);
     if (at.starts_with("--set ")) return at + complaint.substr(key.size());
+    // What lacks in a machine that --cluster names lacks in its file.
+    if (const auto machine = layers.starts.find("cluster"); at.empty() && key.starts_with("cluster.") && !layers.tables.contains("cluster"))
+        if (machine != layers.starts.end()) at = machine->second;
     for (auto table = key; at.empty();
          table = table.substr(0, table.find_last_of('.') == std::string::npos ? 0 : table.find_last_of('.')))
         if (const auto begins = layers.tables.find(table); begins != layers.tables.end()) at = begins->second;

@@ -218,7 +218,11 @@ int ranks_of(const Table& t, const std::string& op, double factor) {
 
 void add_table(const std::string& path, const Table& t, const NcclTestsContext& context, NcclTestsLog& log) {
     const double factor = factor_of(t);
-    std::string op = !context.op.empty() ? context.op : t.op;
+    if (!context.op.empty() && std::ranges::find(programs, context.op, &TestName::op) == programs.end())
+        throw ConfigError("--op " + context.op + ": no operation of nccl-tests; expected all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or send_recv");
+    if (!context.op.empty() && !t.op.empty() && context.op != t.op)
+        throw ConfigError(path + ": it says that it timed " + t.op + ", --op says " + context.op + "; expected no --op");
+    std::string op = !t.op.empty() ? t.op : context.op;
     if (op.empty()) op = op_in(std::filesystem::path(path).filename().string(), "");
     const bool sums = !t.rows.empty() && t.rows.front().redop == "sum";
     if (op.empty() && factor > 1.01) op = "all_reduce";  // no other operation has a factor above 1

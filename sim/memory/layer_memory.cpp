@@ -4,7 +4,7 @@
 //   attention  queries, keys, values, result; plain attention: the softmax of the scores; a fused kernel: an fp32 sum for a row and head.
 //              Dropout adds its mask (1 byte), and in plain attention the dropped scores. Latent attention also keeps its keys in parts
 //   activation its input and its result. A gated one in eager passes also keeps the activation before the product with the other half,
-//              because these are two operations
+//              because these are two operations; GELU in steps keeps three tensors more
 //   experts    the slots as they arrive; router: logits, probabilities and choice (4 + 4 + 1 bytes). The combining weights are
 //              multiplied before the second product, so its result is not kept
 //   residual   the mask of its dropout
@@ -17,6 +17,7 @@
 
 #include "model/block/block_pass.h"
 #include "model/block/blocks.h"
+#include "model/block/composed.h"
 #include "model/moe/layer.h"
 #include "model/transformer/counts.h"
 
@@ -55,7 +56,7 @@ struct Rules : BlockRules {
         const bool slots = op.rows == Activate::Rows::expert_slots;
         const double rows = slots ? expert_slots(c) : number(s.tokens), inner = rows * number(op.width.rank);
         const bool by_steps = p.eager && op.inputs == 2;
-        const Bytes result = op.into_product ? size_of(s.matrix) : Bytes(0);
+        const Bytes result = (op.into_product ? size_of(s.matrix) : Bytes(0)) + kept_by_steps();
         return {inner * ((op.inputs + (by_steps ? 1 : 0)) * s.element() + result),
                 (inner * op.inputs + (slots ? rows * number(s.hidden) : 0)) * s.element()};
     }
@@ -78,6 +79,12 @@ struct Rules : BlockRules {
     }
 
 private:
+    // GELU in steps keeps half of its input, the tangent and its sum with one; under automatic casting the last two, and the input of the
+    // power, in fp32.
+    [[nodiscard]] Bytes kept_by_steps() const {
+        if (w.activation != Activation::gelu_steps || !composes(*this, Composed::activation)) return Bytes(0);
+        return s.element() + (casts() ? 3.0 * size_of(Dtype::fp32) : 2.0 * s.element());
+    }
     [[nodiscard]] bool latent() const { return w.attention == AttentionKind::mla; }
 
     // Keys and values of other context-parallel ranks, with gradients: those of the next rank in the ring, or of all ranks.

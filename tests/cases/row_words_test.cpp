@@ -66,6 +66,9 @@ TEST_CASE("torchtitan's operator policy, row-wise fp8 and asynchronous tensor pa
     CHECK(gpt_case_with({{"source", "torchtitan"}, {"gpus", "8"}, {"tp", "1"}, {"pp", "1"}, {"dp", "8"},
                      {"recompute", "selective per op"}})
               .experiment.parallelism.recompute == Recompute::alternate);
+    const Case second = gpt_case_with({{"source", "torchtitan"}, {"gpus", "8"}, {"tp", "1"}, {"pp", "1"}, {"dp", "8"}, {"recompute", "selective (every 2nd layer)"}});
+    CHECK(second.experiment.parallelism.recompute == Recompute::full);
+    CHECK(second.experiment.parallelism.recompute_layers == second.experiment.workload.layers / 2);
     const Case rows = gpt_case_with({{"source", "torchtitan"}, {"gpus", "8"}, {"gpu", "H100"}, {"tp", "8"}, {"pp", "1"}, {"dp", "1"}, {"sp", "on"},
                                  {"precision", "float8 rowwise"}, {"notes", "async TP; compile"}});
     CHECK(rows.experiment.workload.row_scales);

@@ -130,6 +130,9 @@ TEST_CASE("keys of cluster and workload files are named as the file names them")
     CHECK(told("gpu.sms = 4\n") == "c.toml: gpu.memory: missing; expected device memory");
     CHECK(told("link.intra.latency = 4\n") ==
           "c.toml:1:22: link.intra.latency: 4 has no unit; expected a time, for example \"8 us\"");
+    const auto lacking = folder.write("lacking.toml", "gpu.sms = 4\n");
+    CHECK(complaint([&] { read_experiment("moe_layer", std::vector<Override>{{"cluster.preset", lacking}}); }, folder.path()) ==
+          "lacking.toml: cluster.gpu.memory: missing; expected device memory");
     const auto workload = folder.write("w.toml", "[moe]\ntopk = 2\n");
     CHECK(complaint(
               [&] {

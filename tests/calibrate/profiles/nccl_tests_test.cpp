@@ -66,6 +66,9 @@ TEST_CASE("nccl-tests: several tests in one file, wrong rows and empty ones left
     REQUIRE(log.rows[0].out_of_place.op == "all_gather");
     REQUIRE(log.rows[1].out_of_place.op == "all_to_all");
     REQUIRE(log.rows[1].out_of_place.time.si() == Approx(12));
+    const std::string gathered = table("all_gather", " 1024 128 float none -1 7.5 0.1 0.1 0 7.5 0.1 0.1 0\n");
+    REQUIRE_THROWS_WITH(read("x.log", gathered, {.op = "all_to_all"}), Contains("it says that it timed all_gather, --op says all_to_all"));
+    REQUIRE_THROWS_WITH(read("x.log", gathered, {.op = "foo"}), Contains("--op foo: no operation of nccl-tests"));
 }
 
 TEST_CASE("nccl-tests: what is not told is asked for") {

@@ -22,6 +22,23 @@ TEST_CASE("a layer keeps what its backward reads") {
     CHECK(memory.attention.work == 48 * 2.0 * Bytes(128 + 64 + 128));
 }
 
+// Without a gate: norm in and out 2 x 64, the product's 128 and the activation's 128 elements of 2 bytes. In steps GELU keeps three tensors
+// of 128 more; under automatic casting one of 2 bytes and three of 4.
+TEST_CASE("GELU in steps keeps what its operators' backwards read") {
+    Experiment e = small_model();
+    e.workload.gated = false;
+    e.workload.activation = Activation::gelu_steps;
+    const Routing balanced;
+    const auto kept = [&] { return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0).feed_forward.kept; };
+    CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128));
+    e.parallelism.composed = {Composed::activation};
+    CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128 + 3 * 128));
+    e.workload.autocast = true;
+    CHECK(kept() == 48 * Bytes(2 * (128 + 128 + 128) + (2 + 3 * 4) * 128));
+    e.workload.activation = Activation::gelu;
+    CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128));
+}
+
 // Logits per token: norm in and out 2 x 64 of 2 bytes, and 1000 of 4 bytes. Their gradient (2 bytes) is made beside them, with the matrix's
 // and twice the input's. The first further token keeps the inputs of two norms, 64 each, and their outputs, joined to the 128 that the
 // product reads; a layer as above; and its own logits. Each further token keeps the same again; the work is that of the largest.
