@@ -83,13 +83,19 @@ TEST_CASE("the network of a row is the one that its interconnect states") {
     CHECK(network("DGX H100 cluster (fabric not stated)") == std::pair{0, 20e9});
     for (const char* eight : {"8x 200 Gb/s per node", "8x200 Gb/s IB per node", "NVLink 12x 50 GB/s; 8x200G IB per node"})
         CHECK(network(eight) == std::pair{8, 25e9});
+    for (const char* spelled : {"100Gb/s per GPU", "100 Gbit/s per GPU", "100Gbps per GPU", "100 GbE per GPU"}) CHECK(network(spelled) == std::pair{0, 12.5e9});
+    CHECK(network("8 x 200 Gb/s per node") == std::pair{8, 25e9});
     CHECK_THROWS_AS(network("9999999999x200G IB"), ConfigError);
+    CHECK(takes_for_granted(gpt_case_with({{"interconnect", "RoCE 100 Gb/s"}}),
+                            "network between nodes: \"RoCE 100 Gb/s\" is not understood (expected for example 400 Gb/s per GPU, 800 Gb/s per node or "
+                            "8x 200 Gb/s per node), so 8 NICs of 20 GB/s of dgx-a100"));
 }
 
 TEST_CASE("a row's device is the shipped cluster of its family, with the memory that it states") {
     const CasesHome home;
     const auto cluster = [](const std::string& gpu) { return gpt_case_with({{"gpu", gpu}}).experiment.cluster; };
     CHECK(cluster("H100-80GB-SXM (DGX H100)").name == "dgx-h100");
+    CHECK(cluster("A100-SXM-64GB").gpu.memory == parse_bytes("64 GiB"));  // in no list of cards
     CHECK(cluster("dgx-a100").name == "dgx-a100");
     CHECK(cluster("A100-40GB? (DGX-A100)").gpu.memory == parse_bytes("40 GiB"));
     CHECK(cluster("A100-40GB? (DGX-A100)").gpu.memory_bandwidth == BytesPerSecond(1.555e12));

@@ -29,6 +29,13 @@ TEST_CASE("functions of a script run where they are called, with their arguments
     CHECK(flags("f() { f; }\nf\ntorchrun train.py --a 1\n") == "--a 1");
 }
 
+TEST_CASE("where output goes is no argument, and a second training command is named") {
+    for (const char* end : {"2>&1 | tee log", "> log 2>&1 &", ">> log", "&> log", "1>log 2> err", "< /dev/null"}) CHECK(flags("torchrun train.py --a 1 " + std::string(end) + "\n") == "--a 1");
+    const ShellLaunch two = launched("torchrun train.py --a 1 --b 2\ntorchrun train.py --a 3\n");
+    CHECK(two.notes == std::vector<std::string>{"training commands at run.sh:1 and run.sh:2: one is forecast, the one with most flags or the last"});
+    CHECK(launched("torchrun train.py --a 1\n").notes.empty());
+}
+
 TEST_CASE("functions and loops without end are bounded") {
     std::string open, nested = "torchrun train.py --a 1\n", loops = "true";
     for (int i = 0; i < 2000; ++i) open += "f() {\n";

@@ -319,6 +319,31 @@ TEST_CASE("a batch that is stated for each replica is multiplied by those that f
 }
 
 // MiCS keeps all states over 8 ranks, hpZ over all of them.
+// 33 layers do not divide over 2 stages.
+TEST_CASE("words and splits of a launch that the framework would refuse are problems") {
+    const TestFolder folder;
+    const auto with = [&](const std::string& flags) {
+        return translate(folder.write("run.sh", "torchrun pretrain_gpt.py --num-layers 32 --hidden-size 64 --num-attention-heads 8 --seq-length 128 "
+                                                "--max-position-embeddings 128 --micro-batch-size 1 --vocab-size 1000 --bf16 " + flags + "\n"), {});
+    };
+    CHECK(with("--normalization RMSNorm --position-embedding-type rope --pipeline-model-parallel-size 2").problems.empty());
+    CHECK_THAT(lines(with("--normalization Foo").problems), Contains("\"Foo\" is not known; taken as layernorm"));
+    CHECK_THAT(lines(with("--position-embedding-type spiral").problems), Contains("\"spiral\" is not known; taken as none"));
+    CHECK_THAT(lines(with("--num-layers 33 --pipeline-model-parallel-size 2").problems), Contains("33 layers do not divide over 2 stages of 1 chunks"));
+    CHECK(value(with("--qk-layernorm"), "workload.qk_norm") == "true");
+}
+
+TEST_CASE("DeepSpeed keeps gradients in the type that it accumulates in") {
+    const TestFolder folder;
+    const auto with = [&](const std::string& text) { return translate(folder.write("ds.json", "{\"train_micro_batch_size_per_gpu\": 1, " + text + "}"), {}); };
+    const std::string bf16 = "\"bf16\": {\"enabled\": true}, ", sent = "\"communication_data_type\": \"bf16\"";
+    CHECK(value(with(bf16 + sent), "parallelism.gradient_dtype") == "bf16");
+    const auto both = with(bf16 + sent + ", \"data_types\": {\"grad_accum_dtype\": \"fp32\"}");
+    CHECK(value(both, "parallelism.gradient_dtype") == "fp32");
+    CHECK_THAT(lines(both.problems), Contains("gradients are kept in fp32; the forecast also exchanges them so"));
+    CHECK_THAT(lines(with(bf16 + "\"fp16\": {\"enabled\": true}").problems), Contains("bf16.enabled as well"));
+}
+
 TEST_CASE("hpZ is ZeRO-3 with a note, MiCS has shards") {
     const TestFolder folder;
     const auto with = [&](const std::string& field) {

@@ -430,6 +430,7 @@ TEST_CASE("an import can be of some steps, and watches for numbers misread") {
     REQUIRE(rows.size() == 3);
     CHECK((rows.front().step == 3 && rows.back().step == 5));
     CHECK(report({1, 1, 1}, "1-1").empty());
+    CHECK_THAT(complaint([&] { report({1, 1, 1}, "7-9"); }), Contains("--only-steps 7-9: ") && Contains("has steps 0 to 2; expected some of them"));
     for (const char* wrong : {"x", "3", "3-", "3-2", "-1-2", "1-2x"}) CHECK_THAT(complaint([&] { report({1, 1}, wrong); }), Contains(fmt::format("--only-steps {}: expected FIRST-LAST", wrong)));
 }
 
