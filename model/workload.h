@@ -21,8 +21,8 @@ NAMED_ENUM(AttentionKind, "an attention kind", plain, flash, flash2, triton, mla
 // positions, projected in every layer, to those of contents; norms follow their blocks and there is no final norm.
 NAMED_ENUM(Positions, "a position encoding", none, learned, rotary, relative);
 
-// gelu: one kernel. gelu_steps: the tanh approximation as eight operations.
-NAMED_ENUM(Activation, "an activation", gelu, gelu_steps, relu);
+// gelu: one kernel. gelu_steps: the tanh approximation as eight operations. relu: its result alone serves its backward.
+NAMED_ENUM(Activation, "an activation", gelu, gelu_steps, relu, squared_relu);
 
 // tokens: logits over the vocabulary. span: two scores per token, for where an answer begins and ends.
 NAMED_ENUM(Head, "a head", tokens, span);

@@ -71,6 +71,7 @@ private:
         out_.refuse_unless(p.zero < 2 || !nemo(), "zero 2 and 3");
         out_.refuse_unless(p.recompute != Recompute::alternate, "recompute alternate");
         out_.refuse_unless(!w.row_scales, "row_scales");
+        out_.refuse_unless(w.gated || w.activation != Activation::relu, "activation relu");
         out_.refuse_unless(w.master_weights, "workload.master_weights = false");
         out_.refuse_unless(p.shard == 0 || p.zero == 3, "shards of part of the replicas without zero 3");
         out_.refuse_unless(w.norm == Norm::rmsnorm || w.norm == Norm::layernorm, "this norm");
@@ -104,10 +105,10 @@ private:
                                        : w.positions == Positions::relative ? "relative"
                                                                             : "none");
         if (nemo())
-            add("activation", w.gated ? "fast-swiglu" : w.activation == Activation::relu ? "squared-relu" : "gelu");
+            add("activation", w.gated ? "fast-swiglu" : w.activation == Activation::squared_relu ? "squared-relu" : "gelu");
         else
             flag(lm() ? "swiglu" : "gated_linear_unit", w.gated);
-        if (!nemo() && !w.gated && w.activation == Activation::relu) flag("squared_relu", true);
+        if (!nemo() && !w.gated && w.activation == Activation::squared_relu) flag("squared_relu", true);
         flag_or_not("disable_bias_linear", nemo() ? "bias" : "add_bias_linear", w.linear_bias);
         if (w.qkv_bias && !w.linear_bias) flag("add_qkv_bias", true);
         if (w.qk_norm) flag("qk_layernorm", true);

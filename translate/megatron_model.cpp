@@ -18,7 +18,7 @@ void take_feed_forward(MegatronSource& s) {
     s.take("workload.gated", gate ? gate : activation, [&](const NamedValue&) { return truth(gated); }, "false");
     const auto* squared = s.d.on("squared_relu");
     if (squared || named == "squared-relu" || named == "squared_relu")
-        s.t.set("workload.activation", "relu", (squared ? squared : activation)->at);
+        s.t.set("workload.activation", "squared_relu", (squared ? squared : activation)->at);
     const long hidden = s.t.count("workload.hidden", 0);
     s.take("workload.ffn", s.d.find("ffn_hidden_size"), integer_text,
            std::to_string(gated && s.lm() ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden));

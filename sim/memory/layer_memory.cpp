@@ -4,7 +4,7 @@
 //   attention  queries, keys, values, result; plain attention: the softmax of the scores; a fused kernel: an fp32 sum for a row and head.
 //              Dropout adds its mask (1 byte), and in plain attention the dropped scores. Latent attention also keeps its keys in parts
 //   activation its input and its result. A gated one in eager passes also keeps the activation before the product with the other half,
-//              because these are two operations; GELU in steps keeps three tensors more
+//              because these are two operations; GELU in steps keeps three tensors more, ReLU its result alone
 //   experts    the slots as they arrive; router: logits, probabilities and choice (4 + 4 + 1 bytes). The combining weights are
 //              multiplied before the second product, so its result is not kept
 //   residual   the mask of its dropout
@@ -56,7 +56,8 @@ struct Rules : BlockRules {
         const bool slots = op.rows == Activate::Rows::expert_slots;
         const double rows = slots ? expert_slots(c) : number(s.tokens), inner = rows * number(op.width.rank);
         const bool by_steps = p.eager && op.inputs == 2;
-        const Bytes result = (op.into_product ? size_of(s.matrix) : Bytes(0)) + kept_by_steps();
+        const bool reads_result = w.activation == Activation::relu && op.inputs == 1 && op.into_product && s.matrix == s.storage;
+        const Bytes result = (op.into_product && !reads_result ? size_of(s.matrix) : Bytes(0)) + kept_by_steps();
         return {inner * ((op.inputs + (by_steps ? 1 : 0)) * s.element() + result),
                 (inner * op.inputs + (slots ? rows * number(s.hidden) : 0)) * s.element()};
     }

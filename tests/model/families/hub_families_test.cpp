@@ -190,7 +190,7 @@ TEST_CASE("Mamba-2 blocks under both families of names") {
     CHECK(dense.mamba == Mamba{8, 24, 40, 2, 1.0 / 3});
     CHECK(dense.head_dim == 20);
     CHECK_FALSE(dense.gated);
-    CHECK(dense.activation == Activation::relu);
+    CHECK(dense.activation == Activation::squared_relu);
     CHECK(dense.positions == Positions::none);
     CHECK(dense.moe == Moe{});
     CHECK(workload_of("nemotron_h", R"("hybrid_override_pattern": "MEME", "n_routed_experts": 16, "num_experts_per_tok": 3, "moe_intermediate_size": 32,

@@ -39,6 +39,20 @@ TEST_CASE("GELU in steps keeps what its operators' backwards read") {
     CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128));
 }
 
+// ReLU's backward reads its result, which the next product keeps anyway; squared ReLU keeps its input as well.
+TEST_CASE("ReLU keeps one tensor, squared ReLU two") {
+    Experiment e = small_model();
+    e.workload.gated = false;
+    const Routing balanced;
+    const auto kept = [&](Activation activation) {
+        e.workload.activation = activation;
+        return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0).feed_forward.kept;
+    };
+    CHECK(kept(Activation::relu) == 48 * 2.0 * Bytes(128 + 128));
+    CHECK(kept(Activation::squared_relu) == 48 * 2.0 * Bytes(128 + 128 + 128));
+    CHECK(kept(Activation::gelu) == kept(Activation::squared_relu));
+}
+
 // Logits per token: norm in and out 2 x 64 of 2 bytes, and 1000 of 4 bytes. Their gradient (2 bytes) is made beside them, with the matrix's
 // and twice the input's. The first further token keeps the inputs of two norms, 64 each, and their outputs, joined to the 128 that the
 // product reads; a layer as above; and its own logits. Each further token keeps the same again; the work is that of the largest.
