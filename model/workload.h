@@ -130,6 +130,7 @@ struct Workload {
     KEY(Optimizer, optimizer, Optimizer::none, "optimizer");
     KEY(bool, autocast, false, "norms, softmax and residuals in fp32, cast around matrix products");
     KEY(bool, fused_loss, true, "softmax and loss in one pass over the logits");
+    KEY(bool, fp32_loss, true, "composed loss: the logits are cast to fp32 before it");
     KEY(int, loss_pieces, 1, "slices of the logits whose losses are added up", 1, 1 << 20);
     KEY(bool, loss_in_forward, true, "the forward computes the loss too");  // false: the model returns logits, and its forward ends before the loss
     KEY(bool, fused_projections, true, "query, key and value are one matrix product, gate and up another");

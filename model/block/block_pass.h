@@ -2,6 +2,8 @@
 // the writer ignores the calls that belong to the other pass.
 #pragma once
 
+#include <algorithm>
+
 #include "model/block/linear.h"
 #include "model/block/operators.h"
 #include "model/transformer/layer.h"
@@ -46,6 +48,8 @@ struct BlockRules {
     [[nodiscard]] double outer() const { return number(s.outer_tokens * s.hidden); }
 };
 
+inline bool composes(const BlockRules& of, Composed op) { return std::ranges::find(of.p.composed, op) != of.p.composed.end(); }
+
 // A pass over a block of a transformer; the rules for its kernels derive from it.
 struct BlockPass : PassWriter, BlockRules {
     // Automatic casting: fp32 values are cast to the products' type, and their gradients back where there are any.
@@ -53,6 +57,12 @@ struct BlockPass : PassWriter, BlockRules {
         const Bytes narrow = tensor(elements), fp32 = elements * size_of(Dtype::fp32);
         forward("cast", MemoryPass{fp32, narrow});
         if (gradient) backward("cast", MemoryPass{narrow, fp32});
+    }
+
+    // Gradients of a bias, or of a norm's scale and shift. A kernel of their own jumps from row to row.
+    void column_sum(std::string_view name, Bytes read) const {
+        const bool own = composes(*this, Composed::column_sums);
+        backward(name, MemoryPass{read, Bytes(0), own ? MemoryPass::Access::strided : MemoryPass::Access::stream});
     }
 };
 

@@ -2,8 +2,6 @@
 // operator's tensor, and the number of kernels. GELU's steps: gelu_steps.h.
 #pragma once
 
-#include <algorithm>
-
 #include "model/block/block_pass.h"
 
 namespace stepcast {
@@ -23,8 +21,6 @@ inline constexpr Composition rotary_ahead{11.5, 9, 5}, rotary_back{14, 12.5, 9};
 // order, added up. An index adds up in the backward after a sort.
 inline constexpr Composition gate_ahead{8, 5, 4}, gate_back{13, 8, 7}, permute_ahead{2, 2, 4}, permute_back{3, 2, 6},
     unpermute_ahead{7, 4, 6}, unpermute_back{13, 8, 10};
-
-inline bool composes(const BlockRules& of, Composed op) { return std::ranges::find(of.p.composed, op) != of.p.composed.end(); }
 
 inline MemoryPass moved(const Composition& by, Bytes tensor) { return {by.read * tensor, by.written * tensor}; }
 

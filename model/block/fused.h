@@ -44,6 +44,7 @@ struct Fused : BlockPass {
         const Bytes x = elements * wide;
         forward(op.name, MemoryPass{x, x}, kernels);
         backward(backward_name(op.name), MemoryPass{2.0 * x, x}, 2);
+        if (composes(*this, Composed::column_sums) && w.adapter_rank == 0) column_sum("norm_weight_gradient", 2.0 * x);
     }
 
     // Backward reads the inputs and the gradient, and writes the gradients of the inputs; the bias gradient sums those. Fused expert
@@ -63,7 +64,7 @@ struct Fused : BlockPass {
             forward("activation", MemoryPass{inputs, inner});
             backward("activation_backward", MemoryPass{inputs + inner, inputs});
         }
-        if (op.bias) backward("bias_gradient", MemoryPass{inputs, Bytes(0)});
+        if (op.bias) column_sum("bias_gradient", inputs);
     }
 
     // Adds bias and residual, with dropout between: reads both, writes the sum and the mask. In the backward, the dropout pass reads
@@ -72,7 +73,7 @@ struct Fused : BlockPass {
         const Bytes a = tensor(outer()), mask = mask_of(outer()), stream = outer() * wide;
         forward("residual", MemoryPass{a + stream, stream + mask});
         if (drops()) backward("dropout_backward", MemoryPass{a + mask, a});
-        if (op.bias) backward("bias_gradient", MemoryPass{a, Bytes(0)});
+        if (op.bias) column_sum("bias_gradient", a);
     }
 
     void operator()(const Cast& op) const {

@@ -35,7 +35,7 @@ struct FusedAttention : BlockPass {
         else if (rotary)
             backward("rotary_backward", MemoryPass{turned, turned}, 2);
         backward("head_layout_backward", MemoryPass{all, all});
-        if (op.bias) backward("bias_gradient", MemoryPass{all, Bytes(0)});
+        if (op.bias) column_sum("bias_gradient", all);
     }
 
     // Every context-parallel rank receives the keys and values of all; in the backward again, and it sends their gradients back.

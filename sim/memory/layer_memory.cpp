@@ -196,9 +196,10 @@ static Activations logits_memory(const LayerContext& c) {
     const RankShape& s = c.shape;
     const double logits = number(s.head_tokens) * number(s.vocab);
     const bool fused = c.experiment.workload.fused_loss, eager = c.experiment.parallelism.eager;
-    const Bytes wide(4);
+    const bool narrow = !c.experiment.workload.fp32_loss && composes(Rules{{c}}, Composed::loss);
+    const Bytes wide = narrow ? s.element() : Bytes(4);
     Activations block;
-    block.kept = 2.0 * c.shape.outer() + logits * (fused ? s.element() : eager ? s.element() + 2.0 * wide : wide);
+    block.kept = 2.0 * c.shape.outer() + logits * (fused ? s.element() : eager ? s.element() + (narrow ? 1.0 : 2.0) * wide : wide);
     block.work = number(s.vocab * s.hidden) * s.element() + 2.0 * s.inner(s.hidden);
     if (!fused) block.work += logits * (eager ? wide : s.element());
     return block;
