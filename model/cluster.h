@@ -50,7 +50,6 @@ struct Power {
     KEY_NAMED(double, flop, 0, "flop_pj", "energy of a floating-point operation of 16 bits at full clock, pJ", 0, 1e4);
     KEY_NAMED(double, byte, 0, "byte_pj", "energy of a byte moved to or from memory, pJ", 0, 1e6);
     KEY(double, busy_share, 0.42, "share of the power between idle and limit that any kernel draws, as copies of an H100 and an H200; energy only", 0, 1);
-    KEY(double, step_mean, 1, "mean power of a step over that of its products alone, which is what lowers their clock there", 0, 1);
     KEY(bool, in_rates, false, "the kernels' rates were measured at the clock that the limit leaves: it tells energy only");
     KEY(Seconds, response, Seconds(3.3e-3), "length of a repeated kernel at which half of the clock's fall has happened; tables only", 1e-9, upto::seconds);
     friend bool operator==(const Power&, const Power&) = default;

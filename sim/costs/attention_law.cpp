@@ -102,7 +102,7 @@ Seconds attention_law_time(const AttentionShape& shape, const AttentionKernel& k
         time = Flops(2 * on_an_sm * widths * times) / (rate / cluster.gpu.sms);
     }
     time = std::max(time, operands / (cluster.gpu.memory_bandwidth * cluster.kernel.memory_efficiency));
-    const double slowdown = sustained_slowdown(work, op.dtype, operands, time, setting == GemmSetting::step, cluster);
+    const double slowdown = sustained_slowdown(work, op.dtype, operands, time, cluster);
     time = setting == GemmSetting::alone && cluster.power.limit > 0 ? burst_time(time, slowdown, cluster.power)
                                                                     : time * slowdown;
     const Bytes outside = (eight ? kernel.fp8_traffic : 1) * (kernel.traffic * heads * queries + kernel.cache * kv_heads * keys) *

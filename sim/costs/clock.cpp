@@ -50,11 +50,10 @@ struct Moved {
 
 }  // namespace
 
-double sustained_slowdown(Flops work, Dtype dtype, Bytes moved, Seconds time, bool step, const Cluster& cluster) {
+double sustained_slowdown(Flops work, Dtype dtype, Bytes moved, Seconds time, const Cluster& cluster) {
     const Power& power = cluster.power;
     if (power.in_rates || power.limit <= power.idle || !(time > Seconds(0)) || dtype == Dtype::fp32) return 1;
-    const double seen = (step ? power.step_mean : 1) * drawn(work, dtype, moved, cluster) / time.si();
-    return std::sqrt(std::max(1.0, seen / (power.limit - power.idle)));
+    return std::sqrt(std::max(1.0, drawn(work, dtype, moved, cluster) / time.si() / (power.limit - power.idle)));
 }
 
 Seconds burst_time(Seconds full_clock, double slowdown, const Power& power) {

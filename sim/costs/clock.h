@@ -13,10 +13,9 @@ namespace stepcast {
 // with the square of the clock (frequency times voltage squared, where the voltage follows in part). So a kernel that runs longer than
 // the controller takes to answer gets slower by
 //   s = max(1, sqrt((drawn - idle) / (limit - idle))).
-// s is 1 if no limit is known, or if the cluster's rates already contain that clock (power.in_rates). Between the other kernels of a step
-// (`step`) the controller sees power.step_mean of what is drawn.
+// s is 1 if no limit is known, or if the cluster's rates already contain that clock (power.in_rates).
 // Source: kernels timed for a second and in bursts, with the power sampled (docs/calibration.md).
-double sustained_slowdown(Flops work, Dtype dtype, Bytes moved, Seconds time, bool step, const Cluster& cluster);
+double sustained_slowdown(Flops work, Dtype dtype, Bytes moved, Seconds time, const Cluster& cluster);
 
 // The same kernel in a benchmark that repeats it a few times: only a part of the slowdown, half of it if the kernel takes power.response.
 Seconds burst_time(Seconds full_clock, double slowdown, const Power& power);

@@ -150,8 +150,8 @@ Flops work_of(const Kernel& kernel) {
 
 // The time at the clock of the setting, from the time at full clock. What a step loses lets no chip rest: it draws as much as alone.
 Seconds at_clock(Seconds full, const Kernel& kernel, const Traffic& traffic, const Cluster& cluster) {
-    const bool step = kernel.setting == GemmSetting::step;
-    const double slowdown = sustained_slowdown(work_of(kernel), kernel.dtype, traffic.all(), kernel.in_step * full, step, cluster);
+    const double slowdown =
+        sustained_slowdown(work_of(kernel), kernel.dtype, traffic.all(), kernel.in_step * full, cluster);
     if (kernel.setting != GemmSetting::alone) return full * slowdown;
     if (cluster.power.limit > 0 && !cluster.power.in_rates) return burst_time(full, slowdown, cluster.power);
     return full / (1 + cluster.kernel.gemm_boost * std::exp(-(full / cluster.kernel.gemm_boost_time)));

@@ -32,19 +32,19 @@ TEST_CASE("above its power limit a kernel is slower by the root of what it draws
     Cluster c = device();
     c.power = {.limit = 200, .idle = 50, .flop = 2, .byte = 0, .response = Seconds(1e-3)};
     // 3e11 FLOP in 1 ms at 2 pJ draw 600 W; the limit leaves 150 W: sqrt(4).
-    CHECK(sustained_slowdown(Flops(3e11), Dtype::bf16, Bytes(0), Seconds(1e-3), false, c) == Approx(2));
+    CHECK(sustained_slowdown(Flops(3e11), Dtype::bf16, Bytes(0), Seconds(1e-3), c) == Approx(2));
     // fp8 operations take half the energy each.
-    CHECK(sustained_slowdown(Flops(3e11), Dtype::fp8, Bytes(0), Seconds(1e-3), false, c) == Approx(std::sqrt(2)));
-    CHECK(sustained_slowdown(Flops(3e10), Dtype::bf16, Bytes(0), Seconds(1e-3), false, c) == 1);
+    CHECK(sustained_slowdown(Flops(3e11), Dtype::fp8, Bytes(0), Seconds(1e-3), c) == Approx(std::sqrt(2)));
+    CHECK(sustained_slowdown(Flops(3e10), Dtype::bf16, Bytes(0), Seconds(1e-3), c) == 1);
     // A higher peak of another type changes nothing: neither fp16's for bf16 nor that of 16 bits for fp8.
     Cluster more = c;
     more.gpu.peaks[Dtype::fp16] = FlopsPerSecond(4e14);
-    CHECK(sustained_slowdown(Flops(3e11), Dtype::bf16, Bytes(0), Seconds(1e-3), false, more) == Approx(2));
-    CHECK(sustained_slowdown(Flops(3e11), Dtype::fp8, Bytes(0), Seconds(1e-3), false, more) == Approx(std::sqrt(2)));
+    CHECK(sustained_slowdown(Flops(3e11), Dtype::bf16, Bytes(0), Seconds(1e-3), more) == Approx(2));
+    CHECK(sustained_slowdown(Flops(3e11), Dtype::fp8, Bytes(0), Seconds(1e-3), more) == Approx(std::sqrt(2)));
     CHECK(burst_time(Seconds(1e-3), 2, c.power).si() == Approx(1.5e-3));
     CHECK(burst_time(Seconds(1e-6), 2, c.power).si() == Approx(1e-6).epsilon(0.002));
     c.power.limit = 0;
-    CHECK(sustained_slowdown(Flops(3e11), Dtype::bf16, Bytes(0), Seconds(1e-3), false, c) == 1);
+    CHECK(sustained_slowdown(Flops(3e11), Dtype::bf16, Bytes(0), Seconds(1e-3), c) == 1);
 }
 
 // 2 * 8192^3 FLOP at 1e14 per second take 11 ms and draw 200 W, of which 150 W are allowed: a step's clock is the same whatever else it
