@@ -29,7 +29,7 @@ NAMED_ENUM(StageCut, "a cut of stages", layers, modules);
 NAMED_ENUM(ExpertProducts, "a kind of expert products", grouped, each, fused);
 
 // Operators that a library writes in Python: each of their steps is a kernel (model/block/composed.h).
-NAMED_ENUM(Composed, "a composed operator", norms, rotary, activation, experts, loss, column_sums);
+NAMED_ENUM(Composed, "a composed operator", norms, rotary, activation, experts, loss, column_sums, adapters);
 
 // dp counts data-parallel replicas. Experts are spread over ep ranks of the dp x cp group (ep divides dp * cp). Ranks = dp * tp * pp * cp.
 struct Parallelism {
@@ -62,7 +62,7 @@ struct Parallelism {
     KEY(bool, frees_gradients, false, "gradients are freed after the update, not set to zero");  // PyTorch's set_to_none
     KEY(bool, eager, false, "element-wise passes run operation by operation, with twice the traffic");  // see Planner
     KEY(double, eager_traffic, 2, "eager: bytes of element-wise passes over those of fused ones", 0.5, 10);
-    KEY(std::vector<Composed>, composed, {}, "operators that the library composes of PyTorch's: RMS norms, rotary positions, GELU in steps, passes around experts, cross entropy, gradients of biases and norms");
+    KEY(std::vector<Composed>, composed, {}, "operators that the library composes of PyTorch's: RMS norms, rotary positions, GELU in steps, passes around experts, cross entropy, gradients of biases and norms, adapters");
     KEY(bool, unfused, false, "each element-wise operation is a kernel by itself");  // model/block/unfused.h
     KEY(bool, eager_script, false, "one rank: each operator is the kernels that an eager PyTorch script launches for it");  // model/eager/
     KEY(bool, fused_accumulation, true, "weight-gradient GEMMs add into the accumulated gradients themselves");

@@ -27,6 +27,11 @@ NAMED_ENUM(Activation, "an activation", gelu, gelu_steps, relu, squared_relu);
 // tokens: logits over the vocabulary. span: two scores per token, for where an answer begins and ends.
 NAMED_ENUM(Head, "a head", tokens, span);
 
+// Layers with adapters. attention: the projections to queries, keys and values (not those of latent attention) and of the result. linear:
+// every linear layer of a block but the router; the experts of a layer have none, because their stacked matrices are no linear layers to
+// PEFT, unlike shared experts.
+NAMED_ENUM(Adapted, "a place of adapters", attention, linear);
+
 // Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): ranks of the latents and widths of a head.
 struct Mla {
     KEY(int, q_rank, 0, "latent of the queries; 0 = none", 0, upto::width);
@@ -124,6 +129,7 @@ struct Workload {
     KEY(double, head_share, 1, "share of the positions whose logits are made", 0, 1);  // for masked language models: the masked positions
     KEY(int, table_slices, 1, "slices of the embedding's table that logits are made of", 1, 1024);  // adaptive softmax over one table
     KEY(int, adapter_rank, 0, "LoRA: rank of the matrices trained in addition to frozen ones; 0 = all weights are trained", 0, upto::width);  // arXiv 2106.09685
+    KEY(Adapted, adapter_on, Adapted::attention, "LoRA: where such matrices are: at attention's projections, or at all linear layers but routers and experts");
     KEY(Mla, mla, {}, "");
     KEY(Mamba, mamba, {}, "");
     KEY(Dtype, dtype, Dtype::fp16, "element type of weights and activations");

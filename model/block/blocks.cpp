@@ -7,6 +7,14 @@
 namespace stepcast {
 namespace {
 
+// With adapters on all linear layers each has them but the router, and products of a constant.
+Block adapted(Block block, const Workload& w) {
+    for (Operator& op : block)
+        if (auto* l = std::get_if<Linear>(&op); w.adapter_on == Adapted::linear && l && l->name != "router" && !l->constant_input)
+            l->adapter_rank = w.adapter_rank;
+    return block;
+}
+
 // Forks the residual stream: one reader is the norm, the other is the residual sum at the end of the block.
 void add_norm(Block& b, const Workload& w, const RankShape& s, std::string_view name, Dtype product) {
     const double outer = number(s.outer_tokens * s.hidden);
@@ -20,7 +28,7 @@ void add_projections(Block& b, const Workload& w, const RankShape& s) {
     const Width queries = heads_of(w, s) * s.qk_dim, keys = kv_heads_of(w, s) * s.qk_dim;
     const auto linear = [&](std::string_view name, Width out, Split split) {
         return Linear{.name = name, .tokens = s.tokens, .out = out, .in = w.hidden, .dtype = s.matrix, .split = split,
-                      .bias = w.qkv_bias, .after_norm = name != "query", .adapter_rank = w.fused_projections ? w.adapter_rank : 0};
+                      .bias = w.qkv_bias, .after_norm = name != "query", .adapter_rank = w.adapter_rank};
     };
     if (w.fused_projections) return b.push_back(linear("qkv", queries + keys * 2, Split::column));
     b.push_back(Fork{"input_gradient_sum", number(s.tokens * s.hidden), 3});
@@ -79,7 +87,7 @@ FlashGeneration flash_generation(AttentionKind kind) {
 }
 
 Block attention_block(const Workload& w, const RankShape& s) {
-    if (w.positions == Positions::relative) return relative_attention(w, s);
+    if (w.positions == Positions::relative) return adapted(relative_attention(w, s), w);
     const bool latent = w.attention == AttentionKind::mla;
     Block b;
     add_norm(b, w, s, "attention_norm", s.matrix);
@@ -91,7 +99,7 @@ Block attention_block(const Workload& w, const RankShape& s) {
     b.push_back(Attend{s.heads, s.kv_heads});
     b.push_back(attention_output(w, s));
     add_residual(b, w, s);
-    return b;
+    return adapted(std::move(b), w);
 }
 
 // In order: one projection to gate and input (heads x width each), B and C (groups x state each) and one step size per head; a short
@@ -111,7 +119,7 @@ Block mamba_block(const Workload& w, const RankShape& s) {
     b.push_back(Linear{.name = "mamba_out", .tokens = s.tokens, .out = w.hidden, .in = scan.inner(), .dtype = s.matrix,
                        .split = Split::row, .bias = w.linear_bias});
     b.push_back(Residual{w.linear_bias});
-    return b;
+    return adapted(std::move(b), w);
 }
 
 std::vector<SharedBlock> mixing_blocks(const Workload& w, const RankShape& s) {
@@ -158,7 +166,7 @@ Block feed_forward_block(const Workload& w, const RankShape& s) {
     b.push_back(Linear{.name = "ffn_down", .tokens = s.tokens, .out = w.hidden, .in = ffn, .dtype = s.matrix,
                        .split = Split::row, .bias = w.linear_bias});
     add_residual(b, w, s);
-    return b;
+    return adapted(std::move(b), w);
 }
 
 // Shared experts form a dense block that every token passes through.
@@ -184,7 +192,7 @@ Block expert_block(const Workload& w, const RankShape& s) {
         b.push_back(AddShared{});
     }
     add_residual(b, w, s);
-    return b;
+    return adapted(std::move(b), w);
 }
 
 std::vector<SharedBlock> layer_blocks(const Workload& w, const RankShape& s, int layer) {

@@ -7,10 +7,10 @@
 //   column backward     all-reduce dx               all-gather x (for the weight gradient), reduce-scatter dx
 // Each collective moves tokens x width elements. With overlap_tp it runs during the product that it feeds or follows; with
 // overlap_weight_gradient the backward's collectives run during the other backward product of the same layer.
-// Adapters of rank r: y += (x A) B, with A [in, r] and B [r, out], in 16 bit. The backward makes their gradients and that of x.
+// Adapters beside it: adapters.h.
 #pragma once
 
-#include "model/block/block_pass.h"
+#include "model/block/adapters.h"
 
 namespace stepcast {
 
@@ -20,9 +20,8 @@ struct SplitLinear : BlockPass {
     using PassWriter::backward, PassWriter::forward;
 
     void forward() const {
-        if (l.split == Split::none) return product();
-        if (l.split == Split::column) {
-            gather(l.in, p.overlap_tp);
+        if (l.split != Split::row) {
+            l.split == Split::none ? product() : gather(l.in, p.overlap_tp);
             return adapter();
         }
         adapter();
@@ -69,6 +68,8 @@ private:
         lay_out(width);
     }
 
+    void adapter() const { Adapters(*this, l).plan(); }
+
     void product() const {
         row_scales();
         ahead != nullptr ? plan_linear(*ahead, l) : plan_input_gradient(back->inputs, l);
@@ -83,24 +84,6 @@ private:
         const double weights = static_cast<double>(l.in.rank * l.out.rank);
         const Bytes read = size_of(between_products(l.dtype));
         planner().compute("row_scales", MemoryPass{2.0 * activations * read + 1.5 * weights * read, weights * size_of(l.dtype)});
-    }
-
-    // The adapters are trained although the layer itself is frozen. Each weight gradient comes before the input gradient.
-    void adapter() const {
-        if (l.adapter_rank == 0) return;
-        const Dtype dtype = between_products(l.dtype);
-        const Linear in{.name = "adapter_in", .tokens = l.tokens, .out = l.adapter_rank, .in = l.in, .dtype = dtype};
-        const Linear out{.name = "adapter_out", .tokens = l.tokens, .out = l.out, .in = l.adapter_rank, .dtype = dtype};
-        const auto moved = [&](Width width) { return static_cast<double>(l.tokens * width.rank) * size_of(dtype); };
-        for (const Linear& of : {in, out})
-            if (ahead != nullptr) plan_linear(*ahead, of);
-        for (const Linear& of : {out, in})
-            if (back != nullptr) {
-                back->weights.compute(of.name, product_of(of, of.out.rank, of.in.rank, of.tokens));
-                plan_input_gradient(back->inputs, of);
-            }
-        forward("adapter_sum", MemoryPass{2.0 * moved(l.out), moved(l.out)});
-        backward("adapter_sum_backward", MemoryPass{2.0 * moved(l.in), moved(l.in)});
     }
 };
 

@@ -11,6 +11,7 @@
 // backward.
 #pragma once
 
+#include "model/block/adapters.h"
 #include "model/block/gelu_steps.h"
 
 namespace stepcast {
@@ -23,6 +24,7 @@ struct Unfused : ElementPass {
         const double weights = number(op.in.rank * op.out.rank);
         cast(weights, wide, matrix);
         plan_products(*this, op, c.experiment);
+        Adapters(*this, op).plan();
         if (ahead != nullptr || op.constant_input) return;
         if (wide != matrix) back->weights.compute("cast", MemoryPass{weights * matrix, weights * wide});
         const double results = number(op.tokens * op.out.rank);

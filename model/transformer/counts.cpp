@@ -100,7 +100,7 @@ ParameterCount layer_parameters(const Workload& w, const RankShape& s, int layer
             .norms = mixing.norms + block.norms};
 }
 
-double adapter_parameters(const Workload& w) { return layer_tally(w, 0).adapters; }
+double adapter_parameters(const Workload& w, int layer) { return layer_tally(w, layer).adapters; }
 double expert_parameters(const Workload& w) {
     return w.moe.experts > 0 ? tally(w, {{1, expert_block(w, whole(w))}}).experts / w.moe.experts : 0;
 }

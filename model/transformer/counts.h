@@ -42,7 +42,7 @@ ParameterCount layer_parameters(const Workload& workload, int layer);
 // The part on a rank of this shape, with all routed experts. What tensor parallelism does not split counts whole, and a key and value
 // head that several ranks share counts on each.
 ParameterCount layer_parameters(const Workload& workload, const RankShape& shape, int layer);
-double adapter_parameters(const Workload& workload);    // adapters of one layer
+double adapter_parameters(const Workload& workload, int layer);
 double expert_parameters(const Workload& workload);     // one routed expert
 double embedding_parameters(const Workload& workload);  // vocab x hidden
 double position_parameters(const Workload& workload);

@@ -18,7 +18,7 @@ constexpr MemoryPass unfused_lamb{(12 + 5) * Bytes(4), (8 + 2) * Bytes(4)};
 // for the layer's norms.
 MemoryPass state_bytes(const Experiment& e) {
     const Workload& w = e.workload;
-    const Bytes stored = size_of(between_products(w.dtype));
+    const Bytes stored = size_of(trained_dtype(e));
     const Bytes state = w.master_weights ? Bytes(4) : stored, weight = stored < state && !casts_weights(e) ? stored : Bytes(0);
     if (!keeps_masters(e) && w.optimizer == Optimizer::sgd) return {2.0 * stored, stored};
     if (e.parallelism.unfused && w.optimizer == Optimizer::adam) return unfused_adam(Bytes(4));
@@ -44,7 +44,7 @@ Bytes gathered_weight(const Experiment& e) {
 
 // 16-bit gradients are first cast to fp32. With fp16 they are divided by the loss scale.
 UpdatePasses update_passes(const Experiment& e, double updated, double gradients) {
-    const Bytes kept = size_of(e.parallelism.gradient_dtype), wide(4);
+    const Bytes kept = size_of(trained_gradients(e)), wide(4);
     UpdatePasses passes;
     const auto add = [&](std::string_view name, Bytes read, Bytes written) {
         const auto i = static_cast<std::size_t>(passes.norm_passes++);
@@ -84,7 +84,7 @@ TasksByRank DataParallel::gather(const RankWeights& weights, Phase phase, const 
 
 void DataParallel::collective(const Bucket& bucket, const TasksByRank& after) {
     const Parallelism& p = context_.experiment.parallelism;
-    const Bytes bytes = bucket.elements * size_of(p.gradient_dtype);
+    const Bytes bytes = bucket.elements * size_of(trained_gradients(context_.experiment));
     const auto send = [&](std::string_view name, const Op& op, GroupId group, const TasksByRank& follows) {
         return stage_.collective(graph_.name_id(name), Phase::gradient_sync, graph_.add_op(op), group, Lane::data, follows);
     };
@@ -111,7 +111,7 @@ void DataParallel::add_gradients(const RankWeights& weights, bool last) {
     dense_.elements += weights.dense;
     experts_.elements += weights.experts;
     for (Bucket* bucket : {&dense_, &experts_})
-        if (p.zero == 3 || bucket->elements * size_of(p.gradient_dtype) >= p.bucket) close(*bucket);
+        if (p.zero == 3 || bucket->elements * size_of(trained_gradients(context_.experiment)) >= p.bucket) close(*bucket);
 }
 
 void DataParallel::flush() {
@@ -143,7 +143,7 @@ void DataParallel::add_optimizer() {
     const float calls =
         static_cast<float>(e.workload.optimizer_groups) * static_cast<float>(e.workload.optimizer_calls);
     if (e.workload.reads_loss) planner.host("loss_read", HostWork{HostWork::Kind::framework, 1}, true);
-    const Bytes copied = 2.0 * total_.dense * size_of(p.gradient_dtype);
+    const Bytes copied = 2.0 * total_.dense * size_of(trained_gradients(e));
     // A framework that stores gradients outside of the buckets copies them in and back.
     if (p.unfused && p.zero == 0 && dense_.ranks > 1) planner.compute("bucket_copies", MemoryPass{copied, copied});
     planner.compute("optimizer", passes.optimizer, calls);

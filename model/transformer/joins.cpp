@@ -50,7 +50,7 @@ void join_copies(TaskGraph& graph, const LayerContext& c, const Stages& stages) 
         const double elements = stages[static_cast<std::size_t>(s)]->data.updated();
         const Group group = between_stages(c, s, mirror);
         across(graph, c, stages, {static_cast<std::size_t>(s), static_cast<std::size_t>(mirror)}, "copy_all_reduce",
-               elements * size_of(p.gradient_dtype), group, Phase::gradient_sync);
+               elements * size_of(trained_gradients(c.experiment)), group, Phase::gradient_sync);
     }
 }
 

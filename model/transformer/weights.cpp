@@ -23,7 +23,7 @@ double shared_out(const LayerContext& c, const RankWeights& weights, int from) {
 }
 
 UnitWeights layer_weights(const LayerContext& c, int layer) {
-    return unit_weights(c, all_weights(c, layer), adapter_parameters(c.experiment.workload) / c.experiment.parallelism.tp);
+    return unit_weights(c, all_weights(c, layer), adapter_parameters(c.experiment.workload, layer) / c.experiment.parallelism.tp);
 }
 
 UnitWeights embedding_weights(const LayerContext& c) {

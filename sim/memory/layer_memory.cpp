@@ -7,6 +7,8 @@
 //              because these are two operations; GELU in steps keeps three tensors more, ReLU its result alone
 //   experts    the slots as they arrive; router: logits, probabilities and choice (4 + 4 + 1 bytes). The combining weights are
 //              multiplied before the second product, so its result is not kept
+//   adapters   PEFT's: a copy of the input in the type of their products, made for each layer anew, and the product with A. The frozen
+//              layer keeps no input itself; of composed norms the fp32 input is kept in place of input and result, as many bytes
 //   residual   the mask of its dropout
 // Plain attention with dropout and GELU in 16 bit gives s b h (34 + 5 a s / h), Korthikanti et al., arXiv 2205.05198, section 4.
 // Work: the gradients of the block's input and result, and those of the operator that has most.
@@ -15,6 +17,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "model/block/adapters.h"
 #include "model/block/block_pass.h"
 #include "model/block/blocks.h"
 #include "model/block/composed.h"
@@ -57,12 +60,12 @@ struct Rules : BlockRules {
         const double rows = slots ? expert_slots(c) : number(s.tokens), inner = rows * number(op.width.rank);
         const bool by_steps = p.eager && op.inputs == 2;
         const bool reads_result = w.activation == Activation::relu && op.inputs == 1 && op.into_product && s.matrix == s.storage;
-        const Bytes result = (op.into_product && !reads_result ? size_of(s.matrix) : Bytes(0)) + kept_by_steps();
+        const Bytes result = (op.into_product && !reads_result && keeps_input() ? size_of(s.matrix) : Bytes(0)) + kept_by_steps();
         return {inner * ((op.inputs + (by_steps ? 1 : 0)) * s.element() + result),
                 (inner * op.inputs + (slots ? rows * number(s.hidden) : 0)) * s.element()};
     }
     Activations operator()(const Elementwise& op) const {
-        const Bytes result = op.into_product ? op.written * size_of(s.matrix) : Bytes(0);
+        const Bytes result = op.into_product && keeps_input() ? op.written * size_of(s.matrix) : Bytes(0);
         return {(p.eager ? op.read : op.kept) * s.element() + result, op.read * s.element()};
     }
     Activations operator()(const Scan& op) const { return {s.inner(op.around().rank), {}}; }
@@ -73,13 +76,24 @@ struct Rules : BlockRules {
     Activations operator()(const ToExperts&) const {
         return {expert_slots(c) * number(s.hidden) * size_of(s.matrix), {}};
     }
+    // Composed adapters: what their products read. Work: gradients of the result, scaled and not, of x and of its copy.
+    Activations operator()(const Linear& op) const {
+        if (op.adapter_rank == 0 || !widens_adapters(c.experiment)) return {};
+        const AdapterTypes types = adapter_types(w, op);
+        const Bytes inside = size_of(types.inside), outside = size_of(types.outside);
+        const double x = number(op.tokens * op.in.rank), y = number(op.tokens * op.out.rank);
+        const Bytes copy = types.cast() ? x * inside : Bytes(0);
+        return {copy + number(op.tokens * op.adapter_rank) * inside, (2.0 * y + x) * inside + x * outside};
+    }
     // These operators keep nothing: the rules of other operators count what their backward reads.
-    Activations operator()(const OneOf<Linear, GroupedLinear, Fork, Cast, WithMemory, FromExperts, AddShared, Embed, Loss,
+    Activations operator()(const OneOf<GroupedLinear, Fork, Cast, WithMemory, FromExperts, AddShared, Embed, Loss,
                                        SpanLoss> auto&) const {
         return {};
     }
 
 private:
+    // A frozen product keeps no input, and composed adapters beside it a copy.
+    [[nodiscard]] bool keeps_input() const { return !widens_adapters(c.experiment) || s.element() == size_of(Dtype::fp32); }
     // GELU in steps keeps half of its input, the tangent and its sum with one; under automatic casting the last two, and the input of the
     // power, in fp32.
     [[nodiscard]] Bytes kept_by_steps() const {
@@ -184,25 +198,26 @@ LayerMemory layer_memory(const LayerContext& c, int layer) {
     return memory;
 }
 
-// Work: the embedding's gradient, which is dense over the vocabulary.
-Activations embedding_memory(const LayerContext& c) {
-    return {Rules{{c}}(Residual{}).kept, number(c.shape.vocab * c.shape.hidden) * c.shape.element()};
+// The gradient of the embedding, which is dense over the vocabulary, or of the logits' matrix. Beside PEFT's adapters both are frozen.
+static Bytes table_gradient(const LayerContext& c) {
+    return widens_adapters(c.experiment) ? Bytes(0) : number(c.shape.vocab * c.shape.hidden) * c.shape.element();
 }
+
+Activations embedding_memory(const LayerContext& c) { return {Rules{{c}}(Residual{}).kept, table_gradient(c)}; }
 
 // The fused loss turns the logits into their gradient in place. An unfused loss keeps fp32 probabilities, which become the gradient,
 // with the logits or the cast gradient beside them. Eager passes keep the logits, their fp32 copy and its softmax, and make the
-// gradient in addition. Work: the gradients of the matrix and of its input, and the gathered input.
+// gradient in addition. A composed loss keeps its result, and makes a gradient of that and one of the logits. Work: also the gradients of
+// the matrix and of its input, and the gathered input.
 static Activations logits_memory(const LayerContext& c) {
     const RankShape& s = c.shape;
+    const Workload& w = c.experiment.workload;
     const double logits = number(s.head_tokens) * number(s.vocab);
-    const bool fused = c.experiment.workload.fused_loss, eager = c.experiment.parallelism.eager;
-    const bool narrow = !c.experiment.workload.fp32_loss && composes(Rules{{c}}, Composed::loss);
-    const Bytes wide = narrow ? s.element() : Bytes(4);
-    Activations block;
-    block.kept = 2.0 * c.shape.outer() + logits * (fused ? s.element() : eager ? s.element() + (narrow ? 1.0 : 2.0) * wide : wide);
-    block.work = number(s.vocab * s.hidden) * s.element() + 2.0 * s.inner(s.hidden);
-    if (!fused) block.work += logits * (eager ? wide : s.element());
-    return block;
+    const bool eager = c.experiment.parallelism.eager, composed = composes(Rules{{c}}, Composed::loss);
+    const Bytes wide = composed && !w.fp32_loss ? s.element() : Bytes(4);
+    const Bytes kept = composed ? wide : w.fused_loss ? s.element() : eager ? s.element() + 2.0 * wide : wide;
+    const Bytes made = composed ? 2.0 * wide : w.fused_loss ? Bytes(0) : eager ? wide : s.element();
+    return {2.0 * c.shape.outer() + logits * kept, table_gradient(c) + 2.0 * s.inner(s.hidden) + logits * made};
 }
 
 // Multi-token prediction layers keep their tensors as well, until their backward has run.

@@ -2,6 +2,7 @@
 //   weight 2; gradient 2 or 4 (parallelism.gradient_dtype); fp32 master and two moments 12
 // Automatic casting: fp32 weights 4, their 16-bit casts, which the backward reads, 2, moments 8.
 //   zero 1: 12 / D; zero 2: gradient / D too; zero 3: weight / D too, whole units only while they are used
+// PEFT's adapters: fp32 weights 4, gradients 4, moments 8, beside frozen weights 2.
 // Without workload.master_weights the moments take 2 each and there is no master. fp32 training: 4 + 4 + 8. fp8 and fp4: 16-bit weights,
 // and two narrow copies of each layer's matrices, one for each operand order.
 // Experts are sharded over their own data-parallel group; with parallelism.shard, over the ranks of that group that hold one copy.
@@ -29,15 +30,18 @@ void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage
     const Bytes stored = c.shape.element();
     const Experiment& e = c.experiment;
     const Bytes master = casts_weights(e) ? size_of(Dtype::fp32) : Bytes(0);
-    use.weights = (shared_out(c, stage.all, 3) + shared_out(c, stage.frozen, 3)) * (stored + master);
+    const Bytes trained = widens_adapters(e) ? size_of(trained_dtype(e)) : stored + master;
+    use.weights = shared_out(c, stage.all, 3) * trained + shared_out(c, stage.frozen, 3) * (stored + master);
     if (is_narrow(c.shape.matrix)) use.weights += shared_out(c, stage.layers, 3) * 2.0 * size_of(c.shape.matrix);
-    use.gradients = shared_out(c, stage.all, 2) * size_of(e.parallelism.gradient_dtype);
-    use.optimizer = shared_out(c, stage.all, 1) * (optimizer_bytes(e.workload, stored) - (e.workload.master_weights ? master : Bytes(0)));
+    use.gradients = shared_out(c, stage.all, 2) * size_of(trained_gradients(e));
+    const bool own_master = e.workload.master_weights && !widens_adapters(e);
+    use.optimizer = shared_out(c, stage.all, 1) * (optimizer_bytes(e.workload, size_of(trained_dtype(e))) - (own_master ? master : Bytes(0)));
 }
 
 // Automatic differentiation wants a gradient in the weights' dtype for each matrix. With fused accumulation (Transformer Engine) a
-// dummy is kept for each distinct shape; otherwise the largest such gradient exists for a moment.
+// dummy is kept for each distinct shape; otherwise the largest such gradient exists for a moment. PEFT's frozen matrices have none.
 Bytes matrix_gradients(const LayerContext& c, const StageWeights& stage) {
+    if (widens_adapters(c.experiment)) return Bytes(0);
     return (c.experiment.parallelism.fused_accumulation ? stage.matrices.sum : stage.matrices.largest) * c.shape.element();
 }
 
@@ -56,8 +60,8 @@ Bytes reduction_buckets(const LayerContext& c, const StageWeights& stage) {
 Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
     const Parallelism& p = c.experiment.parallelism;
     if (p.zero < 2 || c.groups.data_context.size() == 1) return Bytes(0);
-    const Bytes gradients = in_common(c, stage.all) * size_of(p.gradient_dtype);
-    const Bytes bucket = stage.largest_unit * size_of(p.gradient_dtype);
+    const Bytes gradients = in_common(c, stage.all) * size_of(trained_gradients(c.experiment));
+    const Bytes bucket = stage.largest_unit * size_of(trained_gradients(c.experiment));
     if (p.zero == 2) return std::min(2.0 * std::max(p.bucket, bucket), gradients);
     return 2.0 * stage.largest_gathered * c.shape.element() + std::min(2.0 * bucket, gradients);
 }

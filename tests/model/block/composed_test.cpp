@@ -121,6 +121,44 @@ TEST_CASE("automatic casting casts the weights of all local experts") {
     CHECK(casts().second == Lines{"cast r6144 w12288"});
 }
 
+// The output projection is 64 x 64, its input and result 3072 elements: 6144 bytes in 16 bit, 12288 in fp32. A cast to fp32 takes the time
+// of 1.5 times that many bytes: 9216 and 18432. The sum reads 6144 + 12288. The first product of a rank of 8 is 48 x 8, its gradient 8 x 64.
+TEST_CASE("adapters as PEFT composes them are fp32 products between casts, a scaling and a sum") {
+    Experiment e = eager();
+    e.workload.adapter_rank = 8;
+    e.parallelism.composed = {Composed::adapters};
+    const auto adapter = [](const Lines& lines) {
+        Lines found;
+        std::ranges::copy_if(lines, std::back_inserter(found), [](const std::string& line) { return line.starts_with("adapter"); });
+        return found;
+    };
+    const Lines ahead{"adapter_cast r9216 w18432", "adapter_in 48x8x64 fp32", "adapter_out 48x64x8 fp32", "adapter_scale r12288 w12288",
+                      "adapter_sum r18432 w12288", "adapter_cast r12288 w6144"};
+    const Lines behind{"adapter_cast_backward r9216 w18432", "adapter_cast_backward r12288 w6144", "adapter_scale_backward r12288 w12288",
+                       "adapter_out 64x8x48 fp32", "adapter_out 48x8x64 fp32", "adapter_in 8x64x48 fp32", "adapter_in 48x64x8 fp32",
+                       "adapter_cast_backward r12288 w6144", "adapter_sum_backward r12288 w6144"};
+    for (const KernelStyle style : {KernelStyle::fused, KernelStyle::unfused}) {
+        if (style == KernelStyle::unfused) e.workload.attention = AttentionKind::plain;
+        const ListedBlock of = listed_block(e, attention_block(e.workload, rank_shape(e)), style);
+        const Lines forward = adapter(of.forward), backward = adapter(of.backward);
+        CHECK(forward.size() == 12);
+        CHECK(Lines(forward.end() - 6, forward.end()) == ahead);
+        CHECK(Lines(backward.begin(), backward.begin() + 9) == behind);
+    }
+    // Autocast: x is cast to 16 bit and its gradient back, the products and the result are in 16 bit, and sums of gradients in fp32.
+    e.workload.attention = AttentionKind::flash;
+    e.workload.autocast = true;
+    const Lines forward = adapter(attention_of(e).forward), backward = adapter(attention_of(e).backward);
+    CHECK(forward[6] == "adapter_cast r12288 w6144");
+    CHECK(forward[7] == "adapter_in 48x8x64");
+    CHECK(backward[8] == "adapter_sum_backward r24576 w12288");
+    // fp32 needs no casts.
+    e.workload.autocast = false;
+    e.workload.dtype = Dtype::fp32;
+    CHECK(adapter(attention_of(e).forward).size() == 8);
+    CHECK(adapter(attention_of(e).backward).size() == 12);
+}
+
 // Queries: 48 x 8 heads of 8, 6144 bytes; keys half of that.
 TEST_CASE("norms of queries and keys, and of what a block adds") {
     Experiment e = eager();

@@ -209,6 +209,30 @@ TEST_CASE("adapters stand beside frozen products") {
                 "adapter_sum_backward r12288 w6144"});
 }
 
+// Keys and values are 48 x 32 each. On all linear layers the gate, up and down products have adapters too; a router has none.
+TEST_CASE("adapters stand beside separate projections, and beside all linear layers if asked") {
+    Experiment e = model();
+    e.workload.adapter_rank = 8;
+    e.workload.fused_projections = false;
+    const auto adapted = [](const Lines& lines) {
+        Lines found;
+        std::ranges::copy_if(lines, std::back_inserter(found), [](const std::string& line) { return line.starts_with("adapter_out"); });
+        return found;
+    };
+    const Lines attention{"adapter_out 48x64x8", "adapter_out 48x32x8", "adapter_out 48x32x8", "adapter_out 48x64x8"};
+    CHECK(adapted(attention_of(e).forward) == attention);
+    CHECK(std::ranges::count(attention_of(e).backward, "adapter_sum_backward r12288 w6144") == 4);
+    CHECK(adapted(feed_forward_of(e).forward).empty());
+    e.workload.adapter_on = Adapted::linear;
+    CHECK(adapted(attention_of(e).forward) == attention);
+    CHECK(adapted(feed_forward_of(e).forward).size() == 3);
+    e.workload.moe.experts = 4;
+    e.workload.moe.shared_experts = 1;
+    e.workload.fused_projections = true;
+    CHECK(adapted(listed_block(e, expert_block(e.workload, rank_shape(e))).forward).size() == 2);  // up and down of the shared expert
+    CHECK(adapted(listed_block(e, prediction_block(e.workload, rank_shape(e))).forward).empty());
+}
+
 // 48000 logits: the fused forward reads them twice and an exponential, 6 bytes, and writes it (4); the backward reads that and writes the
 // gradients. With three slices each slice's gradient of the whole is zeroed and written (4 x 96000), and two sums read two and write one.
 TEST_CASE("the ends of a model") {

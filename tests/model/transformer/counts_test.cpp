@@ -211,3 +211,19 @@ TEST_CASE("operations of an expert layer are those of the experts that a token g
     w.head_dim = 1;
     CHECK(head_dim(w) == 1);
 }
+
+// Rank 2: beside 8 x 24 and 8 x 8 of the attention 2 x (32 + 16) weights, beside 8 x 16 up and 16 x 8 down 2 x (24 + 24). A token takes two
+// operations for each. Experts have none; the second layer has them in place of the feed-forward block.
+TEST_CASE("adapters on all linear layers count beside each, but not beside experts") {
+    Workload w = tiny();
+    const Flops without = layer_forward_flops(w, 0);
+    w.adapter_rank = 2;
+    CHECK(adapter_parameters(w, 0) == 96);
+    w.adapter_on = Adapted::linear;
+    CHECK(adapter_parameters(w, 0) == 192);
+    CHECK((layer_forward_flops(w, 0) - without).si() == 2 * 192);
+    w.moe.experts = 4;
+    w.moe.dense_layers = 1;
+    CHECK(adapter_parameters(w, 0) == 192);
+    CHECK(adapter_parameters(w, 1) == 96);
+}

@@ -39,6 +39,25 @@ TEST_CASE("GELU in steps keeps what its operators' backwards read") {
     CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128));
 }
 
+// The layer of above without the activation's result, because the product after it is frozen. Each product adds an fp32 copy of its input
+// and four fp32 elements: 64 and 128 of the feed-forward block, 64 and 64 of the attention. Work: the gradient of 256, scaled and not, the
+// input's of 64 in fp32, and in 16 bit.
+TEST_CASE("composed adapters keep a copy of each input and their inner tensor") {
+    Experiment e = small_model();
+    e.workload.adapter_rank = 4;
+    e.workload.adapter_on = Adapted::linear;
+    e.parallelism.composed = {Composed::adapters};
+    const Routing balanced;
+    const auto memory = [&] { return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0); };
+    CHECK(memory().feed_forward.kept == 48 * 2.0 * Bytes(128 + 256) + 48 * 4.0 * Bytes(64 + 4 + 128 + 4));
+    CHECK(memory().attention.kept == 48 * 2.0 * Bytes(128 + 64 + 64 + 64) + 48 * 8.0 * Bytes(4) + 48 * 4.0 * Bytes(64 + 4 + 64 + 4));
+    CHECK(memory().feed_forward.work == 48 * 2.0 * Bytes(128 + 64) + 48 * 4.0 * Bytes(2 * 256 + 64));
+    e.workload.adapter_on = Adapted::attention;
+    CHECK(memory().feed_forward.kept == 48 * 2.0 * Bytes(128 + 256));
+    e.workload.fused_projections = false;  // queries, keys and values each cast the input
+    CHECK(memory().attention.kept == 48 * 2.0 * Bytes(128 + 64 + 64 + 64) + 48 * 8.0 * Bytes(4) + 48 * 4.0 * Bytes(4 * (64 + 4)));
+}
+
 // ReLU's backward reads its result, which the next product keeps anyway; squared ReLU keeps its input as well.
 TEST_CASE("ReLU keeps one tensor, squared ReLU two") {
     Experiment e = small_model();
