@@ -44,6 +44,16 @@ std::optional<int> stated_rank(const std::string& text) {
     return std::nullopt;
 }
 
+// PEFT's word for target_modules, and how notes say it.
+bool on_all_layers(const std::string& text) { return contains(text, "all linear") || contains(text, "all-linear"); }
+
+void set_adapters(const std::string& text, Workload& workload, std::vector<std::string>& assumptions) {
+    workload.adapter_rank = stated_rank(text).value_or(usual_rank);
+    if (on_all_layers(text)) workload.adapter_on = Adapted::linear;
+    const auto* where = workload.adapter_on == Adapted::linear ? "all linear layers" : "the attention's";
+    assumptions.push_back(fmt::format("LoRA: weights frozen, adapters of rank {} next to {}, packed sequences", workload.adapter_rank, where));
+}
+
 }  // namespace
 
 void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::string>& assumptions) {
@@ -53,9 +63,7 @@ void set_other_work(const CaseRow& row, Workload& workload, std::vector<std::str
         if (names(word))
             throw ConfigError(fmt::format("notes: \"{}\" is other work than the training step that is modelled", word));
     if (names_adapters(text)) {
-        workload.adapter_rank = stated_rank(text).value_or(usual_rank);
-        assumptions.push_back(
-            fmt::format("LoRA: weights frozen, adapters of rank {} next to the attention's, packed sequences", workload.adapter_rank));
+        set_adapters(text, workload, assumptions);
     } else if (std::ranges::any_of(std::array{"finetun", "fine-tun", "fine tun", "_sft", "sft ", "sft)"}, names)) {
         assumptions.push_back("fine-tuning of all weights on packed sequences: the work of pretraining");
     }

@@ -161,7 +161,9 @@ void take_adapters(Document& d, Translation& t) {
     const auto* rank = d.find("peft.lora_tuning.adapter_dim");
     t.set("workload.adapter_rank", rank ? count_in(*rank) : 32, rank ? rank->at : "default of NeMo");
     const auto modules = d.text("peft.lora_tuning.target_modules", "[attention_qkv]");
-    if (modules != "[attention]" && modules != "[attention_qkv, attention_dense]")
+    const bool all = modules == "[all]" || modules == "[attention_qkv, attention_dense, mlp_fc1, mlp_fc2]" || modules == "[attention, mlp]";
+    if (all) t.set("workload.adapter_on", "linear", d.find("peft.lora_tuning.target_modules")->at);
+    if (!all && modules != "[attention]" && modules != "[attention_qkv, attention_dense]")
         t.problems.push_back(fmt::format("adapters of {}: the forecast has them at the projections of queries, keys and values and of "
                                          "attention's results", modules));
     std::erase_if(t.ignored, [](const std::string& name) {

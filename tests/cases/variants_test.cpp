@@ -205,6 +205,9 @@ TEST_CASE("LoRA freezes the weights, fine-tuning of all weights is pretraining's
     CHECK(with({{"notes", "LoRA; time of rank 0"}}).workload.adapter_rank == 16);
     CHECK(with({{"notes", "LoRA; 8 GPUs per rank group 64"}}).workload.adapter_rank == 16);
     CHECK(with({{"notes", "LoRA of rank 8; time of rank 0"}}).workload.adapter_rank == 8);
+    CHECK(with({{"notes", "LoRA rank 16"}}).workload.adapter_on == Adapted::attention);
+    for (const char* notes : {"LoRA rank 16 on all linear layers", "LoRA, target_modules all-linear"})
+        CHECK(with({{"notes", notes}}).workload.adapter_on == Adapted::linear);
     // Ranks of a latent attention are no adapters.
     for (const char* notes : {"MLA: kv_lora_rank 512", "q_lora_rank=1536, kv-lora 512", "kv lora rank 512", "exploration run"})
         CHECK(with({{"notes", notes}}).workload.adapter_rank == 0);

@@ -387,6 +387,10 @@ TEST_CASE("LoRA of NeMo trains adapters, other schemes are refused by name") {
     const auto usual = with("  peft:\n    peft_scheme: \"lora\"\n");
     CHECK(value(usual, "workload.adapter_rank") == "32");
     CHECK_THAT(lines(usual.problems), Contains("adapters of [attention_qkv]"));
+    CHECK(value(usual, "workload.adapter_on").empty());
+    const auto all = with("  peft:\n    peft_scheme: lora\n    lora_tuning:\n      target_modules: [all]\n");
+    CHECK(value(all, "workload.adapter_on") == "linear");
+    CHECK(all.problems.empty());
     CHECK_THAT(complaint([&] { with("  peft:\n    peft_scheme: ptuning\n"); }, folder.path()),
                Contains("tune.yaml:13: peft.peft_scheme: found \"ptuning\"; expected lora or null: other schemes are not modelled"));
 }
