@@ -77,8 +77,11 @@ std::size_t opening(std::span<const Operator> feed_forward) {
     return i;
 }
 // Where an early-stopping recompute ends: before that product, whose input is the last tensor that the backward needs, or behind it where
-// its result has a norm, which needs it too.
-std::size_t last_needed(const Workload& w, std::span<const Operator> feed_forward) { return opening(feed_forward) + (w.post_norms ? 1 : 0); }
+// its result has a norm, which needs it too, or where it has adapters: their second product, which is behind it, keeps its input.
+std::size_t last_needed(const Workload& w, std::span<const Operator> feed_forward) {
+    const std::size_t at = opening(feed_forward);
+    return at + (w.post_norms || std::get<Linear>(feed_forward[at]).adapter_rank > 0 ? 1 : 0);
+}
 // In a cut, the product with the gate belongs to the second stage.
 std::size_t cut(std::span<const Operator> feed_forward) {
     const std::size_t i = opening(feed_forward);

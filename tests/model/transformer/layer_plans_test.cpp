@@ -124,6 +124,13 @@ TEST_CASE("a recompute that stops early leaves out the product down and what fol
     const Lines with_norms = Planned(e).names(Planned(e).plans.dense.recompute);
     CHECK(with_norms.back() == "ffn_down");
     e.workload.post_norms = false;
+    e.workload.adapter_rank = 8;  // at the attention
+    CHECK(Planned(e).names(Planned(e).plans.dense.recompute).back() == "activation");
+    e.workload.adapter_on = Adapted::linear;  // the second product of its adapters, behind it, keeps its input
+    const Lines with_adapters = Planned(e).names(Planned(e).plans.dense.recompute);
+    CHECK(std::ranges::count(with_adapters, "ffn_down") == 1);
+    CHECK(std::ranges::count(with_adapters, "residual") == 1);
+    e.workload.adapter_rank = 0;
     e.parallelism.unfused = true;  // an interpreter of every operation runs the whole module again
     e.workload.attention = AttentionKind::plain;
     const Planned unfused(e);
