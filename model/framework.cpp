@@ -144,6 +144,9 @@ void adopt_host(Experiment& e, Adoption& adopt) {
     adopt.set("cluster.host.exchange", host.exchange, f.exchange);
     adopt.set("cluster.host.exchange_setup", host.exchange_setup, f.exchange_setup);
     adopt.set("cluster.host.update", host.update, f.update);
+    const bool sharded = e.parallelism.zero == 3;  // other stages need no hooks
+    adopt.set("cluster.host.module_forward", host.module_forward, sharded ? f.module_forward : std::nullopt);
+    adopt.set("cluster.host.module_backward", host.module_backward, sharded ? f.module_backward : std::nullopt);
     const bool graphs = e.framework.expert_graphs && is_blackwell(e.cluster.gpu) && e.workload.moe.experts > 0;
     adopt.set("cluster.host.expert_layer", host.expert_layer, only(graphs, Seconds(0)));
 }
@@ -189,11 +192,13 @@ void follow_framework(const Experiment& base, Parallelism& p) {
     follow("parallelism.dispatch_once", &Parallelism::dispatch_once, dispatches_once(base, p));
 }
 
+bool hooks_modules(const Framework& f) { return f.host.module_forward || f.host.module_backward; }
+
 std::vector<std::string_view> split_keys_beyond(const Experiment& base) {
     const Framework& f = base.framework;
     std::vector<std::string_view> keys;
     if (f.name.empty()) return keys;
-    if (f.shard_rate.value_or(0) != 0) keys.push_back("parallelism.zero");
+    if (f.shard_rate.value_or(0) != 0 || hooks_modules(f)) keys.push_back("parallelism.zero");
     if (f.blocking_p2p || loops_over_experts(base)) keys.push_back("parallelism.pp");
     if (f.blocking_p2p) keys.push_back("parallelism.vp");
     if (loops_over_experts(base)) keys.push_back("parallelism.ep");

@@ -32,6 +32,8 @@ struct FrameworkHost {
     KEY(std::optional<Seconds>, exchange, {}, "one tensor-parallel collective, on top of its call", 0, 1e6);
     KEY(std::optional<Seconds>, exchange_setup, {}, "one group of sends and receives", 0, 1e6);
     KEY(std::optional<Seconds>, update, {}, "call the optimizer of a parameter group", 0, 1e6);
+    KEY(std::optional<Seconds>, module_forward, {}, "zero 3: hooks around one module of a layer, embedding or head, in forward; empty = no module has hooks", 0, 1e6);
+    KEY(std::optional<Seconds>, module_backward, {}, "the same in backward", 0, 1e6);
     friend bool operator==(const FrameworkHost&, const FrameworkHost&) = default;
 };
 
@@ -61,6 +63,11 @@ struct Framework {
     KEY(std::optional<bool>, fused_optimizer, {}, "the optimizer's update is one pass; false: PyTorch's foreach, pass by pass");
     KEY(std::optional<Recompute>, recompute, {}, "recompute of a case that does not state it; empty: the least that fits");
     KEY(std::optional<GradientType>, gradients, {}, "element type of gradients; training: the 16-bit type of training");
+    KEY(std::vector<int>, gradient_copies, {}, "by ZeRO stage: passes over all gradients of a rank around their reduction (into buckets, division, back), of zero 2 and 3 in every micro-batch; empty = none");
+    KEY(std::vector<int>, update_copies, {}, "by ZeRO stage: further passes over the gradients that a rank updates (checks, flat copies); the update then holds flat copies of them, one in fp32, and takes one call; empty = none");
+    KEY(bool, wide_norm, false, "zero 1 to 3: gradients are cast to fp64 for their norm");
+    KEY(std::vector<int>, update_calls, {}, "by ZeRO stage: calls for each parameter (optimizer_groups_a_layer) that these passes take");
+    KEY(bool, update_waits, false, "the host waits for the backward before the optimizer, and for the gradients' check and norm in it");
     KEY(std::optional<bool>, frees_gradients, {}, "gradients are freed after the update, not set to zero");
     KEY(std::optional<double>, bucket_weights, {}, "weights in a gradient bucket; 0 = one bucket for all", 0, 1e15);
     KEY(std::optional<bool>, overlap, {}, "gradient collectives overlap the backward");  // always under ZeRO 3, which gathers parameters early
@@ -125,6 +132,8 @@ bool decides(const Framework& framework, std::string_view key);
 // Sets in `split` what adopt_framework() derives there from the rest of the split, for walks over many splits of `base`, which has
 // adopted its framework.
 void follow_framework(const Experiment& base, Parallelism& split);
+// True if hooks around every module gather its weights under ZeRO 3.
+bool hooks_modules(const Framework& framework);
 // The keys of the split that decide more: keys beyond [parallelism], or parallelism.blocking_p2p. Such splits have no common base.
 std::vector<std::string_view> split_keys_beyond(const Experiment& base);
 

@@ -1,5 +1,7 @@
 #include "model/transformer/data_parallel.h"
 
+#include <algorithm>
+
 namespace stepcast {
 namespace {
 
@@ -36,28 +38,55 @@ MemoryPass state_bytes(const Experiment& e) {
     return {};
 }
 
+// What a framework states for each ZeRO stage; the last value holds for all further stages.
+double at_stage(const std::vector<int>& counts, int zero) {
+    return counts.empty() ? 0 : counts[std::min(static_cast<std::size_t>(zero), counts.size() - 1)];
+}
+
+// Gradients are reduced once, or under zero 2 and 3 in every micro-batch.
+double rounds_of_reduction(const Parallelism& p) { return p.zero >= 2 ? micro_batches(p) / directions(p) : 1; }
+
+// Copies through buckets read and write each gradient in the type in which it is reduced. Frameworks make them during the backward (zero
+// 2 and 3) or after it; here all come after it, because backward and copies both wait for the memory.
+MemoryPass bucket_copies(const Experiment& e, double gradients) {
+    const Parallelism& p = e.parallelism;
+    const Bytes moved = rounds_of_reduction(p) * at_stage(e.framework.gradient_copies, p.zero) * gradients * size_of(p.gradient_dtype);
+    return {moved, moved};
+}
+
 }  // namespace
 
 Bytes gathered_weight(const Experiment& e) {
     return size_of(casts_weights(e) && e.parallelism.zero < 3 ? Dtype::fp32 : between_products(e.workload.dtype));
 }
 
-// 16-bit gradients are first cast to fp32. With fp16 they are divided by the loss scale.
+// 16-bit gradients are first cast to fp32. With fp16 they are divided by the loss scale. A norm in fp64 is taken before the cast.
 UpdatePasses update_passes(const Experiment& e, double updated, double gradients) {
     const Bytes kept = size_of(trained_gradients(e)), wide(4);
+    const Framework& f = e.framework;
     UpdatePasses passes;
-    const auto add = [&](std::string_view name, Bytes read, Bytes written) {
+    const double groups = e.workload.optimizer_groups, flat = f.update_copies.empty() ? groups : 1;
+    passes.copies = bucket_copies(e, gradients);
+    passes.copies_calls = rounds_of_reduction(e.parallelism) * groups;
+    const auto add = [&](std::string_view name, Bytes read, Bytes written, double calls, bool reads = false) {
         const auto i = static_cast<std::size_t>(passes.norm_passes++);
         passes.norm_names[i] = name;
         passes.norm[i] = {updated * read, updated * written};
+        passes.norm_calls[i] = calls;
+        passes.norm_reads[i] = reads && f.update_waits;
     };
-    const bool masters = keeps_masters(e);
-    if (masters && kept < wide) add("cast_gradients", kept, wide);
-    if (masters && e.workload.dtype == Dtype::fp16) add("unscale_gradients", wide, wide);
+    const bool masters = keeps_masters(e), wide_norm = f.wide_norm && e.parallelism.zero > 0;
+    if (const double copies = at_stage(f.update_copies, e.parallelism.zero); copies > 0) 
+        add("copy_gradients", copies * kept, copies * kept, groups * std::max(1.0, at_stage(f.update_calls, e.parallelism.zero)), true);
+    if (wide_norm) add("widen_gradients", kept, Bytes(8), groups);
+    if (wide_norm) add("gradient_norm", Bytes(8), Bytes(0), groups, true);
+    if (masters && kept < wide) add("cast_gradients", kept, wide, flat);
+    if (masters && e.workload.dtype == Dtype::fp16) add("unscale_gradients", wide, wide, flat);
     const Bytes gradient = masters ? wide : kept;
-    add("gradient_norm", gradient, Bytes(0));
-    if (e.workload.clip_scales) add("clip_gradients", gradient, gradient);
+    if (!wide_norm) add("gradient_norm", gradient, Bytes(0), flat, true);
+    if (e.workload.clip_scales) add("clip_gradients", gradient, gradient, flat);
     const MemoryPass state = state_bytes(e);
+    passes.optimizer_calls = flat * e.workload.optimizer_calls;
     passes.optimizer = {updated * state.read, updated * state.written, MemoryPass::Access::optimizer};
     if (!e.parallelism.frees_gradients) passes.zero_gradients = {Bytes(0), (e.parallelism.zero >= 2 ? updated : gradients) * kept};
     return passes;
@@ -123,15 +152,22 @@ void DataParallel::finish_gradients() {
     flush();
     for (const Bucket& bucket : waiting_) collective(bucket, stage_.last());
     for (const TasksByRank& tasks : sent_) stage_.follow(tasks);
+    const UpdatePasses passes = update_passes(context_.experiment, updated(), total_.all());
+    if (passes.copies.read == Bytes(0)) return;
+    Planner planner(graph_);
+    planner.compute("bucket_copies", passes.copies, static_cast<float>(passes.copies_calls));
+    stage_.stamp(planner.take(), Phase::gradient_sync);
 }
 
 void DataParallel::add_norm() {
     const Experiment& e = context_.experiment;
     const UpdatePasses passes = update_passes(e, updated(), total_.all());
-    const auto calls = static_cast<float>(e.workload.optimizer_groups);
     Planner planner(graph_);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(passes.norm_passes); ++i)
-        planner.compute(passes.norm_names[i], passes.norm[i], calls);
+    if (e.framework.update_waits) planner.host("backward_end", HostWork{HostWork::Kind::read, 0}, true);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(passes.norm_passes); ++i) {
+        planner.compute(passes.norm_names[i], passes.norm[i], static_cast<float>(passes.norm_calls[i]));
+        if (passes.norm_reads[i]) planner.host("gradients_read", HostWork{HostWork::Kind::read, 1}, true);
+    }
     stage_.stamp(planner.take(), Phase::optimizer);
 }
 
@@ -140,13 +176,11 @@ void DataParallel::add_optimizer() {
     const Parallelism& p = e.parallelism;
     const UpdatePasses passes = update_passes(e, updated(), total_.all());
     Planner planner(graph_);
-    const float calls =
-        static_cast<float>(e.workload.optimizer_groups) * static_cast<float>(e.workload.optimizer_calls);
     if (e.workload.reads_loss) planner.host("loss_read", HostWork{HostWork::Kind::framework, 1}, true);
     const Bytes copied = 2.0 * total_.dense * size_of(trained_gradients(e));
     // A framework that stores gradients outside of the buckets copies them in and back.
     if (p.unfused && p.zero == 0 && dense_.ranks > 1) planner.compute("bucket_copies", MemoryPass{copied, copied});
-    planner.compute("optimizer", passes.optimizer, calls);
+    planner.compute("optimizer", passes.optimizer, static_cast<float>(passes.optimizer_calls));
     if (!p.frees_gradients) planner.compute("zero_gradients", passes.zero_gradients);
     stage_.stamp(planner.take(), Phase::optimizer);
     if ((p.zero == 1 || p.zero == 2) && !p.overlap_params)

@@ -23,9 +23,14 @@ Bytes gathered_weight(const Experiment& e);
 // The element-wise passes of an update cover the elements that this rank updates. Zeroing covers the gradients that the rank keeps:
 // all, or under zero 2 and 3, which accumulate shards, only those of its shard.
 struct UpdatePasses {
-    std::array<MemoryPass, 4> norm;
-    std::array<std::string_view, 4> norm_names;
+    static constexpr std::size_t most = 6;
+    MemoryPass copies;  // around the reduction, of all micro-batches
+    std::array<MemoryPass, most> norm;
+    std::array<std::string_view, most> norm_names;
+    std::array<double, most> norm_calls{};   // of the host
+    std::array<bool, most> norm_reads{};     // the host waits for a value made of them
     int norm_passes = 0;
+    double copies_calls = 0, optimizer_calls = 0;
     MemoryPass optimizer, zero_gradients;
 };
 UpdatePasses update_passes(const Experiment& experiment, double updated, double gradients);
@@ -42,7 +47,7 @@ public:
     void add_gradients(const RankWeights& weights, bool last);
     void flush();  // closes the open buckets
 
-    // After the last backward: writes the remaining collectives. The stage's next tasks follow all of them.
+    // After the last backward: writes the remaining collectives, and the copies around all of them. The stage's next tasks follow.
     void finish_gradients();
     void add_norm();       // reads all gradients
     void add_optimizer();  // includes the gather of parameters unless that overlaps the next forward

@@ -6,12 +6,35 @@
 namespace stepcast {
 namespace {
 
+// Modules of PyTorch: one for each product, norm and activation.
+double modules_in(const Block& block) {
+    double modules = 0;
+    for (const Operator& op : block) {
+        if (const auto* norm = std::get_if<Normalize>(&op)) modules += norm->kernels;
+        modules += std::holds_alternative<Linear>(op) || std::holds_alternative<Activate>(op) ? 1 : 0;
+    }
+    return modules;
+}
+
+// Frameworks with hooks on every module fetch and release its weights there (DeepSpeed, runtime/zero/parameter_offload.py), modules
+// without weights and such that hold others included: a layer, its attention and its feed-forward block; the model, with and without its
+// head, and rotary positions.
+void plan_hooks(Planner& planner, const LayerContext& c, double holders, std::initializer_list<Block> blocks) {
+    if (c.experiment.parallelism.zero != 3 || !hooks_modules(c.experiment.framework)) return;
+    double modules = holders;
+    for (const Block& block : blocks) modules += modules_in(block);
+    planner.host("hooks", HostWork{HostWork::Kind::module, modules}, false);
+}
+void plan_head(Planner& planner, const LayerContext& c) { plan_hooks(planner, c, 0, {head_block(c.experiment.workload, c.shape)}); }
+
 // Host time of a layer on top of its launches: the Python code of its modules. Where launches block, it starts after the kernels
 // before it have ended, but it does not delay sends between stages. Tensor-parallel collectives cost the host too (split_linear.h: of
 // attention and feed-forward), if that cost is known. Latent attention has projections down to and up from the keys' latent, and the
 // queries', in place of one projection for all three (Megatron-Core's multi_latent_attention.py): two more modules without a latent
 // of the queries, three with.
 void plan_module(Planner& planner, const LayerContext& c) {
+    const Workload& w = c.experiment.workload;
+    plan_hooks(planner, c, 3, {mixing_block(w, c.shape), feed_forward_block(w, c.shape)});
     planner.host("layer", HostWork{HostWork::Kind::layer, 1}, c.experiment.framework.launch_blocking.value_or(false));
     if (c.experiment.parallelism.tp > 1 && c.experiment.cluster.host.exchange > Seconds(0))
         planner.host("exchanges",
@@ -22,6 +45,7 @@ void plan_module(Planner& planner, const LayerContext& c) {
 
 // Further host time per micro-batch, if known: the loop around the model.
 void plan_micro_batch(Planner& planner, const LayerContext& c) {
+    plan_hooks(planner, c, 4, {});  // with the embedding
     if (c.experiment.cluster.host.micro_batch > Seconds(0))
         planner.host("micro_batch", HostWork{HostWork::Kind::micro_batch, 1}, false);
 }
@@ -149,7 +173,7 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     // A loss that a framework computes step by step (model/block/ends.h) already counts all its traffic.
     const Maker ends{graph, c, w.fused_loss ? m.traffic : 1.0, split};
     plans.embedding = ends.make(first, plan_micro_batch, plan_micro_batch);
-    plans.head = ends.make(last, nothing, nothing);
+    plans.head = ends.make(last, plan_head, plan_head);
     return plans;
 }
 

@@ -98,6 +98,7 @@ void DataPrices::add_update(const DataInputs& in, const UnitCounts& units, DataT
     const RankWeights all = total(in, units);
     const UpdatePasses passes = update_passes(e, shared_out(in.context, all, 1), all.all());
     const auto time = [&](const MemoryPass& pass) { return prices_.local(pass, Phase::optimizer).si(); };
+    times.norm = passes.copies.read > Bytes(0) ? time(passes.copies) : 0;
     for (int i = 0; i < passes.norm_passes; ++i) times.norm += time(passes.norm[static_cast<std::size_t>(i)]);
     times.update = time(passes.optimizer) + (p.frees_gradients ? 0 : time(passes.zero_gradients));
     if (p.zero == 1 || p.zero == 2) times.parameters_joined = gathers(in, all);

@@ -66,6 +66,15 @@ Bytes sharding_buffers(const LayerContext& c, const StageWeights& stage) {
     return 2.0 * stage.largest_gathered * c.shape.element() + std::min(2.0 * bucket, gradients);
 }
 
+// An update in steps holds the gradients that a rank updates once more in one flat tensor, and 16-bit ones in
+// fp32 too (DeepSpeed, runtime/zero/stage_1_and_2.py: flatten, then .to(fp32)), beside the gradients. No activations are there then.
+Bytes update_tensors(const LayerContext& c, const StageWeights& stage) {
+    const Experiment& e = c.experiment;
+    if (e.framework.update_copies.empty() || !e.workload.master_weights) return Bytes(0);
+    const Bytes kept = size_of(e.parallelism.gradient_dtype), wide = size_of(Dtype::fp32);
+    return shared_out(c, stage.all, 1) * (kept + (kept < wide ? wide : Bytes(0)));
+}
+
 // Between stages, one tensor arrives and one leaves.
 Bytes pipeline_buffers(const LayerContext& c) {
     return c.experiment.parallelism.pp > 1 ? 2.0 * c.shape.outer() : Bytes(0);
@@ -173,13 +182,13 @@ MemoryUse memory_of(const LayerContext& c, const StageWeights& weights, const Ac
         moment.work + workspaces + matrix_gradients(c, weights) + reduction_buckets(c, weights) +
         sharding_buffers(c, weights) + pipeline_buffers(c);
     // Gradients that are freed after the update exist when the backward has ended, activations when it begins.
-    if (e.parallelism.frees_gradients && micro_batches(e.parallelism) == 1) {
-        if (use.gradients <= moment.sum()) {
-            use.gradients = {};
-        } else {
-            use.activations = {};
-            use.buffers -= moment.work;
-        }
+    const bool freed = e.parallelism.frees_gradients && micro_batches(e.parallelism) == 1;
+    const Bytes update = update_tensors(c, weights), arrive = freed ? use.gradients : Bytes(0);
+    if (arrive + update > moment.sum()) {
+        use.activations = {};
+        use.buffers += update - moment.work;
+    } else if (freed) {
+        use.gradients = {};
     }
     return summed_up(use, e);
 }

@@ -147,6 +147,18 @@ TEST_CASE("each cost of a framework's own code takes the place of the cluster's 
     CHECK(graphs.cluster.host.expert_layer == Seconds(0));  // they run as graphs
 }
 
+// Hooks gather weights under ZeRO 3 alone, so other stages have no common base with it.
+TEST_CASE("the cost of a module's hooks takes the place of the cluster's under ZeRO 3") {
+    for (const std::string key : {"module_forward", "module_backward"}) {
+        std::vector<Override> hooked{{"framework.host." + key, "7 ms"}, {"parallelism.dp", "16"}, {"parallelism.tp", "1"}, {"parallelism.pp", "1"},
+                                     {"parallelism.sequence_parallel", "false"}, {"parallelism.zero", "2"}};
+        CHECK(get_key(read(run_13b, hooked), "cluster.host." + key) == "500 us");
+        hooked.back().value = "3";
+        CHECK(get_key(read(run_13b, hooked), "cluster.host." + key) == "7 ms");
+        CHECK(split_keys_beyond(read(run_13b, hooked)) == std::vector<std::string_view>{"parallelism.zero"});
+    }
+}
+
 // A framework with dispatch_once uses it between ranks and without capacity limits; expert_tensor_parallel splits wide experts over tp.
 TEST_CASE("what a framework does with experts holds where they are split") {
     const auto e = [&](std::vector<Override> more) {

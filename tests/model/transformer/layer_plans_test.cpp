@@ -91,6 +91,30 @@ TEST_CASE("latent attention calls two or three modules more") {
     CHECK(second(backward) == "latent_modules 3 calls");
 }
 
+// Hooks of ZeRO 3: the layer, its attention and its feed-forward block, two norms, query, key, value, output, gate, up, activation and down
+// are 13 modules; norms of queries and keys are two more. Around the layers: two models, positions and the embedding; the last norm and the
+// logits. Other stages have none, nor has a framework that does not state their cost.
+TEST_CASE("hooks at every module cost the host under ZeRO 3") {
+    Experiment e = apart();
+    e.parallelism.zero = 3;
+    const auto first = [&](const Plan& (*of)(const LayerPlans&)) {
+        const Planned p(e);
+        return lines_of(p.graph, of(p.plans)).at(0);
+    };
+    const auto forward = [](const LayerPlans& plans) -> const Plan& { return plans.dense.forward; };
+    const auto backward = [](const LayerPlans& plans) -> const Plan& { return plans.dense.backward; };
+    CHECK(first(forward) == "layer 1 calls");
+    e.framework.host.module_forward = Seconds(1e-3);
+    CHECK(first(forward) == "hooks 13 calls");
+    CHECK(first(backward) == "hooks 13 calls");
+    CHECK(first([](const LayerPlans& plans) -> const Plan& { return plans.embedding.forward; }) == "hooks 4 calls");
+    CHECK(first([](const LayerPlans& plans) -> const Plan& { return plans.head.backward; }) == "hooks 2 calls");
+    e.workload.qk_norm = true;
+    CHECK(first(forward) == "hooks 15 calls");
+    e.parallelism.zero = 2;
+    CHECK(first(forward) == "layer 1 calls");
+}
+
 // A layer of modules with separate gate and up: q, k, v, output, gate, its activation, up, down. The cut is behind the up projection, so
 // the product of gate and up belongs to the next stage; the host's part of the layer belongs to the first.
 TEST_CASE("stages cut by modules part a layer behind its up projection") {

@@ -68,6 +68,45 @@ TEST_CASE("clipping that scales in every step reads and writes all gradients") {
     CHECK(passes.norm[1] == MemoryPass{updated * Bytes(4), updated * Bytes(4)});
 }
 
+// Of 1000 gradients of 2 bytes a rank copies all three times, reading and writing 6000 bytes a round, and updates 100. Its four copies of
+// these move 800 bytes each way; a norm in fp64 reads 200, writes 800 and reads 800; the cast reads 200 and writes 400; clipping moves 400
+// each way. Stages 2 and 3 reduce in each of two micro-batches. Stage 0 has a norm in fp32, two copies and one. Of ten parameters each
+// takes seven calls to copy and check, two of stage 0, one to widen and one for its norm.
+TEST_CASE("gradients copied around their reduction and before the update, by ZeRO stage") {
+    Experiment e = trained_with(Optimizer::adam);
+    e.workload.clip_scales = true;
+    e.parallelism.gradient_dtype = Dtype::bf16;
+    e.parallelism.global_batch = 2;
+    e.parallelism.zero = 1;
+    e.framework.gradient_copies = {2, 3, 3};
+    e.framework.update_copies = {1, 4};  // the last holds for further stages
+    e.framework.update_calls = {2, 7};
+    e.framework.wide_norm = e.framework.update_waits = true;
+    e.workload.optimizer_groups = 10;
+    const UpdatePasses sharded = update_passes(e, updated, gradients);
+    CHECK(sharded.norm_calls == std::array{70.0, 10.0, 10.0, 1.0, 1.0, 0.0});  // what is flat takes one call
+    CHECK(sharded.norm_reads == std::array{true, false, true, false, false, false});
+    CHECK(sharded.optimizer_calls == 1);
+    CHECK(sharded.copies_calls == 10);
+    CHECK(sharded.copies == MemoryPass{Bytes(6000), Bytes(6000)});
+    CHECK(sharded.norm_passes == 5);
+    CHECK(sharded.norm == std::array{MemoryPass{Bytes(800), Bytes(800)}, MemoryPass{Bytes(200), Bytes(800)}, MemoryPass{Bytes(800), Bytes(0)},
+                                     MemoryPass{Bytes(200), Bytes(400)}, MemoryPass{Bytes(400), Bytes(400)}, MemoryPass{}});
+    CHECK(sharded.norm_names == std::array<std::string_view, 6>{"copy_gradients", "widen_gradients", "gradient_norm", "cast_gradients", "clip_gradients", ""});
+    for (const int zero : {2, 3}) {
+        e.parallelism.zero = zero;
+        CHECK(update_passes(e, updated, gradients).copies == MemoryPass{Bytes(12000), Bytes(12000)});
+        CHECK(update_passes(e, updated, gradients).copies_calls == 20);
+        CHECK(update_passes(e, updated, gradients).norm == sharded.norm);
+    }
+    e.parallelism.zero = 0;
+    const UpdatePasses whole = update_passes(e, gradients, gradients);
+    CHECK(whole.copies == MemoryPass{Bytes(4000), Bytes(4000)});
+    CHECK(whole.norm_calls == std::array{20.0, 1.0, 1.0, 1.0, 0.0, 0.0});
+    CHECK(whole.norm == std::array{MemoryPass{Bytes(2000), Bytes(2000)}, MemoryPass{Bytes(2000), Bytes(4000)}, MemoryPass{Bytes(4000), Bytes(0)},
+                                   MemoryPass{Bytes(4000), Bytes(4000)}, MemoryPass{}, MemoryPass{}});
+}
+
 // Four tensors in and three out, of 2 bytes in 16 bits; LAMB writes, reads and applies the update: two more in and one out. Gradients are
 // not cast. In fp32 a weight is its own master anyway.
 TEST_CASE("without master weights every tensor of an update has the weights' type") {
@@ -101,7 +140,8 @@ TEST_CASE("gradients are cast, unscaled, read for their norm and set to zero") {
     e.parallelism.gradient_dtype = e.workload.dtype = Dtype::fp16;
     const UpdatePasses p = update_passes(e, updated, gradients);
     CHECK(names() == Names{"cast_gradients", "unscale_gradients", "gradient_norm"});
-    CHECK(p.norm == std::array{MemoryPass{Bytes(200), Bytes(400)}, MemoryPass{Bytes(400), Bytes(400)}, MemoryPass{Bytes(400), Bytes(0)}, MemoryPass{}});
+    CHECK(p.norm == std::array{MemoryPass{Bytes(200), Bytes(400)}, MemoryPass{Bytes(400), Bytes(400)}, MemoryPass{Bytes(400), Bytes(0)}, MemoryPass{},
+                               MemoryPass{}, MemoryPass{}});
     CHECK(p.zero_gradients == MemoryPass{Bytes(0), Bytes(2000)});
     // zero 1 keeps whole gradients (Megatron-Core's buffer), zero 2 and 3 the shards that are updated: 100 of 2 bytes.
     for (const auto& [zero, written] : {std::pair(1, 2000.0), {2, 200.0}, {3, 200.0}}) {

@@ -191,6 +191,27 @@ TEST_CASE("a rank updates its dense weights and its own experts") {
     CHECK(moved(e, "gradient_norm").read == Approx(4 * own));
 }
 
+// Both ranks copy all their gradients of 2 bytes once through buckets in each of two micro-batches, after the backward, and each updates
+// half of them. The host waits three times: for the backward, for the check and for the norm.
+TEST_CASE("gradients are copied on their way to a sharded update, and the host waits for them") {
+    Experiment e = small_gpt();
+    e.parallelism.dp = e.parallelism.zero = 2;
+    e.parallelism.global_batch = 4;
+    e.parallelism.gradient_dtype = Dtype::bf16;
+    const TaskGraph without = build_step(e, {});
+    CHECK(count_of(without, "bucket_copies") + count_of(without, "copy_gradients") + count_of(without, "gradients_read") == 0);
+    e.framework.gradient_copies = e.framework.update_copies = {1};
+    e.framework.update_waits = true;
+    const double own = count_parameters(e.workload).total();
+    CHECK(moved(e, "bucket_copies").read == Approx(2 * 2 * own));
+    CHECK(moved(e, "copy_gradients").written == Approx(2 * own / 2));
+    const TaskGraph graph = build_step(e, {});
+    CHECK(count_of(graph, "backward_end") == 1);  // one rank represents both
+    CHECK(count_of(graph, "gradients_read") == 2);
+    for (TaskId t = 0; t < graph.size(); ++t)
+        if (graph.name(t) == "bucket_copies") CHECK(graph.phase(t) == Phase::gradient_sync);
+}
+
 // Two tensor-parallel ranks have the same activations: each sends half, and the receivers gather; not if the sequence is split.
 TEST_CASE("activations are sent in parts where tensor-parallel ranks hold the same") {
     Experiment e = small_gpt();

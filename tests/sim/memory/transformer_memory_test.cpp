@@ -126,6 +126,31 @@ TEST_CASE("gradients that are freed after the update meet no activations") {
     CHECK(at_the_end.peak < transformer_memory(e).peak);
 }
 
+// An update in steps holds 2 + 4 bytes more for each of the 124,439,808 / 4 weights that a rank updates, beside 2 of gradients, when there
+// are no activations: one short sequence has few of them. fp32 gradients need no cast: 4. Where activations are larger, nothing is added.
+TEST_CASE("an update in steps holds its gradients flat and in fp32") {
+    Experiment e = gpt2();
+    e.parallelism.dp = 4;
+    e.parallelism.zero = 1;
+    e.parallelism.frees_gradients = true;
+    e.workload.seq = 32;
+    e.workload.max_positions = 1024;
+    for (const auto& [dtype, bytes] : {std::pair(Dtype::fp16, 6.0), {Dtype::fp32, 4.0}}) {
+        e.parallelism.gradient_dtype = dtype;
+        e.framework.update_copies = {};
+        const MemoryUse usual = transformer_memory(e);
+        e.framework.update_copies = {1};
+        const MemoryUse in_steps = transformer_memory(e);
+        CHECK(in_steps.activations == Bytes(0));
+        CHECK((in_steps.buffers - usual.buffers).si() == Approx(bytes * 124439808.0 / 4));
+    }
+    e.parallelism.micro_batch = 8;
+    e.workload.seq = 1024;
+    const MemoryUse full = transformer_memory(e);
+    e.framework.update_copies = {};
+    CHECK(full == transformer_memory(e));
+}
+
 // Bytes per weight. fp32: weight 4 (its own master), gradient 4, moments 8. fp32 gradients beside 16-bit weights: 2 + 4 + 12. SGD: 2 + 2
 // and the master. Without masters in 16 bits: 2 + 2, and with Adam two moments of 2. fp8: 2 + 4 + 12, and two copies of one byte of the layers' weights: all but 2 x 128256 x 4096 of the embedding and logits
 // and 4096 of the last norm.
