@@ -76,7 +76,7 @@ UpdatePasses update_passes(const Experiment& e, double updated, double gradients
         passes.norm_reads[i] = reads && f.update_waits;
     };
     const bool masters = keeps_masters(e), wide_norm = f.wide_norm && e.parallelism.zero > 0;
-    if (const double copies = at_stage(f.update_copies, e.parallelism.zero); copies > 0) 
+    if (const double copies = at_stage(f.update_copies, e.parallelism.zero); copies > 0)
         add("copy_gradients", copies * kept, copies * kept, groups * std::max(1.0, at_stage(f.update_calls, e.parallelism.zero)), true);
     if (wide_norm) add("widen_gradients", kept, Bytes(8), groups);
     if (wide_norm) add("gradient_norm", Bytes(8), Bytes(0), groups, true);

@@ -80,6 +80,38 @@ TEST_CASE("composed passes around experts: slots masked, put in order, weighted 
     CHECK(has(of.backward, "permute_backward r36864 w24576 x6"));
 }
 
+// 48 x 1000 logits of 2 bytes are 96000. Forward: cast (2 + 4), softmax (3 x 4 + 4): 14 bytes read, 8 written. Backward: zeros (4), the
+// softmax's (3 x 4 + 4), cast (4 + 2): 16 read, 10 written. Of logits as they are 6 and 2, then 6 and 4.
+TEST_CASE("PyTorch's cross entropy reads the logits three times, with a cast or without") {
+    Experiment e = eager();
+    e.parallelism.composed = {Composed::loss};
+    const auto loss = [&] {
+        const ListedBlock of = listed_block(e, head_block(e.workload, rank_shape(e)));
+        return Lines{of.forward.back(), of.backward.front()};
+    };
+    CHECK(loss() == Lines{"loss r672000 w384000 long x3", "loss_backward r768000 w480000 long x4"});
+    e.workload.fp32_loss = false;
+    CHECK(loss() == Lines{"loss r288000 w96000 long x3", "loss_backward r288000 w192000 long x4"});
+}
+
+// Queries, keys and values together are 48 x 128 x 2 = 12288 bytes. A norm reads 6144 and its gradient again for scale and shift.
+TEST_CASE("gradients of biases and norms are column sums in kernels of their own") {
+    Experiment e = eager();
+    e.workload.qkv_bias = true;
+    e.workload.norm = Norm::layernorm;
+    const auto sums = [&] {
+        Lines found;
+        for (const std::string& line : attention_of(e).backward)
+            if (line.find("_gradient ") != std::string::npos) found.push_back(line);
+        return found;
+    };
+    CHECK(sums() == Lines{"bias_gradient r12288 w0"});
+    e.parallelism.composed = {Composed::column_sums};
+    CHECK(sums() == Lines{"bias_gradient r12288 w0 strided", "norm_weight_gradient r12288 w0 strided"});
+    e.workload.adapter_rank = 4;  // frozen norms
+    CHECK(sums() == Lines{"bias_gradient r12288 w0 strided"});
+}
+
 // The residual stream and norms are 48 x 64 x 4 = 12288 bytes. Weights of 128 x 64 and 64 x 64 are cast, and their gradients back; so is
 // the norm's result, for each product that reads it.
 TEST_CASE("automatic casting keeps norms and residuals in fp32 and casts weights and inputs") {

@@ -137,6 +137,19 @@ TEST_CASE("biases, ties, dropout and positions are as the file says, else as the
     CHECK(heads.head_dim == 24);
 }
 
+TEST_CASE("norms and activations that a type has without saying so") {
+    CHECK(workload_of("olmo2").qk_norm);
+    CHECK_FALSE(workload_of("olmo").qk_norm);
+    CHECK(workload_of("glm4").post_norms);
+    CHECK_FALSE(workload_of("bert").fp32_loss);
+    CHECK(workload_of("gpt_neox").fp32_loss);
+    const Workload opt = workload_of("opt", R"("ffn_dim": 96)");
+    CHECK(opt.activation == Activation::relu);
+    CHECK(opt.ffn == 96);
+    CHECK(opt.positions == Positions::learned);
+    CHECK(opt.tied);
+}
+
 // 12 layers: every fifth has no window (2 of 12), or those from the ninth on have one (3 of 12).
 TEST_CASE("windows, in the share of layers that slide") {
     CHECK(workload_of("mistral", R"("sliding_window": 128, "use_sliding_window": false)").window == 0);
