@@ -59,7 +59,9 @@ struct Rules : BlockRules {
         const bool slots = op.rows == Activate::Rows::expert_slots;
         const double rows = slots ? expert_slots(c) : number(s.tokens), inner = rows * number(op.width.rank);
         const bool by_steps = p.eager && op.inputs == 2;
-        const bool reads_result = w.activation == Activation::relu && op.inputs == 1 && op.into_product && s.matrix == s.storage;
+        const bool dropped = w.inner_dropout && drops() && !slots;  // then the product reads another tensor
+        const bool reads_result =
+            w.activation == Activation::relu && op.inputs == 1 && op.into_product && s.matrix == s.storage && !dropped;
         const Bytes result = (op.into_product && !reads_result && keeps_input() ? size_of(s.matrix) : Bytes(0)) + kept_by_steps();
         return {inner * ((op.inputs + (by_steps ? 1 : 0)) * s.element() + result),
                 (inner * op.inputs + (slots ? rows * number(s.hidden) : 0)) * s.element()};

@@ -107,9 +107,29 @@ TEST_CASE("gradients of biases and norms are column sums in kernels of their own
     };
     CHECK(sums() == Lines{"bias_gradient r12288 w0"});
     e.parallelism.composed = {Composed::column_sums};
-    CHECK(sums() == Lines{"bias_gradient r12288 w0 strided", "norm_weight_gradient r12288 w0 strided"});
+    CHECK(sums() == Lines{"bias_gradient r12288 w0", "norm_weight_gradient r12288 w0"});
+    const auto access = [&] {
+        TaskGraph graph(1, false);
+        const Routing balanced;
+        Planner back(graph);
+        const BackwardPlanners both{back, back};
+        const LayerContext c{e, rank_shape(e), rank_groups(e.parallelism), balanced};
+        plan_block({nullptr, &both}, c, attention_block(e.workload, c.shape), KernelStyle::fused);
+        std::vector<MemoryPass::Access> found;
+        const NameId bias = graph.name_id("bias_gradient");
+        for (const PlannedTask& task : back.take().tasks)
+            if (task.name == bias) {
+                const Place place(0, task.lane);
+                const TaskId id = graph.add(task.name, Phase::backward, task.op, {&place, 1}, {}, task.host_calls, task.group);
+                found.push_back(std::get<MemoryPass>(graph.op(id)).access);
+            }
+        return found;
+    };
+    CHECK(access() == std::vector{MemoryPass::Access::strided});
     e.workload.adapter_rank = 4;  // frozen norms
-    CHECK(sums() == Lines{"bias_gradient r12288 w0 strided"});
+    CHECK(sums() == Lines{"bias_gradient r12288 w0"});
+    e.parallelism.composed = {};
+    CHECK(access() == std::vector{MemoryPass::Access::stream});
 }
 
 // The residual stream and norms are 48 x 64 x 4 = 12288 bytes. Weights of 128 x 64 and 64 x 64 are cast, and their gradients back; so is

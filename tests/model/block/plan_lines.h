@@ -11,11 +11,11 @@
 
 namespace stepcast {
 
-// Examples: "norm r8 w8", the bytes that a pass reads and writes, with "long" for an optimizer's, "strided" for column sums; "up 4x8x16 *24", m x n x k and the batch
+// Examples: "norm r8 w8", the bytes that a pass reads and writes, with "long" for an optimizer's; "up 4x8x16 *24", m x n x k and the batch
 // of a product; "x3" for several kernels; collectives with their bytes; "waits" where the host waits for the device.
 inline std::string line_of(const Op& op) {
     if (const auto* p = std::get_if<MemoryPass>(&op))
-        return fmt::format("r{} w{}{}", p->read.si(), p->written.si(), p->access == MemoryPass::Access::optimizer ? " long" : p->access == MemoryPass::Access::strided ? " strided" : "");
+        return fmt::format("r{} w{}{}", p->read.si(), p->written.si(), p->access == MemoryPass::Access::optimizer ? " long" : "");
     if (const auto* g = std::get_if<Gemm>(&op))
         return fmt::format("{}x{}x{}{}{}{}{}", g->m, g->n, g->k, g->batch > 1 ? fmt::format(" *{}", g->batch) : "", g->alignment != Gemm::Alignment::full ? " unaligned" : "",
                            g->accumulate ? " accumulate" : "", g->dtype == Dtype::fp32 ? " fp32" : "");

@@ -141,7 +141,7 @@ TEST_CASE("norms and activations that a type has without saying so") {
     CHECK(workload_of("olmo2").qk_norm);
     CHECK_FALSE(workload_of("olmo").qk_norm);
     CHECK(workload_of("glm4").post_norms);
-    CHECK_FALSE(workload_of("bert").fp32_loss);
+    CHECK_FALSE(workload_of("bert", R"("max_position_embeddings": 512)").fp32_loss);
     CHECK(workload_of("gpt_neox").fp32_loss);
     const Workload opt = workload_of("opt", R"("ffn_dim": 96)");
     CHECK(opt.activation == Activation::relu);

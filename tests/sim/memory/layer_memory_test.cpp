@@ -68,6 +68,11 @@ TEST_CASE("ReLU keeps one tensor, squared ReLU two") {
         return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0).feed_forward.kept;
     };
     CHECK(kept(Activation::relu) == 48 * 2.0 * Bytes(128 + 128));
+    e.workload.inner_dropout = true;
+    e.workload.dropout = 0.1;
+    const Bytes mask = 48 * Bytes(64);  // of the residual
+    CHECK(kept(Activation::relu) == 48 * 2.0 * Bytes(128 + 128 + 128) + mask);
+    e.workload.dropout = 0;
     CHECK(kept(Activation::squared_relu) == 48 * 2.0 * Bytes(128 + 128 + 128));
     CHECK(kept(Activation::gelu) == kept(Activation::squared_relu));
 }
