@@ -156,6 +156,13 @@ void note_side_by_side(HubValues& c) {
                "twice the all-reduces of tensor parallelism");
 }
 
+// OPT 350M alone embeds in another width, and norms behind its blocks.
+void refuse_opt_350m(HubValues& c) {
+    if (c.states("word_embed_proj_dim") && c.of("word_embed_proj_dim") != c.workload().hidden)
+        c.fail("word_embed_proj_dim", "an embedding narrower than hidden_size is not modelled");
+    if (!c.flag("do_layer_norm_before", true)) c.fail("do_layer_norm_before", "norms behind blocks are not modelled for OPT");
+}
+
 struct Rule {
     std::string_view name;
     void (*read)(HubValues&);
@@ -165,6 +172,7 @@ constexpr Rule rules[] = {{"window", read_window},
                           {"every_6th_sees_all", read_slides<6>},
                           {"dense_layers", read_dense_layers},
                           {"no_dense_end", refuse_dense_end},
+                          {"not_opt_350m", refuse_opt_350m},
                           {"norm_by_epsilon", read_norm_by_epsilon},
                           {"gate_by_name", read_gate_by_name},
                           {"gate_and_up", [](HubValues& c) { c.workload().ffn /= 2; }},

@@ -172,6 +172,19 @@ TEST_CASE("a split that a framework cannot run is not emitted") {
     CHECK_THAT(complaint([] { parse_name<EmitFormat>("megatorn"); }), Contains("did you mean \"megatron\"?"));
 }
 
+TEST_CASE("squared ReLU has a flag of Megatron-LM, ReLU none") {
+    const TestFolder folder;
+    Experiment e = read_unchecked_experiment("llama3-8b", std::vector<Override>{{"cluster.preset", "dgx-h100"}, {"workload.gated", "false"}});
+    CHECK_THAT(emit(e, EmitFormat::megatron).text, !Contains("--squared-relu"));
+    e.workload.activation = Activation::squared_relu;
+    const std::string text = emit(e, EmitFormat::megatron).text;
+    CHECK_THAT(text, Contains("--squared-relu"));
+    const Translation back = translate(folder.write("flags.sh", text), {});
+    CHECK((back.find("workload.activation") && back.find("workload.activation")->value == "squared_relu"));
+    e.workload.activation = Activation::relu;
+    CHECK_THAT(complaint([&] { emit(e, EmitFormat::megatron); }), Contains("activation relu"));
+}
+
 TEST_CASE("scores that are not dropped are emitted and read so") {
     const TestFolder folder;
     Experiment e = read_unchecked_experiment("llama3-8b", std::vector<Override>{{"cluster.preset", "dgx-h100"}, {"workload.dropout", "0.1"}, {"workload.score_dropout", "false"}});

@@ -148,6 +148,9 @@ TEST_CASE("norms and activations that a type has without saying so") {
     CHECK(opt.ffn == 96);
     CHECK(opt.positions == Positions::learned);
     CHECK(opt.tied);
+    CHECK(workload_of("opt", R"("ffn_dim": 96, "word_embed_proj_dim": 64, "do_layer_norm_before": true)").ffn == 96);
+    CHECK_THAT(refusal("opt", R"("ffn_dim": 96, "word_embed_proj_dim": 32)"), Contains("word_embed_proj_dim: an embedding narrower"));
+    CHECK_THAT(refusal("opt", R"("ffn_dim": 96, "do_layer_norm_before": false)"), Contains("do_layer_norm_before: norms behind blocks"));
 }
 
 // 12 layers: every fifth has no window (2 of 12), or those from the ninth on have one (3 of 12).

@@ -58,6 +58,21 @@ TEST_CASE("composed adapters keep a copy of each input and their inner tensor") 
     CHECK(memory().attention.kept == 48 * 2.0 * Bytes(128 + 64 + 64 + 64) + 48 * 8.0 * Bytes(4) + 48 * 4.0 * Bytes(4 * (64 + 4)));
 }
 
+// Logits as above: 1000 a token. PyTorch's cross entropy keeps 4 bytes of each and makes 8 on top; of 16-bit logits as they are 2 and 4.
+TEST_CASE("a composed loss keeps its result and makes two gradients") {
+    Experiment e = small_model();
+    e.workload.fused_loss = false;
+    e.parallelism.eager = true;
+    e.parallelism.composed = {Composed::loss};
+    const Routing balanced;
+    const auto head = [&] { return head_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}); };
+    CHECK(head().kept == 48 * Bytes(2 * 128 + 4 * 1000));
+    CHECK(head().work == 1000 * 64 * Bytes(2) + 48 * Bytes(2 * 128) + 48 * 1000 * Bytes(8));
+    e.workload.fp32_loss = false;
+    CHECK(head().kept == 48 * Bytes(2 * 128 + 2 * 1000));
+    CHECK(head().work == 1000 * 64 * Bytes(2) + 48 * Bytes(2 * 128) + 48 * 1000 * Bytes(4));
+}
+
 // ReLU's backward reads its result, which the next product keeps anyway; squared ReLU keeps its input as well.
 TEST_CASE("ReLU keeps one tensor, squared ReLU two") {
     Experiment e = small_model();
