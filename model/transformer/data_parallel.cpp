@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/transformer/chunks.h"
+
 namespace stepcast {
 namespace {
 
