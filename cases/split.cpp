@@ -43,7 +43,9 @@ void set_degrees(const CaseRow& row, int ranks, const Framework& f, const Worklo
         p.vp = 1;
     }
     p.sequence_parallel = is_on(row, "sp") && p.tp > 1;
-    if (!states(row, "sp") && p.tp > 1) assumptions.push_back("sp not stated: off");
+    if (states(row, "sp") || p.tp == 1) return;
+    p.sequence_parallel = w.moe.experts > 0 && !f.can.experts_without_sequence;
+    assumptions.push_back(p.sequence_parallel ? "sp not stated: on, " + f.name + " runs experts over tp no other way" : "sp not stated: off");
 }
 
 // Understands "1", "3 hybrid (shard in node)", "distributed optimizer ..", "0/1 (DDP, distributed optimizer by default)" and "FSDP

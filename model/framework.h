@@ -37,10 +37,12 @@ struct FrameworkHost {
     friend bool operator==(const FrameworkHost&, const FrameworkHost&) = default;
 };
 
-// What the framework can run; `sweep --vary parallelism=all` walks nothing else. An empty list allows everything.
+// What the framework can run; `sweep --vary parallelism=all` walks nothing else. An empty list allows everything. Experts whose split it
+// refuses at its start are refused by every verb (check_framework()).
 struct FrameworkAbilities {
     KEY(bool, tensor, true, "has tensor parallelism");
     KEY(bool, sequence, true, "has sequence parallelism");
+    KEY(bool, experts_without_sequence, true, "runs experts on tensor-parallel ranks without sequence parallelism");
     KEY(bool, context, true, "has context parallelism");
     KEY(bool, pipeline, true, "has pipelines");
     KEY(bool, interleaved, true, "has 1f1b with several chunks a stage");

@@ -1,7 +1,10 @@
 // Router, permutation of the slots by expert, all-to-all to the experts' ranks, experts as grouped products, all-to-all back,
 // weighted sum: the same in every style. Each rank sends `tokens x top_k` slots (times the capacity factor, if any); with balanced
 // routing it receives as many. An expert that is split over tensor-parallel ranks needs the slots of all of them: they are
-// all-gathered after the all-to-all, and reduce-scattered before the all-to-all back.
+// all-gathered after the all-to-all, and reduce-scattered before the all-to-all back. Without sequence parallelism these ranks hold the
+// same tokens. Experts split over them then leave partial sums, which are all-reduced once the slots of a token are summed, in the
+// backward for the gradient of the input; whole experts get each rank's part of the tokens, and the parts are all-gathered there. This is
+// the least that is moved; DeepSpeed moves the slots (moe/sharded_moe.py: drop_tokens, gather_tokens), torchtitan the sums.
 // dispatch_once: a token is sent once to each node and there once to each rank. The receiving rank copies it for its experts and sums
 // their results before it sends them back (shares: expert_rows.cpp). Fused products include the activation (fused.h) and all casts
 // except that of what arrives; the kernels of the all-to-all then sort the slots.
@@ -35,12 +38,14 @@ struct FusedExperts : BlockPass {
         }
         from_experts();
         permute("permute_backward", permute_back, {slots(), slots()}, 3);
+        join_ranks();
     }
 
     void operator()(const FromExperts&) const {
         if (ahead != nullptr) {
             from_experts();
-            return permute("unpermute", unpermute_ahead, {slots(), tensor(number(s.routed_tokens * s.hidden))}, 3);
+            permute("unpermute", unpermute_ahead, {slots(), tensor(number(s.routed_tokens * s.hidden))}, 3);
+            return join_ranks();
         }
         permute("unpermute_backward", unpermute_back, {2.0 * slots(), slots()}, 3);
         counts();
@@ -120,6 +125,14 @@ private:
         sort(true);
         planner().collective("tp_reduce_scatter", ReduceScatter{rows()}, x.tensor);
         all_to_all(true);
+    }
+
+    // Makes the tokens whole on every tensor-parallel rank, where sequence parallelism does not leave each its own.
+    void join_ranks() const {
+        if (p.sequence_parallel) return;
+        const Bytes tokens = tensor(outer());
+        p.expert_tensor_parallel ? planner().collective("tp_all_reduce", AllReduce{tokens}, c.groups.tensor)
+                                 : planner().collective("tp_all_gather", AllGather{tokens}, c.groups.tensor);
     }
 
     // Rows arrive by source but are computed by expert. A token that arrived once is copied for each of its experts.

@@ -58,6 +58,14 @@ void check_sequence_split(const Workload& w, const Parallelism& p) {
                w.seq / p.cp);
 }
 
+// Frameworks that raise at their start. What else a framework lacks only keeps `sweep` from walking there.
+void check_framework(const Experiment& e) {
+    const Parallelism& p = e.parallelism;
+    if (e.workload.moe.experts == 0 || p.tp == 1 || p.sequence_parallel || e.framework.can.experts_without_sequence) return;
+    refuse("parallelism.sequence_parallel: false, but {} runs experts on {} tensor-parallel ranks only with it; expected true, or tp = 1",
+           e.framework.name, p.tp);
+}
+
 void check_chunks(const Workload& w, const Parallelism& p) {
     const int chunks = model_chunks(p.schedule, p.pp, chunks_per_stage(p));
     const auto& stated = p.stage_layers;
@@ -211,6 +219,7 @@ void check_transformer(const Experiment& e) {
     check_experts(w);
     check_tensor_split(w, p);
     check_sequence_split(w, p);
+    check_framework(e);
     check_schedule(p.schedule, p.pp, chunks_per_stage(p), micro_batches(p));
     check_chunks(w, p);
     check_cut(w, p);

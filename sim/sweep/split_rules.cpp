@@ -84,6 +84,8 @@ constexpr Rule rules[] = {
     {SplitKey::sequence_parallel, "sequence_parallel with tp = 1 (does nothing)",
      [](const Split& s) { return s.p.sequence_parallel && s.p.tp == 1; }, true},
     framework(SplitKey::sequence_parallel, [](const Split& s) { return !s.can.sequence && s.p.sequence_parallel; }),
+    {SplitKey::sequence_parallel, "",  // the framework refuses it in every verb: check_framework()
+     [](const Split& s) { return !s.can.experts_without_sequence && s.w.moe.experts > 0 && s.p.tp > 1 && !s.p.sequence_parallel; }},
     {SplitKey::sequence_parallel, "tp does not divide the tokens that sequence_parallel splits",
      [](const Split& s) { return s.p.sequence_parallel && s.w.seq / s.p.cp % s.p.tp != 0; }},
     {SplitKey::micro_batch, not_the_batch, [](const Split& s) { return s.p.global_batch % s.p.micro_batch != 0; }},

@@ -111,7 +111,7 @@ TEST_CASE("fine-grained experts stay whole under tensor parallelism, wide ones a
     const CasesHome home;
     auto cells = deepseek_cells;
     for (const auto& [column, text] :
-         std::vector<std::pair<std::string, std::string>>{{"gpus", "16"}, {"tp", "2"}, {"dp", "8"}, {"ep", "16"}})
+         std::vector<std::pair<std::string, std::string>>{{"gpus", "16"}, {"tp", "2"}, {"sp", "on"}, {"dp", "8"}, {"ep", "16"}})
         cells.emplace_back(column, text);
     CHECK_FALSE(gpt_case_with(cells).experiment.parallelism.expert_tensor_parallel);
     cells.emplace_back("ep", "32");

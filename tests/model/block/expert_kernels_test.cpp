@@ -85,6 +85,36 @@ TEST_CASE("an expert layer on two ranks: slots sent one by one, and tokens sent 
     CHECK(ahead()[3] == "permute r10752 w10752 x4");
 }
 
+// Two ranks hold the same 48 tokens of 128 bytes, 6144 in all. Each has half of every expert, so that its 96 slots give half of each sum:
+// the sums of 48 tokens are added up, and behind them the gradients of the 48 inputs. Whole experts on two ranks: each sends its 24 tokens,
+// 48 slots, and gets the results, and the gradients, of the other 24. With the sequence split every rank keeps its own tokens.
+TEST_CASE("experts on tensor-parallel ranks without sequence parallelism make whole tokens again") {
+    Experiment e = weights_added_later();
+    e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
+    e.parallelism.tp = 2;
+    const auto of = [&] { return listed_block(e, expert_block(e.workload, rank_shape(e))); };
+    const auto behind = [](const Lines& lines, std::string_view name) {
+        const auto found = std::ranges::find_if(lines, [&](const std::string& line) { return line.starts_with(name); });
+        return found == lines.end() || found + 1 == lines.end() ? std::string() : *(found + 1);
+    };
+    const auto collectives = [](const Lines& lines) { return std::ranges::count_if(lines, [](const std::string& l) { return l.starts_with("tp_"); }); };
+    CHECK(behind(of().forward, "unpermute r12288 w6144") == "tp_all_reduce all_reduce 6144");
+    CHECK(behind(of().backward, "permute_backward r12288") == "tp_all_reduce all_reduce 6144");
+    CHECK(collectives(of().forward) == 1);
+    CHECK(collectives(of().backward) == 1);
+    e.parallelism.expert_tensor_parallel = false;
+    CHECK(behind(of().forward, "unpermute r6144 w3072") == "tp_all_gather all_gather 6144");
+    CHECK(behind(of().backward, "permute_backward r6144") == "tp_all_gather all_gather 6144");
+    e.parallelism.sequence_parallel = true;
+    CHECK(collectives(of().forward) + collectives(of().backward) == 0);
+    e.parallelism.expert_tensor_parallel = true;  // 48 tokens of both ranks, 96 slots, gathered and scattered
+    CHECK(collectives(of().forward) == 2);
+    CHECK(collectives(of().backward) == 2);
+    e.parallelism.sequence_parallel = false;
+    e.parallelism.tp = 1;
+    CHECK(collectives(of().forward) + collectives(of().backward) == 0);
+}
+
 // 48 tokens of 128 bytes choose two of eight experts on two ranks: 96 slots, 12288 bytes, 24 per expert from both ranks. With half that
 // capacity 48 slots are sent and 12 computed per expert; with twice it 192, padded, and 48. The sum has 48 tokens, 6144 bytes. A drawn
 // routing with all slots on the first expert changes nothing: it is padded and dropped as well.

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "model/errors.h"
 #include "tests/transformers.h"
 
 using namespace stepcast;
@@ -166,6 +167,33 @@ TEST_CASE("of splits that do the same one is legal") {
           rule::scores);
     CHECK(once(SplitKey::zero, [](Experiment&, Parallelism& p) { p.zero = 1; }) == rule::zero_alone);
     CHECK(once(SplitKey::zero, [](Experiment&, Parallelism& p) { p.zero = 1, p.cp = 2; }) == legal);
+}
+
+// It raises at its start, so every verb refuses it, not only sweeps that want each effect once.
+TEST_CASE("experts over tensor-parallel ranks need sequence parallelism where the framework says so") {
+    const auto refused = [](int tp, bool sequence, int experts, bool can) {
+        Experiment e = on_eight_ranks();
+        e.framework.name = "trainer";
+        e.framework.can.experts_without_sequence = can;
+        e.workload.moe.experts = experts;
+        e.parallelism.tp = tp;
+        e.parallelism.dp = 8 / tp;
+        e.parallelism.sequence_parallel = sequence;
+        std::string complaint;
+        try {
+            check_experiment(e);
+        } catch (const ConfigError& error) {
+            complaint = error.what();
+        }
+        const std::string_view broken = SplitRules(e, false).broken_by(SplitKey::sequence_parallel, e.parallelism);
+        CHECK((broken == rule::framework) == complaint.starts_with("parallelism.sequence_parallel: false, but trainer runs experts on 2 tensor-parallel"));
+        return broken == rule::framework;
+    };
+    CHECK(refused(2, false, 4, false));
+    CHECK_FALSE(refused(2, true, 4, false));
+    CHECK_FALSE(refused(1, false, 4, false));
+    CHECK_FALSE(refused(2, false, 0, false));
+    CHECK_FALSE(refused(2, false, 4, true));
 }
 
 TEST_CASE("what a framework has not is refused in its name") {
