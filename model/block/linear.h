@@ -27,8 +27,10 @@ inline void plan_input_gradient(Planner& planner, const Linear& l) {
     planner.compute(l.name, product_of(l, l.tokens, l.in.rank, l.out.rank));
 }
 
-// Whether a pass adds each weight gradient to that of earlier micro-batches. zero 3 accumulates only shards, which cost little.
-inline bool accumulates(const Parallelism& p) { return !p.fused_accumulation && p.zero != 3 && micro_batches(p) != 1; }
+// Whether a pass adds each weight gradient to that of earlier micro-batches. Under zero 2 and 3 gradients are reduced in every
+// micro-batch, so that each rank adds only its shard, one of so many.
+inline bool accumulates(const Parallelism& p) { return !p.fused_accumulation && micro_batches(p) != 1; }
+inline int accumulated_shards(const Parallelism& p) { return p.zero < 2 ? 1 : p.shard > 0 ? p.shard : p.dp * p.cp; }
 
 // The GEMM, and such a pass. Frozen weights have neither.
 inline void plan_weight_gradient(Planner& planner, const Linear& l, const Experiment& e) {
@@ -38,9 +40,9 @@ inline void plan_weight_gradient(Planner& planner, const Linear& l, const Experi
     gemm.accumulate = p.fused_accumulation && p.gradient_dtype == Dtype::fp32;
     planner.compute(l.name, gemm);
     if (!accumulates(p)) return;
-    const auto weights = static_cast<double>(l.out.rank * l.in.rank);
+    const double added = number(l.out.rank * l.in.rank) / accumulated_shards(p);
     const Bytes made = size_of(casts_weights(e) ? Dtype::fp32 : between_products(l.dtype)), kept = size_of(p.gradient_dtype);
-    planner.compute("accumulate_gradient", MemoryPass{weights * (made + kept), weights * kept, MemoryPass::Access::optimizer});
+    planner.compute("accumulate_gradient", MemoryPass{added * (made + kept), added * kept, MemoryPass::Access::optimizer});
 }
 
 }  // namespace stepcast

@@ -31,7 +31,8 @@ int of_shape(Recompute recompute) { return recompute == Recompute::full ? 0 : st
 auto shape_of(const Parallelism& p) {
     return std::tuple(p.tp, p.cp, p.ep, p.micro_batch, p.sequence_parallel, of_shape(p.recompute),
                       p.recompute_stops_early, p.overlap_tp, p.gather_copies, p.overlap_weight_gradient, p.context_exchange, p.gradient_dtype,
-                      p.eager, p.fused_accumulation, accumulates(p), p.expert_tensor_parallel, p.dispatch_once, p.expert_products);
+                      p.eager, p.fused_accumulation, accumulates(p) ? accumulated_shards(p) : 0,
+                      p.expert_tensor_parallel, p.dispatch_once, p.expert_products);
 }
 auto pipeline_of(const Parallelism& p) {
     return std::tie(p.schedule, p.pp, p.vp, p.recompute, p.recompute_layers, p.overlap_p2p, p.stage_layers);

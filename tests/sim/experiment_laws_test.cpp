@@ -139,6 +139,62 @@ TEST_CASE("any experiment: memory rises with the micro-batch, states fall with Z
     });
 }
 
+// A lone replica has nobody to share its gradients, weights and optimizer with.
+TEST_CASE("any experiment: on one replica the ZeRO stage changes nothing") {
+    int seen = 0, accumulating = 0;
+    for_experiments([&](Experiment e) {
+        Parallelism& p = e.parallelism;
+        const int batches = micro_batches(p);
+        p.dp = p.cp = p.ep = e.cluster.nodes = 1;
+        e.cluster.gpus_per_node = p.tp * p.pp;
+        p.global_batch = batches * p.micro_batch;
+        p.fused_accumulation = batches == 1;
+        p.zero = 0;
+        check_experiment(e);
+        const Seconds step = simulated_step(e);
+        const MemoryUse memory = memory_use(e, routing_of(e));
+        for (p.zero = 1; p.zero <= 3; ++p.zero) {
+            CAPTURE(p.zero);
+            CHECK(simulated_step(e) / step == Approx(1).epsilon(1e-12));
+            CHECK(memory_use(e, routing_of(e)) == memory);
+        }
+        ++seen;
+        accumulating += batches > 1 ? 1 : 0;
+    });
+    CHECK(seen == static_cast<int>(drawn));
+    CHECK(accumulating > seen / 2);
+}
+
+// What a rank adds up is what it keeps of the gradients: all, or from zero 2 on its shard of dp x cp ranks, or of a group of `shard`.
+TEST_CASE("any experiment: gradients that are added up are a rank's shard from zero 2 on") {
+    int accumulating = 0;
+    for_experiments([&](Experiment e) {
+        Parallelism& p = e.parallelism;
+        p.fused_accumulation = false;
+        const auto added = [&] {
+            const TaskGraph graph = build_step(e, routing_of(e));
+            double bytes = 0;
+            for (TaskId t = 0; t < graph.size(); ++t)
+                if (graph.name(t) == "accumulate_gradient") bytes += std::get<MemoryPass>(graph.op(t)).read.si();
+            return bytes;
+        };
+        p.zero = 0;
+        const double all = added();
+        p.zero = 1;
+        CHECK(added() == Approx(all));
+        p.zero = 2;
+        CHECK(added() == Approx(all / (p.dp * p.cp)));
+        p.zero = 3;
+        CHECK(added() == Approx(all / (p.dp * p.cp)));
+        CHECK((all > 0) == (micro_batches(p) > 1));
+        accumulating += all > 0 ? 1 : 0;
+        if (e.workload.moe.experts > 0 || p.dp * p.cp % 2 != 0) return;
+        p.shard = 2;
+        CHECK(added() == Approx(all / 2));
+    });
+    CHECK(accumulating > 0);
+}
+
 TEST_CASE("any experiment: a sweep over it answers alike with one thread and with two") {
     for_experiments(
         [](const Experiment& e) {

@@ -157,8 +157,16 @@ TEST_CASE("a gated feed-forward block with biases, whose gradients are added up"
     CHECK(feed_forward_of(e).backward[2] == "ffn_down 64x128x48");
     e.parallelism.fused_accumulation = false;
     CHECK(feed_forward_of(e).backward[3] == "accumulate_gradient r32768 w16384 long");
+    e.parallelism.zero = 3;  // one replica holds all of them, each of four a quarter
+    CHECK(feed_forward_of(e).backward[3] == "accumulate_gradient r32768 w16384 long");
+    e.parallelism.dp = 4;
+    e.parallelism.global_batch = 24;
+    CHECK(feed_forward_of(e).backward[3] == "accumulate_gradient r8192 w4096 long");
+    e.parallelism.zero = 1;
+    CHECK(feed_forward_of(e).backward[3] == "accumulate_gradient r32768 w16384 long");
     e.parallelism.zero = 3;
-    CHECK(feed_forward_of(e).backward[3] == "activation_backward r36864 w24576");
+    e.parallelism.shard = 2;
+    CHECK(feed_forward_of(e).backward[3] == "accumulate_gradient r16384 w8192 long");
 }
 
 // In fp8 the input of a product is cast (2 bytes read; 1 byte written twice, by rows and by columns), unless the norm before it did that.
