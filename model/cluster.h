@@ -184,6 +184,7 @@ struct Noise {
     KEY(Seconds, burst_length, {}, "how long a burst lasts", 0, 1e6);
     KEY(double, straggler_rate, 0, "chance that a rank is late in a step", 0, 1);
     KEY(Seconds, straggler_delay, {}, "median lateness of a late rank", 0, upto::seconds);
+    KEY(Seconds, straggler_step, {}, "length of the steps in which ranks were late by that: other steps scale it; 0 = the same in any step", 0, upto::seconds);
     KEY(double, straggler_spread, 0, "standard deviation of the logarithm of the lateness", 0, 5);
     friend bool operator==(const Noise&, const Noise&) = default;
 };

@@ -78,6 +78,10 @@ TaskId where_it_shows(const TaskGraph& graph, const Timeline& quiet, TaskId coll
     return before;
 }
 
+// What a delay that was seen in steps of `straggler_step` is in this one. A log tells of one length of steps; the same share of a step
+// leaves late ranks the same part of the mean step.
+double share_of_delay(const Noise& noise, Seconds step) { return noise.straggler_step > Seconds(0) ? step / noise.straggler_step : 1; }
+
 // Each rank is late with probability `straggler_rate`, from a random moment of the step on and by a log-normal time. The other ranks
 // wait for the latest one in the next collective. Source: docs/noise.md.
 void add_stragglers(const TaskGraph& graph, const Cluster& cluster, const Timeline& quiet, std::mt19937_64& random,
@@ -88,6 +92,7 @@ void add_stragglers(const TaskGraph& graph, const Cluster& cluster, const Timeli
     Seconds latest;
     for (int i = number(random); i > 0; --i)
         latest = std::max(latest, spread_factor(noise.straggler_spread, random) * noise.straggler_delay);
+    latest *= share_of_delay(noise, quiet.end);
     if (latest <= Seconds(0)) return;
     std::uniform_real_distribution<double> share;
     const auto collective = next_collective(graph, quiet, share(random) * quiet.end);

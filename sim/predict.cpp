@@ -1,6 +1,7 @@
 #include "sim/predict.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -137,6 +138,16 @@ std::vector<std::string> vocabulary_notes(const Experiment& e) {
                         w.vocab, rank_shape(padded.workload, e.parallelism).vocab * e.parallelism.tp, 100 * faster, usual_multiple)};
 }
 
+// Of late ranks whose delay does not follow the step, the mean tells little.
+std::vector<std::string> delay_notes(const Experiment& e, const Interval& step) {
+    const Noise& noise = e.cluster.noise;
+    if (!is_noisy(e) || noise.straggler_rate == 0 || noise.straggler_step > Seconds(0) || step.mean <= step.p90) return {};
+    const double steps = 1 - std::pow(1 - noise.straggler_rate, rank_count(e.cluster));
+    return {fmt::format("the mean of the draws, {}, is above p90: in {:.2g} % of the steps a rank is late by {}, however short the step; "
+                        "cluster.noise.straggler_step, the length of the steps in which that was seen, scales it",
+                        to_string(step.mean), 100 * steps, to_string(noise.straggler_delay))};
+}
+
 std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& timeline) {
     // A graph stores equal names once, so the address identifies a name.
     std::map<std::tuple<const char*, Phase, int>, Seconds> by_address;
@@ -244,6 +255,7 @@ Prediction predict_step(const Experiment& e) {
     f.kernels = kernel_times(s.graph, s.timeline);
     f.notes = notes_on(e, s.graph);
     std::ranges::copy(vocabulary_notes(e), std::back_inserter(f.notes));
+    std::ranges::copy(delay_notes(e, f.step), std::back_inserter(f.notes));
     std::ranges::copy(pipeline_notes(e, s.graph, s.timeline), std::back_inserter(f.notes));
     result.graph = std::move(s.graph);
     result.timeline = std::move(s.timeline);

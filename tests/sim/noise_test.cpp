@@ -103,6 +103,19 @@ TEST_CASE("a late rank lengthens one collective, as often as any of the ranks is
     CHECK(in_second / 4000.0 == Approx(0.75 / 4).margin(0.03));
 }
 
+// The step takes 4 s. A delay of 2 s that was seen in steps of 16 s is a quarter of that here, in steps of 2 s twice.
+TEST_CASE("a delay is the same share of any step") {
+    Cluster cluster;
+    cluster.gpus_per_node = 2;
+    cluster.noise.straggler_rate = 1;
+    cluster.noise.straggler_delay = 2_s;
+    for (const auto& [seen_in, late] : {std::pair(16_s, 0.5), {4_s, 2.0}, {2_s, 4.0}, {0_s, 2.0}}) {
+        cluster.noise.straggler_step = seen_in;
+        for_draws(5, two_ranks_all_reduce(), cluster, whole_seconds({1_s, 1_s, 1_s, 1_s, 1_s, 1_s, 1_s, 1_s}),
+                  [&](const Costs& c) { CHECK((c.duration[4] + c.duration[5] - 2_s).si() == Approx(late)); });
+    }
+}
+
 // Both of two ranks are late by 2 s times exp(0.3 x), x normal. All wait for the later: the larger of two x is 1 / sqrt(pi) on average.
 TEST_CASE("the latest rank is waited for, by its own lateness") {
     Cluster cluster;
