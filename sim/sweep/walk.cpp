@@ -77,6 +77,8 @@ private:
             value = static_cast<int>(std::max(1L, rank_count(base_.experiment.cluster) / taken));
         }
         split_fields[level].set(split_, value);
+        // Rules of tp and dp read whether experts are split over tensor-parallel ranks, which a framework derives from tp.
+        if (static_cast<SplitKey>(level) == SplitKey::tp) follow_framework(base_.experiment, split_);
     }
 
     bool breaks_rule(std::size_t level) {

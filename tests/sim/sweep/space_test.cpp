@@ -139,6 +139,38 @@ TEST_CASE("a point is what its keys make of the experiment, whatever the framewo
     }
 }
 
+// Experts of width 68, which 8 does not divide, and 16 of them on 16 ranks of tp, dp and cp together: legal where the framework leaves experts
+// whole as soon as tp is above 1, illegal where each is split. The sweep begins at tp = 1, where experts are split.
+TEST_CASE("the rules of tp and of expert groups are those of experts as the framework has them at that tp") {
+    Experiment e = small_moe();
+    e.workload.heads = 8;
+    e.workload.moe = {.experts = 16, .top_k = 2, .ffn = 68};
+    e.cluster.nodes = 16;
+    e.parallelism = {};
+    e.parallelism.dp = 64;
+    e.parallelism.global_batch = 64;
+    e.framework.name = "trainer";
+    for (const bool whole : {true, false}) {
+        e.framework.expert_tensor_parallel = !whole;
+        adopt_framework(e);
+        const SweepSpace space(e, axes({"parallelism.tp=1,2,4,8", "parallelism.dp=rest", "parallelism.ep=1,2,4,8,16"}));
+        const Walked walked = walk(space);
+        CHECK(walked.legal.size() + walked.illegal == 20);
+        std::size_t expected = 0;
+        for (const int tp : {1, 2, 4, 8})
+            for (const int ep : {1, 2, 4, 8, 16}) {
+                Experiment tried = e;
+                tried.parallelism.tp = tp, tried.parallelism.dp = 64 / tp, tried.parallelism.ep = ep;
+                adopt_framework(tried);
+                expected += is_legal(tried) ? 1 : 0;
+            }
+        CHECK(walked.legal.size() == expected);
+        CHECK(expected == (whole ? 20U : 5 + 5 + 5));  // split: 68 / 8 is no whole number
+        const bool there = std::ranges::any_of(walked.splits, [](const Parallelism& p) { return p.tp == 8 && p.ep == 16; });
+        CHECK(there == whole);
+    }
+}
+
 // Eight ranks, 4 layers, 4 heads, batch 12. Every split is legal, and none is there twice.
 TEST_CASE("parallelism=all makes legal splits only, each once") {
     const Experiment e = on_eight(small_gpt());
