@@ -267,6 +267,7 @@ Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf&
     Experiment& e = result.experiment;
     e.name = result.case_id;
     e.framework = shelf.framework_of(row);
+    if (states_tied(row)) e.framework.stated.emplace_back("workload.tied");
     e.workload = workload_of(row, e.framework, shelf, said);
     said.push_back("framework " + e.framework.name + ": " + e.framework.about);
     set_other_work(row, e.workload, said);

@@ -6,6 +6,7 @@
 #include "tests/truth.h"
 
 using namespace stepcast;
+using Catch::Contains;
 
 TEST_CASE("a row of a transformer becomes the experiment that its columns say") {
     const CasesHome home;
@@ -178,6 +179,38 @@ TEST_CASE("a row says whether embedding and logits share their weights, and what
     cells.back().second = "emptied caches";
     CHECK_FALSE(gpt_case_with(cells).experiment.workload.tied);
     CHECK_FALSE(gpt_case_with(cells).measured_peak);
+}
+
+// Megatron-Core raises where experts run over tp without it, so a row that does not say sp had it.
+TEST_CASE("sequence parallelism that is not stated is on where the framework runs experts no other way") {
+    const CasesHome home;
+    const auto with = [](const char* framework, const char* sp, const char* tp, const char* experts) {
+        return gpt_case_with({{"model", "mixtral-x"}, {"kv_heads", "8"}, {"vocab", "32000"}, {"experts", experts}, {"topk", "2"}, {"tp", tp},
+                              {"pp", "1"}, {"dp", ""}, {"ep", "8"}, {"sp", sp}, {"mbs", "1"}, {"framework", framework}});
+    };
+    const Case unstated = with("megatron-core", "", "2", "8");
+    CHECK(unstated.experiment.parallelism.sequence_parallel);
+    CHECK(takes_for_granted(unstated, "sp not stated: on, megatron-core runs experts over tp no other way"));
+    CHECK_FALSE(with("megatron-core", "", "1", "8").experiment.parallelism.sequence_parallel);
+    CHECK_FALSE(with("default", "", "2", "8").experiment.parallelism.sequence_parallel);
+    CHECK(takes_for_granted(with("default", "", "2", "8"), "sp not stated: off"));
+    CHECK_THAT(complaint([&] { with("megatron-core", "off", "2", "8"); }), Contains("parallelism.sequence_parallel: false, but megatron-core runs experts on 2"));
+    CHECK_FALSE(with("default", "off", "2", "8").experiment.parallelism.sequence_parallel);
+}
+
+// megatron-core unties models with learned positions that do not say it. The row says it.
+TEST_CASE("what a row says of its embedding stands against its framework") {
+    const CasesHome home;
+    for (const auto& [framework, notes, tied] : {std::tuple("megatron-core", "", false), {"megatron-core", "tied embeddings", true}, {"megatron-core", "untied", false},
+                                                 {"nemo", "", true}, {"nemo", "untied", false}, {"nemo", "tied", true}}) {
+        CAPTURE(framework, notes);
+        const Experiment e = gpt_case_with({{"framework", framework}, {"notes", notes}}).experiment;
+        CHECK(e.framework.name == framework);
+        CHECK(e.workload.tied == tied);
+        Experiment again = e;
+        adopt_framework(again);
+        CHECK(again.workload.tied == tied);
+    }
 }
 
 TEST_CASE("notes about dense layers and shared experts change the family's") {
