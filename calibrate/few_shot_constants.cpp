@@ -14,7 +14,7 @@ namespace {
 // Whether a case exercises a constant, hence can tell it.
 using Exercises = bool (*)(const Case&);
 bool always(const Case&) { return true; }
-bool eager(const Case& c) { return c.experiment.parallelism.eager; }
+bool eager(const Case& c) { return c.experiment.parallelism.eager && !c.experiment.parallelism.unfused; }
 bool tensor(const Case& c) { return c.experiment.parallelism.tp > 1; }
 bool narrow(const Case& c) { return is_narrow(c.experiment.workload.dtype); }
 bool flash(const Case& c) { return c.experiment.workload.attention != AttentionKind::plain; }

@@ -140,7 +140,8 @@ LayerPlans layer_plans(TaskGraph& graph, const LayerContext& c) {
     const Workload& w = c.experiment.workload;
     const Parallelism& p = c.experiment.parallelism;
     const bool split = traits(p.schedule).splits_backward;
-    const Maker m{graph, c, p.eager ? p.eager_traffic : 1.0, split};
+    // Kernels that run operation by operation state all their bytes.
+    const Maker m{graph, c, p.eager && !p.unfused ? p.eager_traffic : 1.0, split};
     const KernelStyle style = p.unfused ? KernelStyle::unfused : KernelStyle::fused;
     const Block mixing = mixing_block(w, c.shape), block = feed_forward_block(w, c.shape);
     const std::span<const Operator> feed_forward(block);

@@ -185,3 +185,22 @@ TEST_CASE("each token predicted further ahead is a layer and a head more") {
     const Lines further = joined(joined(joined({"embedding", "mtp_embedding_norm", "mtp_norm", "mtp_projection"}, attends), feeds), head);
     CHECK(p.names(p.plans.head.forward) == joined(joined(head, further), further));
 }
+
+// Unfused kernels state every byte that each operation moves, so eager passes, which double those of fused ones, add nothing to them.
+TEST_CASE("what runs operation by operation is not counted twice") {
+    Experiment e = small_model();
+    e.workload.gated = false;
+    e.workload.attention = AttentionKind::plain;
+    e.workload.positions = Positions::learned;
+    const auto lines = [&](bool unfused, bool eager) {
+        e.parallelism.unfused = unfused;
+        e.parallelism.eager = eager;
+        const Planned p(e);
+        Lines all;
+        for (const PassPlans* of : {&p.plans.embedding, &p.plans.dense, &p.plans.head})
+            for (const Plan* plan : {&of->forward, &of->backward}) all = joined(all, lines_of(p.graph, *plan));
+        return all;
+    };
+    CHECK(lines(true, true) == lines(true, false));
+    CHECK(lines(false, true) != lines(false, false));
+}

@@ -138,7 +138,7 @@ TEST_CASE("a loss added up over slices makes a whole gradient of each") {
 
 // Three times the bytes in the passes of a layer; those of the logits do not change if the loss is written step by step.
 TEST_CASE("eager passes move more in the layers, not where a loss is written step by step") {
-    Experiment e = unfused();
+    Experiment e = small_gpt();
     e.workload.fused_loss = false;
     Experiment eager = e;
     eager.parallelism.eager = true;
