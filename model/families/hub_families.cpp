@@ -163,6 +163,9 @@ void refuse_opt_350m(HubValues& c) {
     if (!c.flag("do_layer_norm_before", true)) c.fail("do_layer_norm_before", "norms behind blocks are not modelled for OPT");
 }
 
+// OPT's table has two rows more than positions, which begin at the third (transformers/models/opt/modeling_opt.py).
+void read_offset_positions(HubValues& c) { c.workload().max_positions += 2; }
+
 struct Rule {
     std::string_view name;
     void (*read)(HubValues&);
@@ -173,6 +176,7 @@ constexpr Rule rules[] = {{"window", read_window},
                           {"dense_layers", read_dense_layers},
                           {"no_dense_end", refuse_dense_end},
                           {"not_opt_350m", refuse_opt_350m},
+                          {"offset_positions", read_offset_positions},
                           {"norm_by_epsilon", read_norm_by_epsilon},
                           {"gate_by_name", read_gate_by_name},
                           {"gate_and_up", [](HubValues& c) { c.workload().ffn /= 2; }},

@@ -148,6 +148,13 @@ TEST_CASE("norms and activations that a type has without saying so") {
     CHECK(opt.ffn == 96);
     CHECK(opt.positions == Positions::learned);
     CHECK(opt.tied);
+    CHECK(opt.seq == 2048);  // OPTConfig's own value
+    CHECK(opt.max_positions == 2050);  // positions begin at the third row
+    CHECK(workload_of("opt", R"("ffn_dim": 96, "max_position_embeddings": 700)").seq == 700);
+    CHECK(workload_of("opt", R"("ffn_dim": 96, "max_position_embeddings": 700)").max_positions == 702);
+    CHECK(workload_of("bert", R"("max_position_embeddings": 512)").token_types == 2);  // BertConfig's own value
+    CHECK(workload_of("bert", R"("max_position_embeddings": 512, "type_vocab_size": 5)").token_types == 5);
+    CHECK(workload_of("bert", R"("max_position_embeddings": 512, "type_vocab_size": 0)").token_types == 0);
     CHECK(workload_of("opt", R"("ffn_dim": 96, "word_embed_proj_dim": 64, "do_layer_norm_before": true)").ffn == 96);
     CHECK_THAT(refusal("opt", R"("ffn_dim": 96, "word_embed_proj_dim": 32)"), Contains("word_embed_proj_dim: an embedding narrower"));
     CHECK_THAT(refusal("opt", R"("ffn_dim": 96, "do_layer_norm_before": false)"), Contains("do_layer_norm_before: norms behind blocks"));
