@@ -7,8 +7,9 @@
 //              because these are two operations; GELU in steps keeps three tensors more, ReLU its result alone
 //   experts    the slots as they arrive; router: logits, probabilities and choice (4 + 4 + 1 bytes). The combining weights are
 //              multiplied before the second product, so its result is not kept
-//   adapters   PEFT's: a copy of the input in the type of their products, made for each layer anew, and the product with A. The frozen
-//              layer keeps no input itself; of composed norms the fp32 input is kept in place of input and result, as many bytes
+//   adapters   their input and its product with A. The frozen layer keeps no input itself, so that what no adapter reads is freed: results
+//              of norms and activations, slots of experts. PEFT's read a copy in the type of their products, made for each layer anew.
+//              Of composed norms the fp32 input is kept in place of input and result, as many bytes
 //   residual   the mask of its dropout
 // Plain attention with dropout and GELU in 16 bit gives s b h (34 + 5 a s / h), Korthikanti et al., arXiv 2205.05198, section 4.
 // Work: the gradients of the block's input and result, and those of the operator that has most.
@@ -43,10 +44,42 @@ double expert_slots(const LayerContext& c) {
     return routed * moe.top_k * (moe.capacity_factor > 0 ? moe.capacity_factor : imbalance(c));
 }
 
+// Whether the gradients of the layer's own weights or of its adapters need its input as it is.
+bool keeps_input(const Experiment& e, const Linear& l) {
+    if (e.workload.adapter_rank == 0) return true;
+    return l.adapter_rank > 0 && !(widens_adapters(e) && adapter_types(e.workload, l).cast());
+}
+
+// No product behind it reads what was made before it.
+bool ends_reach(const Operator& op) {
+    if (const auto* norm = std::get_if<Normalize>(&op)) return !norm->inner;
+    if (const auto* activation = std::get_if<Activate>(&op)) return activation->rows == Activate::Rows::tokens;
+    return std::holds_alternative<HeadLayout>(op) || std::holds_alternative<Attend>(op) || std::holds_alternative<AttendRelative>(op) ||
+           std::holds_alternative<Scan>(op);
+}
+
+// Whether a product keeps the result of operator i: the next one, or of those behind a norm any.
+bool is_kept_by_product(const Block& block, std::size_t i, const Experiment& e) {
+    if (e.workload.adapter_rank == 0) return true;
+    for (std::size_t j = i + 1; j < block.size() && !ends_reach(block[j]); ++j) {
+        const auto* l = std::get_if<Linear>(&block[j]);
+        if (l && keeps_input(e, *l)) return true;
+        if ((l || std::holds_alternative<GroupedLinear>(block[j])) && !std::holds_alternative<Normalize>(block[i])) return false;
+    }
+    return false;
+}
+
+// Composed of PyTorch's operators a norm keeps its input in fp32 instead of input and result.
+bool norm_keeps_fp32(const BlockRules& rules) { return rules.w.norm == Norm::rmsnorm && composes(rules, Composed::norms); }
+
 // What one operator keeps and what its backward needs: one overload for each operator.
 struct Rules : BlockRules {
+    bool read = true;  // a product keeps the operator's result
+
     Activations operator()(const Normalize& op) const {
-        return {number(op.rows * op.width) * (s.element() + size_of(op.product)), {}};
+        const bool both = read || op.inner || norm_keeps_fp32(*this);
+        const Dtype result = w.adapter_rank > 0 ? s.storage : op.product;
+        return {number(op.rows * op.width) * (s.element() + (both ? size_of(result) : Bytes(0))), {}};
     }
     // Latent attention keeps the shared rotary key and the keys' own part as they were before their concatenation.
     Activations operator()(const HeadLayout& op) const {
@@ -62,25 +95,27 @@ struct Rules : BlockRules {
         const bool dropped = w.inner_dropout && drops() && !slots;  // then the product reads another tensor
         const bool reads_result =
             w.activation == Activation::relu && op.inputs == 1 && op.into_product && s.matrix == s.storage && !dropped;
-        const Bytes result = (op.into_product && !reads_result && keeps_input() ? size_of(s.matrix) : Bytes(0)) + kept_by_steps();
+        const Bytes result = (op.into_product && !reads_result && read ? kept_element() : Bytes(0)) + kept_by_steps();
         return {inner * ((op.inputs + (by_steps ? 1 : 0)) * s.element() + result),
                 (inner * op.inputs + (slots ? rows * number(s.hidden) : 0)) * s.element()};
     }
     Activations operator()(const Elementwise& op) const {
-        const Bytes result = op.into_product && keeps_input() ? op.written * size_of(s.matrix) : Bytes(0);
+        const Bytes result = op.into_product && read ? op.written * kept_element() : Bytes(0);
         return {(p.eager ? op.read : op.kept) * s.element() + result, op.read * s.element()};
     }
     Activations operator()(const Scan& op) const { return {s.inner(op.around().rank), {}}; }
     Activations operator()(const Residual&) const { return {mask_of(outer()), {}}; }
     Activations operator()(const Route&) const {
-        return {number(s.outer_tokens) * w.moe.experts * Bytes(4 + 4 + 1), {}};
+        return {number(s.routed_tokens) * w.moe.experts * Bytes(4 + 4 + 1), {}};
     }
     Activations operator()(const ToExperts&) const {
-        return {expert_slots(c) * number(s.hidden) * size_of(s.matrix), {}};
+        return {read ? expert_slots(c) * number(s.hidden) * size_of(s.matrix) : Bytes(0), {}};
     }
-    // Composed adapters: what their products read. Work: gradients of the result, scaled and not, of x and of its copy.
+    // What adapters' products read besides the layer's input. Work of composed ones: gradients of the result, scaled and not, of x and of
+    // its copy.
     Activations operator()(const Linear& op) const {
-        if (op.adapter_rank == 0 || !widens_adapters(c.experiment)) return {};
+        if (op.adapter_rank == 0) return {};
+        if (!widens_adapters(c.experiment)) return {number(op.tokens * op.adapter_rank) * s.element(), {}};
         const AdapterTypes types = adapter_types(w, op);
         const Bytes inside = size_of(types.inside), outside = size_of(types.outside);
         const double x = number(op.tokens * op.in.rank), y = number(op.tokens * op.out.rank);
@@ -94,8 +129,8 @@ struct Rules : BlockRules {
     }
 
 private:
-    // A frozen product keeps no input, and composed adapters beside it a copy.
-    [[nodiscard]] bool keeps_input() const { return !widens_adapters(c.experiment) || s.element() == size_of(Dtype::fp32); }
+    // Adapters multiply in 16 bits what a narrow product reads in 8 or 4.
+    [[nodiscard]] Bytes kept_element() const { return size_of(w.adapter_rank > 0 ? s.storage : s.matrix); }
     // GELU in steps keeps half of its input, the tangent and its sum with one; under automatic casting the last two, and the input of the
     // power, in fp32.
     [[nodiscard]] Bytes kept_by_steps() const {
@@ -119,7 +154,7 @@ private:
         const double all = number(s.batch * heads) * number(s.seq_q) * number(s.seq + w.memory);
         const Bytes scores = all * (drops_scores() ? 2.0 * s.element() + Bytes(1) : s.element());
         Activations memory{queries + kept_keys + result, result + queries + keys + context(keys)};
-        if (s.matrix != s.storage) memory.kept += copy;  // the copy that the output projection reads
+        if (s.matrix != s.storage && w.adapter_rank == 0) memory.kept += copy;  // the copy that the output projection reads
         if (plain && !again) memory.kept += scores;
         if (!plain) memory.kept += number(s.tokens * heads) * Bytes(4);
         if (plain) memory.work += 2.0 * all * s.element();
@@ -130,8 +165,8 @@ private:
 
 Activations memory_of(const Block& block, const LayerContext& c) {
     Activations sum;
-    for (const Operator& op : block) {
-        const Activations of = std::visit(Rules{{c}}, op);
+    for (std::size_t i = 0; i < block.size(); ++i) {
+        const Activations of = std::visit(Rules{{c}, is_kept_by_product(block, i, c.experiment)}, block[i]);
         sum.kept += of.kept;
         sum.work = std::max(sum.work, of.work);
     }
@@ -150,7 +185,7 @@ Bytes kept_by_alternate(const Block& block, const LayerContext& c) {
         if (const auto* attend = std::get_if<Attend>(&block[i]))
             sum += s.inner(attend->heads * s.value_dim);
         else if (linear == nullptr)
-            sum += std::visit(Rules{{c}}, block[i]).kept;
+            sum += std::visit(Rules{{c}, is_kept_by_product(block, i, c.experiment)}, block[i]).kept;
         else
             sum += linear->split == Split::row ? s.outer() : number(linear->tokens * linear->out.rank) * s.element();
     }
@@ -165,19 +200,20 @@ std::vector<SharedBlock> fused_blocks(const LayerContext& c, int layer) {
 }
 
 // For fused blocks, in which each product has an input of its own, so that no shared input counts twice. An input that sequence
-// parallelism gathers is kept as this rank's part.
+// parallelism gathers is kept as this rank's part. Of frozen products only the adapters have such gradients.
 Bytes read_by_weight_gradients(const Block& block, const LayerContext& c) {
     const RankShape& s = c.shape;
+    const bool frozen = c.experiment.workload.adapter_rank > 0;
     Bytes sum;
     for (const Operator& op : block) {
-        if (const auto* l = std::get_if<GroupedLinear>(&op))
+        if (const auto* l = std::get_if<GroupedLinear>(&op); l && !frozen)
             sum += expert_slots(c) * number(l->in.rank + l->out.rank) * size_of(s.matrix);
         const auto* l = std::get_if<Linear>(&op);
-        if (l == nullptr) continue;
+        if (l == nullptr || (frozen && l->adapter_rank == 0)) continue;
         const long outer = l->tokens == s.tokens ? s.outer_tokens : l->tokens;
         const long read = (l->split == Split::row ? l->tokens : outer) * l->in.rank;
         const long made = (l->split == Split::row ? outer : l->tokens) * l->out.rank;
-        sum += number(read + made) * size_of(l->dtype);
+        sum += number(read + made) * size_of(frozen ? between_products(l->dtype) : l->dtype);
     }
     return sum;
 }
@@ -200,9 +236,9 @@ LayerMemory layer_memory(const LayerContext& c, int layer) {
     return memory;
 }
 
-// The gradient of the embedding, which is dense over the vocabulary, or of the logits' matrix. Beside PEFT's adapters both are frozen.
+// The gradient of the embedding, which is dense over the vocabulary, or of the logits' matrix. Beside adapters both are frozen.
 static Bytes table_gradient(const LayerContext& c) {
-    return widens_adapters(c.experiment) ? Bytes(0) : number(c.shape.vocab * c.shape.hidden) * c.shape.element();
+    return c.experiment.workload.adapter_rank > 0 ? Bytes(0) : number(c.shape.vocab * c.shape.hidden) * c.shape.element();
 }
 
 Activations embedding_memory(const LayerContext& c) { return {Rules{{c}}(Residual{}).kept, table_gradient(c)}; }
@@ -219,7 +255,8 @@ static Activations logits_memory(const LayerContext& c) {
     const Bytes wide = composed && !w.fp32_loss ? s.element() : Bytes(4);
     const Bytes kept = composed ? wide : w.fused_loss ? s.element() : eager ? s.element() + 2.0 * wide : wide;
     const Bytes made = composed ? 2.0 * wide : w.fused_loss ? Bytes(0) : eager ? wide : s.element();
-    return {2.0 * c.shape.outer() + logits * kept, table_gradient(c) + 2.0 * s.inner(s.hidden) + logits * made};
+    const bool frozen = w.adapter_rank > 0 && !norm_keeps_fp32(Rules{{c}});  // then the result of the final norm is freed
+    return {(frozen ? 1.0 : 2.0) * c.shape.outer() + logits * kept, table_gradient(c) + 2.0 * s.inner(s.hidden) + logits * made};
 }
 
 // Multi-token prediction layers keep their tensors as well, until their backward has run.

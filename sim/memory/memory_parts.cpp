@@ -39,9 +39,9 @@ void add_states(MemoryUse& use, const LayerContext& c, const StageWeights& stage
 }
 
 // Automatic differentiation wants a gradient in the weights' dtype for each matrix. With fused accumulation (Transformer Engine) a
-// dummy is kept for each distinct shape; otherwise the largest such gradient exists for a moment. PEFT's frozen matrices have none.
+// dummy is kept for each distinct shape; otherwise the largest such gradient exists for a moment. Frozen matrices have none.
 Bytes matrix_gradients(const LayerContext& c, const StageWeights& stage) {
-    if (widens_adapters(c.experiment)) return Bytes(0);
+    if (c.experiment.workload.adapter_rank > 0) return Bytes(0);
     return (c.experiment.parallelism.fused_accumulation ? stage.matrices.sum : stage.matrices.largest) * c.shape.element();
 }
 

@@ -39,9 +39,9 @@ TEST_CASE("GELU in steps keeps what its operators' backwards read") {
     CHECK(kept() == 48 * 2.0 * Bytes(128 + 128 + 128));
 }
 
-// The layer of above without the activation's result, because the product after it is frozen. Each product adds an fp32 copy of its input
-// and four fp32 elements: 64 and 128 of the feed-forward block, 64 and 64 of the attention. Work: the gradient of 256, scaled and not, the
-// input's of 64 in fp32, and in 16 bit.
+// The layer of above without the results of norms and activation, because the products after them are frozen. Each product adds an fp32 copy
+// of its input and four fp32 elements: 64 and 128 of the feed-forward block, 64 and 64 of the attention. Work: the gradient of 256, scaled
+// and not, the input's of 64 in fp32, and in 16 bit. A norm composed of operators keeps its input of 64 in fp32.
 TEST_CASE("composed adapters keep a copy of each input and their inner tensor") {
     Experiment e = small_model();
     e.workload.adapter_rank = 4;
@@ -49,13 +49,91 @@ TEST_CASE("composed adapters keep a copy of each input and their inner tensor") 
     e.parallelism.composed = {Composed::adapters};
     const Routing balanced;
     const auto memory = [&] { return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0); };
-    CHECK(memory().feed_forward.kept == 48 * 2.0 * Bytes(128 + 256) + 48 * 4.0 * Bytes(64 + 4 + 128 + 4));
-    CHECK(memory().attention.kept == 48 * 2.0 * Bytes(128 + 64 + 64 + 64) + 48 * 8.0 * Bytes(4) + 48 * 4.0 * Bytes(64 + 4 + 64 + 4));
+    CHECK(memory().feed_forward.kept == 48 * 2.0 * Bytes(64 + 256) + 48 * 4.0 * Bytes(64 + 4 + 128 + 4));
+    CHECK(memory().attention.kept == 48 * 2.0 * Bytes(64 + 64 + 64 + 64) + 48 * 8.0 * Bytes(4) + 48 * 4.0 * Bytes(64 + 4 + 64 + 4));
+    e.parallelism.composed = {Composed::norms, Composed::adapters};
+    CHECK(memory().feed_forward.kept == 48 * 2.0 * Bytes(256) + 48 * 4.0 * Bytes(64) + 48 * 4.0 * Bytes(64 + 4 + 128 + 4));
+    e.parallelism.composed = {Composed::adapters};
     CHECK(memory().feed_forward.work == 48 * 2.0 * Bytes(128 + 64) + 48 * 4.0 * Bytes(2 * 256 + 64));
     e.workload.adapter_on = Adapted::attention;
-    CHECK(memory().feed_forward.kept == 48 * 2.0 * Bytes(128 + 256));
+    CHECK(memory().feed_forward.kept == 48 * 2.0 * Bytes(64 + 256));
     e.workload.fused_projections = false;  // queries, keys and values each cast the input
-    CHECK(memory().attention.kept == 48 * 2.0 * Bytes(128 + 64 + 64 + 64) + 48 * 8.0 * Bytes(4) + 48 * 4.0 * Bytes(4 * (64 + 4)));
+    CHECK(memory().attention.kept == 48 * 2.0 * Bytes(64 + 64 + 64 + 64) + 48 * 8.0 * Bytes(4) + 48 * 4.0 * Bytes(4 * (64 + 4)));
+}
+
+// The layer of above under adapters of a training library, which read the layers' inputs as they are, and 4 elements behind each A. On all
+// linear layers: norm in and out, 256 and 128 and two times 4; with attention as it was and two times 4. On attention alone the feed-forward
+// block keeps what its norm and its activation read, 64 and 256. fp8: the adapters read 16 bits, frozen products need nothing again.
+TEST_CASE("frozen layers keep no inputs but what their adapters read") {
+    Experiment e = small_model();
+    e.workload.adapter_rank = 4;
+    e.workload.adapter_on = Adapted::linear;
+    const Routing balanced;
+    const auto memory = [&] { return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0); };
+    for (const Dtype dtype : {Dtype::bf16, Dtype::fp8}) {
+        e.workload.dtype = dtype;
+        e.workload.adapter_on = Adapted::linear;
+        CHECK(memory().feed_forward.kept == 48 * 2.0 * Bytes(128 + 256 + 128 + 4 + 4));
+        CHECK(memory().attention.kept == 48 * 2.0 * Bytes(128 + 64 + 64 + 64 + 4 + 4) + 48 * 8.0 * Bytes(4));
+        e.workload.adapter_on = Adapted::attention;
+        CHECK(memory().feed_forward.kept == 48 * 2.0 * Bytes(64 + 256));
+        CHECK(memory().attention.kept == 48 * 2.0 * Bytes(128 + 64 + 64 + 64 + 4 + 4) + 48 * 8.0 * Bytes(4));
+    }
+    e.workload.dtype = Dtype::bf16;
+    e.workload.fused_projections = false;
+    e.workload.fused_gate = false;  // the gate's product is an operation of its own; of it the two factors are kept
+    const Bytes by_steps = memory().feed_forward.kept;
+    e.workload.adapter_on = Adapted::linear;
+    CHECK(memory().feed_forward.kept - by_steps == 48 * 2.0 * Bytes(64 + 128 + 3 * 4));
+}
+
+// 96 slots of 64 elements and two of 8 experts: the norm's input, router's scores (9 bytes for each of 8), the product's 64 and, trained, the
+// norm's result, the slots and the activation's 32. A shared expert of width 32 keeps its 64 and 32 more and, adapted, reads the norm's result.
+TEST_CASE("frozen experts keep neither their slots nor what the second product reads") {
+    Experiment e = small_model();
+    e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
+    const Routing balanced;
+    const auto kept = [&] { return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0).feed_forward.kept; };
+    const Bytes scores = 48 * 8 * Bytes(9);
+    CHECK(kept() == 48 * 2.0 * Bytes(128) + scores + 96 * 2.0 * Bytes(64 + 64 + 32));
+    e.workload.adapter_rank = 4;
+    for (const Adapted on : {Adapted::attention, Adapted::linear}) {
+        e.workload.adapter_on = on;
+        CHECK(kept() == 48 * 2.0 * Bytes(64) + scores + 96 * 2.0 * Bytes(64));
+    }
+    e.workload.moe.shared_experts = 1;
+    CHECK(kept() == 48 * 2.0 * Bytes(64 + 64 + 64 + 32 + 4 + 4) + scores + 96 * 2.0 * Bytes(64));
+    e.workload.adapter_on = Adapted::attention;
+    CHECK(kept() == 48 * 2.0 * Bytes(64 + 64) + scores + 96 * 2.0 * Bytes(64));
+}
+
+// Of the ends: the final norm's result and gradients of the two tables of 64,000 weights are of trained models alone.
+TEST_CASE("frozen tables and norms need no gradients and keep no results") {
+    Experiment e = small_model();
+    const Routing balanced;
+    const auto head = [&] { return head_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}); };
+    const auto embedding = [&] { return embedding_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}); };
+    const Activations trained = head();
+    const Bytes table = 1000 * 64 * Bytes(2);
+    CHECK(embedding().work == table);
+    e.workload.adapter_rank = 4;
+    CHECK(embedding().work == Bytes(0));
+    CHECK(trained.kept - head().kept == 48 * 2.0 * Bytes(64));
+    CHECK(trained.work - head().work == table);
+}
+
+// Between the halves of a split backward only adapters' inputs and results' gradients are put off: 64 + 256 and 128 + 64 of the feed-forward
+// block, 64 + 128 and 64 + 64 of the attention.
+TEST_CASE("weight gradients that are put off are those of adapters where layers are frozen") {
+    Experiment e = small_model();
+    const Routing balanced;
+    const auto put_off = [&] { return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 0).put_off; };
+    CHECK(put_off() == 48 * 2.0 * Bytes(64 + 256 + 128 + 64 + 64 + 128 + 64 + 64));
+    e.workload.adapter_rank = 4;
+    e.workload.adapter_on = Adapted::linear;
+    CHECK(put_off() == 48 * 2.0 * Bytes(64 + 256 + 128 + 64 + 64 + 128 + 64 + 64));
+    e.workload.adapter_on = Adapted::attention;
+    CHECK(put_off() == 48 * 2.0 * Bytes(64 + 128 + 64 + 64));
 }
 
 // Logits as above: 1000 a token. PyTorch's cross entropy keeps 4 bytes of each and makes 8 on top; of 16-bit logits as they are 2 and 4.
