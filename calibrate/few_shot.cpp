@@ -96,6 +96,14 @@ std::string nothing_determined(const CalibrationRequest& request, const StepFit&
                        stated.size(), fit.constants.size() + fit.left.size(), ratios[ratios.size() / 2], constants_table(fit), hints);
 }
 
+// Names the rows that most others contradict: wrong times, or work that their cells do not tell.
+std::string rows_left_out(const std::vector<Case>& apart, std::size_t used) {
+    if (apart.empty()) return "";
+    std::string names;
+    for (const Case& c : apart) names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", c.case_id, to_string(c.measured_step));
+    return fmt::format("{} rows are left out, far from what the other {} agree on: {}\n", apart.size(), used, names);
+}
+
 // Writes the files whose constants the rows determined, and says which ones it does not write.
 std::string written(const StepFit& fit, const CalibrationRequest& request, const std::vector<Case>& cases) {
     std::string text;
@@ -175,7 +183,7 @@ std::string calibrate_few_shot(const CalibrationRequest& request, const Progress
     if (fit.posterior.at_start) return "interrupted before the first pass: nothing is written\n";
     std::string text = fmt::format("{} measured steps; passed over: {} of other devices, {} that cannot be predicted\n",
                                    rows.cases.size(), rows.other_devices, rows.refused.size()) +
-                       reasons(rows.refused) + (request.target == FitTarget::framework || request.target == FitTarget::both ? read_before(rows.cases) : "");
+                       reasons(rows.refused) + rows_left_out(fit.apart, rows.cases.size()) + (request.target == FitTarget::framework || request.target == FitTarget::both ? read_before(rows.cases) : "");
     const HeldOutError own = summary_of(fit.posterior.rows.errors, "fitted");
     const std::string other_base = nearer_frameworks(request, rows.cases, own.median, fit.base_stays, stopped);
     if (!fit.base_stays && !any_determined(fit, true) && !any_determined(fit, false))

@@ -41,7 +41,8 @@ public:
         if (fit_.constants.empty()) throw ConfigError("calibrate: the rows exercise no constant of that kind");
     }
 
-    StepFit found() {
+    // `doubting`: rows that most others contradict are looked for, and if there are any, nothing else is decided.
+    StepFit found(bool doubting) {
         solve(Vector(fit_.constants.size(), 0.0), true);
         while (!fit_.posterior.at_start) {
             const std::vector<bool> leaves = to_leave();
@@ -50,6 +51,11 @@ public:
             else if (stopped() || !bends())
                 break;
             solve(fit_.posterior.x, false);
+        }
+        if (doubting && !stopped() && !fit_.posterior.at_start) {
+            fit_.far = far_from_most(fit_.model, priors_of(fit_.constants), fit_.posterior);
+            if (std::ranges::find(fit_.far, true) != fit_.far.end()) return std::move(fit_);
+            fit_.far.clear();
         }
         if (!stopped() && request_.target == FitTarget::framework && any_determined(fit_, true) && !brings_nearer(rows_unseen(fit_, stated_)))
             stay_at_base();
@@ -173,8 +179,17 @@ std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants) {
     return priors;
 }
 
+// Wrong rows also move what is compared: a base that is near to most rows looks as far off as a fit between these and the others.
 StepFit fitted_to(std::vector<Case>& cases, const CalibrationRequest& request, const Progress& progress) {
-    return Fit(cases, request, progress).found();
+    const std::vector<Case> stated = cases;
+    StepFit fit = Fit(cases, request, progress).found(true);
+    if (fit.far.empty()) return fit;
+    std::vector<Case> apart;
+    cases.clear();
+    for (std::size_t i = 0; i < stated.size(); ++i) (fit.far[i] ? apart : cases).push_back(stated[i]);
+    StepFit most = Fit(cases, request, progress).found(false);
+    most.apart = std::move(apart);
+    return most;
 }
 
 }  // namespace stepcast

@@ -15,10 +15,12 @@ struct StepFit {
     std::vector<StepConstant> left = {};  // the rows did not determine these: they keep the base's value and are no part of the fit
     bool base_stays = false;              // fits did not improve the forecast of unseen rows: `left` has all constants
     std::vector<std::pair<LeftOut, std::vector<BlockErrors>>> blocks = {};  // only where it was asked for
+    std::vector<bool> far = {};           // which of the rows are far from what most agree on; empty if none is
+    std::vector<Case> apart = {};         // those rows, left out of the fit
 };
 std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants);
 
-// Fits to these rows. Sets the constants in `cases` to the values where the fit begins. Constants that began at a usual value and that
+// Fits to these rows; takes those out of `cases` that most others contradict. Sets the constants in `cases` to the values where the fit begins. Constants that began at a usual value and that
 // the rows do not determine go back to 0, the base's value, one after the other, and the others are solved again.
 StepFit fitted_to(std::vector<Case>& cases, const CalibrationRequest& request, const Progress& progress);
 
@@ -50,7 +52,7 @@ std::string constants_table(const StepFit& fit);
 // Names rows of one configuration whose steps differ by more than the scatter, and rows far from all others.
 std::string contradictions(const std::vector<Case>& cases, const Posterior& p);
 // Only the former: rows of one configuration whose log errors differ by more than `limit`. An error that all rows share is no scatter.
-inline constexpr double least_contradiction = 0.25;
+inline constexpr double least_contradiction = least_far;
 std::string rows_apart(const std::vector<Case>& cases, const std::vector<double>& errors, double limit);
 
 }  // namespace stepcast

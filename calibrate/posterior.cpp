@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 namespace stepcast {
@@ -147,6 +148,37 @@ Vector solved_on_lines(Problem& p, const RowErrors& from, const Vector& x) {
     return y;
 }
 
+// The more than half of the rows with the smallest errors.
+std::vector<bool> nearest_half(const Vector& errors) {
+    std::vector<std::size_t> order(errors.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::sort(order, {}, [&](std::size_t i) { return std::abs(errors[i]); });
+    std::vector<bool> near(errors.size(), false);
+    for (std::size_t k = 0; k <= errors.size() / 2; ++k) near[order[k]] = true;
+    return near;
+}
+
+struct Half {
+    std::vector<bool> rows;
+    Vector x;
+    double cost = 0;
+};
+
+// Concentrates: solves for the nearest half on the lines of a point, until the half stays the same.
+Half concentrated(const std::vector<PriorBelief>& priors, const Vector& from, const RowErrors& at) {
+    constexpr int most_rounds = 20;
+    const RowModel lines = straight_lines(from, at);
+    Half found{nearest_half(at.errors), from};
+    for (int n = 0; n < most_rounds; ++n) {
+        found.x = most_probable(lines, priors, found.rows, found.x).x;
+        std::vector<bool> next = nearest_half(lines(found.x, found.rows).errors);
+        if (next == found.rows) break;
+        found.rows = std::move(next);
+    }
+    found.cost = objective({priors, found.rows, usual_noise}, lines(found.x, found.rows).errors, found.x);
+    return found;
+}
+
 Posterior posterior_at(const Problem& p, const Vector& x, RowErrors at) {
     const double rows = rows_of_belief + static_cast<double>(std::count(p.used.begin(), p.used.end(), true));
     Posterior found;
@@ -170,6 +202,32 @@ RowModel straight_lines(const Vector& x, const RowErrors& at) {
             for (std::size_t j = 0; j < x.size(); ++j) there.errors[i] += at.slopes.at(i, j) * (y[j] - x[j]);
         return there;
     };
+}
+
+std::vector<bool> far_from_most(const RowModel& model, const std::vector<PriorBelief>& priors, const Posterior& all) {
+    constexpr double little = 1.5;       // of the usual noise: rows that scatter no more agree
+    constexpr double far = 5;            // of the noise of the rows that agree
+    constexpr std::size_t borne = 5;     // one row in so many
+    constexpr std::size_t fewest = 7;    // rows of which most can be told from some
+    const std::size_t rows = all.rows.errors.size();
+    const std::vector<bool> every(rows, true), none(rows, false);
+    if (rows < fewest || all.noise < little * usual_noise) return none;
+    const Vector start(priors.size(), 0.0);
+    Half best = concentrated(priors, all.x, all.rows);
+    if (Half other = concentrated(priors, start, model(start, every)); other.cost < best.cost) best = std::move(other);
+    std::vector<bool> away = none;
+    for (std::vector<bool> used = best.rows;;) {  // from the half to all rows that agree with it
+        const Posterior most = most_probable(model, priors, used, best.x);
+        const Vector errors = model(most.x, every).errors;
+        for (std::size_t i = 0; i < rows; ++i) away[i] = std::abs(errors[i]) > std::max(least_far, far * most.noise);
+        std::vector<bool> next = away;
+        next.flip();
+        best.x = most.x;
+        if (next == used || std::ranges::count(next, true) <= std::ranges::count(used, true)) break;
+        used = std::move(next);
+    }
+    const auto count = static_cast<std::size_t>(std::ranges::count(away, true));
+    return count * borne < rows || count * 2 >= rows ? none : away;
 }
 
 Posterior most_probable(const RowModel& model, const std::vector<PriorBelief>& priors, const std::vector<bool>& used,

@@ -170,6 +170,38 @@ TEST_CASE("a base that a fit does not bring nearer to rows left out stays, with 
     CHECK(stays.fitted->errors.size() == 2);  // left out by model, and fitted; not by ranks, as all ran on 8
 }
 
+// Ten rows of which four took half as long again as the others say: log 1.5 = 0.41, and no cost explains which four. The six others take
+// the base's forecast within 4 %, so the base stays, and 4 % is what the file says of it. Other rows are forecast as the base forecasts them.
+TEST_CASE("rows that most of the others contradict move nothing, and are named") {
+    const TestFolder folder;
+    std::vector<StepRow> rows;
+    for (int i = 0; i < 10; ++i)
+        rows.push_back({.id = std::string(1, static_cast<char>('a' + i)), .hidden = 1024 << i % 3, .micro_batch = 1 + i % 2, .batches = 1 + i % 4});
+    for (StepRow& r : rows) r.framework = "default";
+    rows = as_forecast(folder, rows);
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seconds *= (i % 2 == 0 ? 1.04 : 1 / 1.04) * (i == 0 || i == 3 || i == 5 || i == 8 ? 1.5 : 1);
+    for (const FitTarget target : {FitTarget::framework, FitTarget::hardware}) {
+        const CalibrationRequest what = request(folder, rows, target);
+        const std::string text = calibrate_few_shot(what);
+        CHECK_THAT(text, Contains("6 measured steps; ") && Contains("4 rows are left out, far from what the other 6 agree on: a (") && Contains(", d (") && Contains(", f (") &&
+                             Contains(", i ("));
+        if (target == FitTarget::framework) {
+            CHECK_THAT(text, Contains("costs stay the base's"));
+            const Framework stays = read_framework(what.out);
+            REQUIRE(stays.fitted);
+            CHECK(stays.fitted->samples == 6);
+            CHECK(stays.fitted->errors.back().mape == Approx(0.04).epsilon(0.05));
+        } else {
+            const Cluster base = read_cluster("dgx-a100"), fitted = read_cluster(what.out);
+            CHECK(fitted.kernel.training_gemm == Approx(base.kernel.training_gemm).epsilon(0.04));
+            CHECK(fitted.kernel.memory_efficiency == Approx(base.kernel.memory_efficiency).epsilon(0.04));
+        }
+    }
+    for (StepRow& r : rows) r.seconds /= 1.1;  // all alike: none is left out
+    rows = as_forecast(folder, rows);
+    CHECK_THAT(calibrate_few_shot(request(folder, rows, FitTarget::hardware)), !Contains("left out, far"));
+}
+
 TEST_CASE("a fit that is interrupted before its first pass writes nothing") {
     const TestFolder folder;
     CalibrationRequest what = request(folder, as_forecast(folder, {{.id = "a", .hidden = 1024}, {.id = "b", .hidden = 1024, .batches = 3}}, {{"cluster.host.layer", "3 ms"}}),

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 using namespace stepcast;
@@ -148,4 +149,35 @@ TEST_CASE("an interrupted search keeps the best so far") {
     CHECK(p.x == Vector{0.25});
     CHECK(p.noise == 2 * usual_noise);
     CHECK(p.rows.errors[0] == Approx(-0.05));
+}
+
+// Six of ten rows lie within 0.04 of 0.1, four 0.4 above: between them no value of the unknown leaves less than 0.15. Most agree on 0.1,
+// from where the four are more than a quarter away. One or two such rows have little weight anyway, and with five of ten neither side is most.
+// Where a second unknown explains the four, or the rows scatter by a tenth, nobody is far.
+TEST_CASE("rows that most others contradict are found, however many Huber's loss believes") {
+    const auto far = [](int wrong, double by, bool explained, double scatter) {
+        std::vector<Vector> slopes;
+        Vector truth;
+        for (int i = 0; i < 10; ++i) {
+            slopes.push_back({1.0, explained && i < wrong ? 1.0 : 0.0});
+            truth.push_back(0.1 + scatter * (i % 2 == 0 ? 1 : -1) + (i < wrong ? by : 0.0));
+        }
+        const RowModel rows = linear(slopes, truth);
+        const std::vector<PriorBelief> priors{{0, 0.5, -3, 3}, {0, 0.5, -3, 3}};
+        return far_from_most(rows, priors, most_probable(rows, priors, std::vector<bool>(10, true), {0, 0}));
+    };
+    const auto first = [](int n) {
+        std::vector<bool> flags(10, false);
+        std::fill_n(flags.begin(), n, true);
+        return flags;
+    };
+    CHECK(far(4, 0.4, false, 0.02) == first(4));
+    CHECK(far(4, -0.4, false, 0.02) == first(4));
+    CHECK(far(3, 0.4, false, 0.02) == first(3));
+    CHECK(far(2, 0.7, false, 0.02) == first(0));
+    CHECK(far(1, 0.4, false, 0.02) == first(0));
+    CHECK(far(5, 0.4, false, 0.02) == first(0));
+    CHECK(far(4, 0.4, true, 0.02) == first(0));
+    CHECK(far(4, 0.2, false, 0.02) == first(0));
+    CHECK(far(4, 0.4, false, 0.1) == first(0));
 }
