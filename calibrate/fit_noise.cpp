@@ -134,7 +134,8 @@ void report_stragglers(NoiseFit& fit, const std::vector<double>& late, const Ste
     const auto [delay, spread] = log_normal_of(late);
     state(fit, "noise.straggler_rate", fmt::format("{:.4g}", rate), error, seen);
     state(fit, "noise.straggler_delay", fmt::format("{:.4g} ms", 1e3 * delay), 1.25 * spread * error, seen);
-    state(fit, "noise.straggler_step", fmt::format("{:.4g} ms", 1e3 * median(series.step)), error, seen);
+    const double middle_error = seen ? 1.25 * lower_spread(series.step) / std::sqrt(steps) : 0;  // of a normal variable's median
+    state(fit, "noise.straggler_step", fmt::format("{:.4g} ms", 1e3 * median(series.step)), middle_error, seen);
     state(fit, "noise.straggler_spread", fmt::format("{:.3f}", spread), 0.8 * error, seen);
     if (phases)
         fit.findings.push_back(

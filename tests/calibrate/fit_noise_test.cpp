@@ -34,7 +34,8 @@ const FittedParameter& parameter(const NoiseFit& fit, const std::string& key) {
 
 // There are 100 bursts of 25 %, one in (1000 x 1.8 + 100 x 0.35 + 50 + a little of the host) / 100 = 18.9 s. A burst costs 0.35 s; at 25 %
 // of the 1.4 / 1.8 of the time that is kernels, this is a length of 1.8 s: one step. 50 of 1000 steps are late; with 4 ranks each is late
-// with 1 - 0.95^(1/4) = 1.27 %. Host: 0.1 / 0.6745 = 0.148.
+// with 1 - 0.95^(1/4) = 1.27 %. Host: 0.1 / 0.6745 = 0.148. 100 + 200 + 150 quiet steps take up to 1.8 s, so the median one has the next
+// host.
 TEST_CASE("bursts, stragglers and the host's spread are found in steps made of them") {
     Cluster start;
     start.noise.op = 0.07;
@@ -46,6 +47,8 @@ TEST_CASE("bursts, stragglers and the host's spread are found in steps made of t
     CHECK(noise.straggler_rate == Approx(0.01274).epsilon(0.01));
     CHECK(noise.straggler_delay.si() == Approx(1.0).epsilon(0.03));
     CHECK(noise.straggler_spread < 0.03);
+    CHECK(noise.straggler_step.si() == Approx(1.8 + 0.2 * (std::exp(0.1) - 1)));
+    CHECK(parameter(fit, "noise.straggler_step").relative_error < 0.01);
     CHECK(noise.host == Approx(0.148).epsilon(0.02));
     CHECK(noise.op == 0.07);  // not fitted here
     CHECK(parameter(fit, "noise.burst_every").determined);
