@@ -82,7 +82,7 @@ TEST_CASE("golden words: what every shipped framework makes of a run") {
     const std::vector<std::pair<std::string, std::vector<Override>>> runs{
         {"split", {{"parallelism.tp", "4"}, {"parallelism.pp", "2"}, {"parallelism.dp", "2"}, {"parallelism.zero", "1"}, {"parallelism.sequence_parallel", "true"}}},
         {"sharded", {{"parallelism.dp", "16"}, {"parallelism.zero", "3"}}},
-        {"experts", {{"parallelism.dp", "8"}, {"parallelism.tp", "2"}, {"parallelism.ep", "8"}, {"workload.moe.experts", "64"}, {"workload.moe.ffn", "1024"}, {"workload.dtype", "fp8"}}}};
+        {"experts", {{"parallelism.dp", "8"}, {"parallelism.tp", "2"}, {"parallelism.sequence_parallel", "true"}, {"parallelism.ep", "8"}, {"workload.moe.experts", "64"}, {"workload.moe.ffn", "1024"}, {"workload.dtype", "fp8"}}}};
     const TestFolder folder;
     const std::string path = folder.write("run.toml", run);
     std::string text;
