@@ -158,6 +158,12 @@ std::vector<bool> nearest_half(const Vector& errors) {
     return near;
 }
 
+double middle_of(Vector values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::ranges::nth_element(values, middle);
+    return *middle;
+}
+
 struct Half {
     std::vector<bool> rows;
     Vector x;
@@ -204,17 +210,42 @@ RowModel straight_lines(const Vector& x, const RowErrors& at) {
     };
 }
 
-std::vector<bool> far_from_most(const RowModel& model, const std::vector<PriorBelief>& priors, const Posterior& all) {
-    constexpr double little = 1.5;       // of the usual noise: rows that scatter no more agree
-    constexpr double far = 5;            // of the noise of the rows that agree
-    constexpr std::size_t borne = 5;     // one row in so many
-    constexpr std::size_t fewest = 7;    // rows of which most can be told from some
+namespace {
+
+// The model with one more unknown, an error that all rows share: no row is far from the others because the base is off as a whole.
+RowModel with_common_error(const RowModel& model) {
+    return [model](const Vector& x, const std::vector<bool>& rows) {
+        const RowErrors own = model(Vector(x.begin(), x.end() - 1), rows);
+        RowErrors all{own.errors, {own.slopes.rows, x.size(), {}}};
+        for (std::size_t i = 0; i < own.errors.size(); ++i) {
+            all.errors[i] += x.back();
+            for (std::size_t j = 0; j + 1 < x.size(); ++j) all.slopes.values.push_back(own.slopes.at(i, j));
+            all.slopes.values.push_back(1);
+        }
+        return all;
+    };
+}
+
+}  // namespace
+
+std::vector<bool> far_from_most(const RowModel& own, std::vector<PriorBelief> priors, const Posterior& all) {
+    constexpr double little = 1.5;     // of the usual noise: rows that scatter no more agree
+    constexpr double far = 5;          // of the noise of the rows that agree
+    constexpr std::size_t borne = 5;   // one row in so many
+    constexpr std::size_t fewest = 7;  // rows of which most can be told from some
     const std::size_t rows = all.rows.errors.size();
     const std::vector<bool> every(rows, true), none(rows, false);
     if (rows < fewest || all.noise < little * usual_noise) return none;
-    const Vector start(priors.size(), 0.0);
-    Half best = concentrated(priors, all.x, all.rows);
-    if (Half other = concentrated(priors, start, model(start, every)); other.cost < best.cost) best = std::move(other);
+    const RowModel model = with_common_error(own);
+    priors.push_back({});
+    Half best;
+    for (Vector start : {all.x, Vector(all.x.size(), 0.0)}) {
+        start.push_back(0);
+        RowErrors at = model(start, every);
+        start.back() = -middle_of(at.errors);  // most rows' error, whichever the others have
+        for (double& error : at.errors) error += start.back();
+        if (Half found = concentrated(priors, start, at); best.rows.empty() || found.cost < best.cost) best = std::move(found);
+    }
     std::vector<bool> away = none;
     for (std::vector<bool> used = best.rows;;) {  // from the half to all rows that agree with it
         const Posterior most = most_probable(model, priors, used, best.x);

@@ -181,3 +181,18 @@ TEST_CASE("rows that most others contradict are found, however many Huber's loss
     CHECK(far(4, 0.2, false, 0.02) == first(0));
     CHECK(far(4, 0.4, false, 0.1) == first(0));
 }
+
+// No unknown moves these rows: a base that is off by 0.12 for six and by 0.52 for four is off by 0.12.
+TEST_CASE("an error that all rows share makes none of them far") {
+    const auto far = [](double shared, double by) {
+        Vector truth;
+        for (int i = 0; i < 10; ++i) truth.push_back(shared + 0.02 * (i % 2 == 0 ? 1 : -1) + (i < 4 ? by : 0.0));
+        const RowModel rows = linear(std::vector<Vector>(10, Vector{}), truth);
+        return far_from_most(rows, {}, most_probable(rows, {}, std::vector<bool>(10, true), {}));
+    };
+    const std::vector<bool> none(10, false), four{true, true, true, true, false, false, false, false, false, false};
+    CHECK(far(0.12, 0.4) == four);
+    CHECK(far(-0.3, 0.4) == four);
+    CHECK(far(0.4, -0.4) == four);
+    CHECK(far(0.4, 0) == none);
+}
