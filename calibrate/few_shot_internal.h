@@ -20,8 +20,9 @@ struct StepFit {
 };
 std::vector<PriorBelief> priors_of(const std::vector<StepConstant>& constants);
 
-// Fits to these rows; takes those out of `cases` that most others contradict. Sets the constants in `cases` to the values where the fit begins. Constants that began at a usual value and that
-// the rows do not determine go back to 0, the base's value, one after the other, and the others are solved again.
+// Fits to these rows; takes those out of `cases` that most others contradict. Sets the constants in `cases` to the values where the fit
+// begins. Constants that began at a usual value and that the rows do not determine go back to 0, the base's value, one after the other, and
+// the others are solved again.
 StepFit fitted_to(std::vector<Case>& cases, const CalibrationRequest& request, const Progress& progress);
 
 bool determined(const StepFit& fit, std::size_t j);
