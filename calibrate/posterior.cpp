@@ -226,20 +226,22 @@ RowModel with_common_error(const RowModel& model) {
     };
 }
 
-}  // namespace
+constexpr double little_noise = 1.5 * usual_noise;  // rows that scatter no more agree
 
-std::vector<bool> far_from_most(const RowModel& own, std::vector<PriorBelief> priors, const Posterior& all) {
-    constexpr double little = 1.5;     // of the usual noise: rows that scatter no more agree
-    constexpr double far = 5;          // of the noise of the rows that agree
-    constexpr std::size_t borne = 5;   // one row in so many
-    constexpr std::size_t fewest = 7;  // rows of which most can be told from some
-    const std::size_t rows = all.rows.errors.size();
+struct Minority {
+    std::vector<bool> away;  // none if the others do not agree, or if these are too few or too many
+    bool told = false;       // half of the rows or more agree
+};
+
+// The rows far from those that the best half of the starts leads to.
+Minority minority(const RowModel& own, std::vector<PriorBelief> priors, const std::vector<Vector>& starts, std::size_t rows) {
+    constexpr double far = 3.5;       // of the noise of the rows that agree
+    constexpr std::size_t borne = 5;  // one row in so many has little weight anyway
     const std::vector<bool> every(rows, true), none(rows, false);
-    if (rows < fewest || all.noise < little * usual_noise) return none;
     const RowModel model = with_common_error(own);
     priors.push_back({});
     Half best;
-    for (Vector start : {all.x, Vector(all.x.size(), 0.0)}) {
+    for (Vector start : starts) {
         start.push_back(0);
         RowErrors at = model(start, every);
         start.back() = -middle_of(at.errors);  // most rows' error, whichever the others have
@@ -247,6 +249,7 @@ std::vector<bool> far_from_most(const RowModel& own, std::vector<PriorBelief> pr
         if (Half found = concentrated(priors, start, at); best.rows.empty() || found.cost < best.cost) best = std::move(found);
     }
     std::vector<bool> away = none;
+    double noise = 0;
     for (std::vector<bool> used = best.rows;;) {  // from the half to all rows that agree with it
         const Posterior most = most_probable(model, priors, used, best.x);
         const Vector errors = model(most.x, every).errors;
@@ -254,11 +257,27 @@ std::vector<bool> far_from_most(const RowModel& own, std::vector<PriorBelief> pr
         std::vector<bool> next = away;
         next.flip();
         best.x = most.x;
+        noise = most.noise;
         if (next == used || std::ranges::count(next, true) <= std::ranges::count(used, true)) break;
         used = std::move(next);
     }
     const auto count = static_cast<std::size_t>(std::ranges::count(away, true));
-    return count * borne < rows || count * 2 >= rows ? none : away;
+    const bool agree = noise <= little_noise;
+    return {agree && count * borne >= rows && count * 2 < rows ? away : none, agree && count * 2 <= rows};
+}
+
+}  // namespace
+
+// What most rows say of the base as it is comes first: with constants to move, another half may agree better than those that are right.
+std::vector<bool> far_from_most(const RowModel& model, const std::vector<PriorBelief>& priors, const Posterior& all) {
+    constexpr std::size_t fewest = 7;  // rows of which most can be told from some
+    const std::size_t rows = all.rows.errors.size();
+    if (rows < fewest || all.noise < little_noise) return std::vector<bool>(rows, false);
+    const Vector start(all.x.size(), 0.0);
+    const Vector errors = model(start, std::vector<bool>(rows, true)).errors;
+    const RowModel as_it_is = [&](const Vector&, const std::vector<bool>&) { return RowErrors{errors, {rows, 0, {}}}; };
+    const Minority of_base = minority(as_it_is, {}, {Vector{}}, rows);
+    return of_base.told ? of_base.away : minority(model, priors, {all.x, start}, rows).away;
 }
 
 Posterior most_probable(const RowModel& model, const std::vector<PriorBelief>& priors, const std::vector<bool>& used,
