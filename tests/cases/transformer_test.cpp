@@ -209,7 +209,7 @@ TEST_CASE("a row of other or contradictory work is refused with the column") {
     CHECK(gpt_refusal({{"precision", "int8"}}).starts_with("c.csv:2: precision: \"int8\" names no dtype that is modelled"));
     CHECK(gpt_refusal({{"precision", "nvfp4"}}).starts_with("c.csv:2: cluster.gpu.peak.fp4: device \"A100-SXM\" has no"));
     CHECK(gpt_refusal({{"precision", "fp8"}}) ==
-          "c.csv:2: cluster.gpu.peak.fp8: device \"A100-SXM\" has no such rate; it has fp32, tf32, fp16, bf16; set "
+          "c.csv:2: cluster.gpu.peak.fp8: device \"A100-SXM\" has no such rate, which begins at compute capability 89; it has fp32, tf32, fp16, bf16; set "
           "this key "
           "or choose another workload.dtype");
     CHECK(gpt_refusal({{"heads", "31"}}) == "c.csv:2: heads: 31 do not divide the hidden width 3072");
