@@ -25,6 +25,7 @@ struct Feature {
 };
 
 bool is_transformer(const Experiment& e) { return e.workload.kind == Kind::transformer; }
+bool has_attention(const Experiment& e) { return is_transformer(e) || e.workload.kind == Kind::coca; }
 bool has_experts(const Experiment& e) { return e.workload.moe.experts > 0; }
 bool has_tensor_ranks(const Experiment& e) { return e.parallelism.tp > 1; }
 bool has_stages(const Experiment& e) { return e.parallelism.pp > 1; }
@@ -38,6 +39,23 @@ constexpr Feature features[] = {
     {"workload.moe.top_groups", [](const Experiment& e) { return e.workload.moe.groups > 1 || !has_experts(e); }, "workload.moe.groups is 1"},
     {"workload.mla.", [](const Experiment& e) { return e.workload.attention == AttentionKind::mla; }, "workload.attention is not mla"},
     {"workload.mamba.", [](const Experiment& e) { return e.workload.mamba.heads > 0; }, "workload.mamba.heads is 0"},
+    {"workload.kv_heads workload.head_dim workload.vocab workload.max_positions workload.autocast", has_attention,
+     "its layers have no attention (workload.kind)"},
+    {"workload.vocab_multiple workload.tied workload.memory workload.window workload.token_types workload.norm workload.causal "
+     "workload.linear_bias workload.qkv_bias workload.head workload.head_share workload.table_slices workload.mamba.heads "
+     "workload.fused_loss workload.fp32_loss workload.loss_pieces workload.loss_in_forward workload.reads_loss "
+     "workload.moe.groups workload.moe.router_bias parallelism.head_apart parallelism.eager parallelism.fused_accumulation "
+     "parallelism.frees_gradients parallelism.expert_tensor_parallel parallelism.dispatch_once",
+     is_transformer, "workload.kind is no transformer"},
+    {"workload.clip_scales workload.fused_optimizer workload.optimizer_calls", is_transformer, "workload.kind is no transformer"},
+    {"workload.fused_gate", [](const Experiment& e) { return e.workload.gated && !e.workload.fused_projections; },
+     "there are no separate projections of a gated feed-forward"},
+    {"workload.optimizer_calls", [](const Experiment& e) { return e.workload.optimizer_groups > 1; }, "workload.optimizer_groups is 1"},
+    {"parallelism.join_tied", [](const Experiment& e) { return has_stages(e) && e.workload.tied; },
+     "there are no stages with tied embeddings"},
+    {"parallelism.expert_tensor_parallel", has_tensor_ranks, "parallelism.tp is 1"},
+    {"parallelism.dispatch_once", [](const Experiment& e) { return e.parallelism.ep > 1; }, "parallelism.ep is 1"},
+    {"routing.skew", [](const Experiment& e) { return e.routing.kind != RoutingSpec::Kind::uniform; }, "routing.kind is uniform"},
     {"workload.window_share", [](const Experiment& e) { return e.workload.window > 0; }, "workload.window is 0"},
     {"workload.score_dropout workload.inner_dropout", [](const Experiment& e) { return e.workload.dropout > 0; }, "workload.dropout is 0"},
     {"workload.adapter_on", [](const Experiment& e) { return e.workload.adapter_rank > 0; }, "workload.adapter_rank is 0"},
@@ -94,6 +112,7 @@ void add_odd_sizes(const Experiment& e, Remarks& remarks) {
     const Workload& w = e.workload;
     if (w.window > w.seq)
         remarks.push_back(fmt::format("workload.window = {} reaches beyond workload.seq = {}: as if there were none", w.window, w.seq));
+    if (w.head_share == 0 && is_transformer(e)) remarks.emplace_back("workload.head_share = 0 leaves no logits");
     if (w.vocab == 1) remarks.emplace_back("workload.vocab = 1 leaves nothing to predict");
     if (w.adapter_rank > w.hidden)
         remarks.push_back(fmt::format("workload.adapter_rank = {} is above workload.hidden = {}, so adapters have more weights than what they "
@@ -114,6 +133,9 @@ void add_odd_machine(const Experiment& e, Remarks& remarks) {
             remarks.push_back(fmt::format("cluster.{} = {} is that of no machine; expected {} to {}", key, to_string(value), to_string(least),
                                           to_string(most)));
     };
+    if (c.network.oversubscription != 1 && c.nodes <= c.network.nodes_per_leaf)
+        remarks.push_back(fmt::format("cluster.network.oversubscription = {} changes nothing: all {} nodes meet below the spine",
+                                      c.network.oversubscription, c.nodes));
     check("gpu.memory", c.gpu.memory, Bytes(100e6), Bytes(10e12));
     check("gpu.memory_bandwidth", c.gpu.memory_bandwidth, BytesPerSecond(100e6), BytesPerSecond(1e15));
     check(fmt::format("gpu.peak.{}", to_string(e.workload.dtype)), c.gpu.peaks[e.workload.dtype], FlopsPerSecond(1e9), FlopsPerSecond(1e18));

@@ -51,13 +51,15 @@ TEST_CASE("a key whose feature is off is named with the feature") {
                {{"parallelism.scatter_p2p", "false"}, {"parallelism.pp", "2"}},
                {{"parallelism.context_exchange", "all-gather"}, {"parallelism.cp", "2"}},
                {{"parallelism.eager_traffic", "3"}, {"parallelism.eager", "true"}},
-               {{"parallelism.dispatch_once", "true"}, {"workload.moe.experts", "8"}},
                {{"parallelism.expert_products", "each"}, {"workload.moe.experts", "8"}},
+               {{"workload.fused_gate", "true"}, {"workload.gated", "true"}},
+               {{"workload.optimizer_calls", "9"}, {"workload.optimizer_groups", "9"}},
                {{"routing.kind", "zipf"}, {"workload.moe.experts", "8"}}};
     for (const auto& [idle, feature] : all) {
         INFO(idle.key);
         Experiment e = plain_gpt();
         e.workload.positions = Positions::rotary;
+        e.workload.fused_projections = false;
         e = with(e, {idle});
         CHECK(says(remarks_on(e), idle.key + " = " + get_key(e, idle.key) + " changes nothing"));
         CHECK_FALSE(says(remarks_on(with(e, {feature})), idle.key + " ="));
@@ -65,6 +67,24 @@ TEST_CASE("a key whose feature is off is named with the feature") {
     Experiment lone = small_gpt();  // one rank
     lone = with(lone, {{"parallelism.zero", "1"}, {"parallelism.sequence_parallel", "true"}, {"workload.vision.layers", "3"}});
     for (const char* key : {"parallelism.zero", "parallelism.sequence_parallel", "workload.vision.layers"}) CHECK(says(remarks_on(lone), key));
+}
+
+// A layer of experts has no attention, no vocabulary and no gradients; a multi-layer perceptron no experts either.
+TEST_CASE("a key that a step of this kind does not read is named with the kind") {
+    const auto told = [](const char* preset, const Override& change) {
+        Experiment e = read_experiment(preset);
+        set_key(e, change);
+        return remarks_on(e);
+    };
+    for (const char* preset : {"moe_layer_alltoall", "host_ddp"})
+        for (const Override& idle : {Override{"workload.vocab", "100"}, {"workload.tied", "false"}, {"workload.window", "9"},
+                                     {"workload.norm", "rmsnorm"}, {"workload.fused_loss", "false"}, {"parallelism.eager", "true"},
+                                     {"workload.reads_loss", "true"}, {"workload.patch", "8"}}) {
+            INFO(preset << " " << idle.key);
+            CHECK(says(told(preset, idle), idle.key + " = " + idle.value + " changes nothing"));
+        }
+    CHECK(says(told("coca_zero1", {"workload.clip_scales", "true"}), "workload.kind is no transformer"));
+    CHECK(told("coca_zero1", {"workload.vocab", "1000"}).empty());
 }
 
 // What a framework sets is for all models that run in it.
@@ -103,6 +123,7 @@ TEST_CASE("a machine that nobody builds is named") {
         CHECK(says(told(odd), odd.key + " = " + get_key(with(plain_gpt(), {odd}), odd.key) + " is that of no machine"));
     }
     CHECK(told({"cluster.gpu.memory", "4 GiB"}).empty());
+    CHECK(says(told({"cluster.network.oversubscription", "4"}), "changes nothing: all 1 nodes meet below the spine"));
     for (const std::string& name : preset_names(PresetKind::cluster)) {
         Experiment e = small_gpt();
         e.cluster = read_cluster(name);

@@ -50,3 +50,10 @@ TEST_CASE("no shipped machine has a rate that its chip lacks") {
     }
     CHECK(checked > 30);
 }
+
+// An MI300X is forecast from what NVIDIA's machines have in common, but not with the reduction in their switch.
+TEST_CASE("no machine of another maker reduces in an NVSwitch") {
+    CHECK(read_cluster("dgx-h100").intra.nvls_efficiency > 0);
+    CHECK(read_cluster("H20").intra.nvls_efficiency > 0);
+    for (const char* name : {"MI300X", "arc-b60-x8", "dgx-a100", "dgx-v100"}) CHECK(read_cluster(name).intra.nvls_efficiency == 0);
+}
