@@ -19,7 +19,7 @@ bool states(const Framework& framework, std::string_view key) {
 
 // What a step of this kind reads of that which a framework decides; the other keys are of transformers.
 bool reads(Workload::Kind kind, std::string_view key) {
-    constexpr std::string_view layer[] = {"cluster.host.call"},
+    constexpr std::string_view layer[] = {"cluster.host.call", "parallelism.unfused"},
                                mlp[] = {"cluster.host.call", "parallelism.bucket", "parallelism.overlap", "workload.optimizer"},
                                coca[] = {"cluster.host.call", "cluster.host.layer", "cluster.host.update", "parallelism.bucket",
                                          "parallelism.gradient_dtype", "parallelism.overlap", "workload.master_weights",
@@ -146,7 +146,10 @@ void adopt_split(Experiment& e, Adoption& adopt) {
     adopt.set("parallelism.eager", p.eager, f.eager);
     adopt.set("parallelism.eager_traffic", p.eager_traffic, f.eager_traffic);
     adopt.set("parallelism.composed", p.composed, only(!f.composed.empty() && !p.unfused && !p.eager_script, f.composed));
-    adopt.set("parallelism.unfused", p.unfused, f.unfused);
+    // A lone layer of experts is modelled so for plain all-to-alls alone.
+    const bool layer = e.workload.kind == Workload::Kind::moe_layer;
+    const bool keeps_style = layer && (p.moe_system != MoeSystem::alltoall || p.overlap_chunks != 1);
+    adopt.set("parallelism.unfused", p.unfused, keeps_style ? std::nullopt : f.unfused);
     adopt.set("parallelism.recompute_stops_early", p.recompute_stops_early, f.recompute_stops_early);
     adopt.set("cluster.link.inter.training", e.cluster.inter.training, only(p.zero == 3 && f.shard_rate != 0.0, f.shard_rate));
     adopt.set("parallelism.gradient_dtype", p.gradient_dtype, gradient_dtype(f.gradients, e.workload.dtype));

@@ -155,7 +155,8 @@ void add_lacks(const Experiment& e, Remarks& remarks) {
     const auto& usual = e.framework.attention;
     const Lack* const lack = usual ? lack_of(e.cluster.gpu, "workload.attention", to_string(*usual)) : nullptr;
     const bool stated = std::ranges::find(e.framework.stated, "workload.attention") != e.framework.stated.end();
-    if (lack && !stated && to_string(e.workload.attention) == lack->instead)
+    const bool written_out = e.parallelism.unfused || e.parallelism.eager_script;  // plain on every device
+    if (lack && !stated && !written_out && to_string(e.workload.attention) == lack->instead)
         remarks.push_back(fmt::format("workload.attention = {}: {} has no {} kernel below compute capability {} ({})", lack->instead,
                                       e.cluster.gpu.name, to_string(*usual), lack->capability, lack->source));
 }
@@ -167,7 +168,7 @@ void add_framework(const Experiment& e, Remarks& remarks) {
     for (const Override& one : e.framework.replaced) keys.push_back(one.key);
     const auto kind = to_string(e.workload.kind);
     remarks.push_back(keys.empty() ? fmt::format("framework {} changes nothing of a step of workload.kind {}", e.framework.name, kind)
-                                   : fmt::format("framework {}: a step of workload.kind {} has of it {}; the rest is of transformers",
+                                   : fmt::format("framework {} decides of this {}: {}; the rest of it is of transformers",
                                                  e.framework.name, kind, fmt::join(keys, ", ")));
 }
 

@@ -348,6 +348,9 @@ TEST_CASE("a framework decides of a step that is no transformer what that step r
     CHECK(of("moe_layer_alltoall").cluster.host.call == Seconds(9e-6));
     CHECK(of("moe_layer_alltoall").cluster.host.layer == read_experiment("moe_layer_alltoall").cluster.host.layer);
     CHECK(of("host_ddp").cluster.host.call == Seconds(9e-6));
+    const auto unfused = [](const char* experiment) { return read_experiment(experiment, std::vector<Override>{{"framework.preset", "tutel"}}).parallelism.unfused; };
+    CHECK(unfused("moe_layer_alltoall"));
+    CHECK_FALSE(unfused("moe_layer_mix_moe"));  // whose kernels are one by one already
     CHECK(read_experiment("coca_zero1").framework.name.empty());  // none is assumed
     for (const auto& name : preset_names(PresetKind::framework))
         for (const char* experiment : {"coca_zero1", "moe_layer_alltoall", "moe_layer_mix_moe", "host_ddp", "host_moe"}) {
