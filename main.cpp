@@ -109,6 +109,9 @@ void run_sweep(const Options& options) {
     if (is_sweep_helper()) return help_with_sweep(options);
     const SweepQuestion question = question_of(options);
     check_files_of_sweep(options);
+    const auto is_of_machine = [](const std::string& remark) { return remark.starts_with("cluster."); };
+    for (const std::string& remark : remarks_on(question.experiment))  // it may be why nothing fits
+        if (is_of_machine(remark)) options.say("note: " + remark);
     const SweepAnswer result = sweep(question, {.threads = options.threads,
                                                 .out = options.out,
                                                 .resume = options.resume,
@@ -123,7 +126,8 @@ void run_sweep(const Options& options) {
     if (!result.best.empty()) {
         Experiment best = question.experiment;
         set_varied(best, result.best.front().settings, question.stated);
-        for (const std::string& remark : remarks_on(best)) options.say("note: " + remark);
+        for (const std::string& remark : remarks_on(best))
+            if (!is_of_machine(remark)) options.say("note: " + remark);
     }
     if (!options.out.empty()) write_sweep(options.out, result, origin_of(question.experiment, version_text()));
 }

@@ -124,6 +124,9 @@ stdout_has 'workload.attention = plain: V100-SXM2 has no flash kernel below comp
 run 0 sweep llama3-8b --cluster dgx-h100 --gpus 8 --set seq=4096 --set global_batch=16 --set tp=8 --set workload.mla.kv_rank=64 --vary micro_batch=1,2
 stderr_has 'note: workload.mla.kv_rank = 64 changes nothing: workload.attention is not mla'
 
+run 1 sweep llama3-8b --cluster dgx-h100 --gpus 8 --set seq=4096 --set global_batch=16 --set 'cluster.gpu.memory=1 B' --vary micro_batch=1,2
+stderr_has 'note: cluster.gpu.memory = 1 B is that of no machine'
+
 # Lists are varied too. 32 layers over two stages.
 run 0 sweep llama3-8b --cluster dgx-h100 --gpus 8 --set seq=4096 --set global_batch=16 --set tp=4 --set pp=2 --vary 'stage_layers=[16,16],[17,15],[20,12]' --out lists
 stdout_has '[17,15]'
