@@ -21,6 +21,7 @@
 #include "model/presets.h"
 #include "model/records/provenance.h"
 #include "model/records/run_folder.h"
+#include "model/remarks.h"
 #include "model/step.h"
 #include "reports/pages.h"
 #include "reports/json.h"
@@ -31,14 +32,17 @@ using namespace stepcast;
 
 namespace {
 
-// On a terminal one line that is overwritten; in a log a line every 30 s.
+// On a terminal one line that is overwritten, which an empty text clears; in a log a line after 10 s, then every 30 s.
 void show_progress(std::string_view text) {
     using Clock = std::chrono::steady_clock;
-    static Clock::time_point last = Clock::now();
+    static Clock::time_point next_line = Clock::now() + std::chrono::seconds(10), shown;
+    const auto now = Clock::now();
     if (isatty(STDERR_FILENO)) {
+        if (!text.empty() && now - shown < std::chrono::milliseconds(50)) return;
+        shown = text.empty() ? Clock::time_point() : now;
         std::fprintf(stderr, "\r\033[K%.*s", static_cast<int>(text.size()), text.data());
-    } else if (!text.empty() && Clock::now() - last >= std::chrono::seconds(30)) {
-        last = Clock::now();
+    } else if (!text.empty() && now >= next_line) {
+        next_line = now + std::chrono::seconds(30);
         say_on_stderr(std::string(text));
     }
 }
@@ -105,6 +109,9 @@ void run_sweep(const Options& options) {
     if (is_sweep_helper()) return help_with_sweep(options);
     const SweepQuestion question = question_of(options);
     check_files_of_sweep(options);
+    const auto is_of_machine = [](const std::string& remark) { return remark.starts_with("cluster."); };
+    for (const std::string& remark : remarks_on(question.experiment))  // it may be why nothing fits
+        if (is_of_machine(remark)) options.say("note: " + remark);
     const SweepAnswer result = sweep(question, {.threads = options.threads,
                                                 .out = options.out,
                                                 .resume = options.resume,
@@ -116,6 +123,12 @@ void run_sweep(const Options& options) {
         print_best(options, question, result);
     else
         print(options.json ? to_json(result) : sweep_table(result));
+    if (!result.best.empty()) {
+        Experiment best = question.experiment;
+        set_varied(best, result.best.front().settings, question.stated);
+        for (const std::string& remark : remarks_on(best))
+            if (!is_of_machine(remark)) options.say("note: " + remark);
+    }
     if (!options.out.empty()) write_sweep(options.out, result, origin_of(question.experiment, version_text()));
 }
 

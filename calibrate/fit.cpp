@@ -106,7 +106,7 @@ void reweigh(Problem& p, const Vector& residuals, double unknowns) {
 }
 
 // Iteratively reweighted least squares: each iteration solves with fixed weights and noise, then takes both from the new residuals.
-Vector solve(Problem& p, Vector x, int iterations) {
+Vector solve(Problem& p, Vector x, int iterations, const Progress& progress) {
     const std::vector<std::size_t> free = chosen(p.free), rows = chosen(p.in_data);
     Vector lower, upper, start, precision;
     for (std::size_t j : free) {
@@ -117,7 +117,10 @@ Vector solve(Problem& p, Vector x, int iterations) {
     }
     if (p.weights.size() != rows.size()) p.weights.assign(rows.size(), 1.0);
     for (int iteration = 0; iteration < iterations; ++iteration) {
-        const auto scaled = [&](const Vector& some) { return scaled_ratios(p, put(free, some, x)); };
+        const auto scaled = [&](const Vector& some) {
+            if (progress) progress(fmt::format("fitting {} constants to {} cases: pass {}", free.size(), rows.size(), iteration + 1));
+            return scaled_ratios(p, put(free, some, x));
+        };
         const auto with_priors = [&](const Vector& some) {
             Vector out = scaled(some);
             for (std::size_t k = 0; k < some.size(); ++k) out.push_back(some[k] / p.parameters[free[k]].sigma);
@@ -171,7 +174,7 @@ Vector solve_what_is_determined(Problem& p, Vector& data_errors, double& conditi
     Vector x(p.parameters.size(), 0.0);
     data_errors.assign(x.size(), 0.0);
     for (bool first = true;; first = false) {
-        x = solve(p, x, reweightings);
+        x = solve(p, x, reweightings, progress);
         const DenseMatrix all = sensitivities(p, x);
         if (first) condition_all = scaled_condition(all);
         const std::vector<std::size_t> free = chosen(p.free);
@@ -197,7 +200,7 @@ Vector leave_one_out(Problem p, const Vector& x, const Progress& progress) {
     for (const std::string& group : groups) {
         if (progress) progress(fmt::format("leave out {}", group));
         for (std::size_t i = 0; i < p.cases.size(); ++i) p.in_data[i] = p.cases[i].group != group;
-        const Machines without = machines_at(p, solve(p, x, reweightings_without_a_group));
+        const Machines without = machines_at(p, solve(p, x, reweightings_without_a_group, progress));
         for (std::size_t i = 0; i < p.cases.size(); ++i)
             if (!p.in_data[i]) errors[i] = log_ratio(p.cases[i], without);
     }

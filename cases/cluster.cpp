@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "model/errors.h"
+#include "model/machine/gpu_name.h"
 #include "model/presets.h"
 
 namespace stepcast {
@@ -32,7 +33,7 @@ std::string family_in(const std::string& gpu, Shelf& shelf) {
 
 // Sets the memory size that the text states, where it differs from that of the preset's device.
 void set_memory(Cluster& cluster, const std::string& gpu, Shelf& shelf, std::vector<std::string>& assumptions) {
-    const auto size = number_before(gpu, "GB");
+    const auto size = gigabytes_in(gpu);
     const auto family = family_in(gpu, shelf);
     if (!size) {
         assumptions.push_back(fmt::format("memory of {} not stated: {} of {}", family, to_string(cluster.gpu.memory), cluster.name));

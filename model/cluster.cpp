@@ -2,6 +2,7 @@
 
 #include "model/errors.h"
 #include "model/keys/key_values.h"
+#include "model/machine/libraries.h"
 
 namespace stepcast {
 
@@ -24,9 +25,10 @@ FlopsPerSecond peak(const Gpu& gpu, Dtype dtype) {
     std::string stated;
     for (const DtypeTraits& other : dtypes)
         if (gpu.peaks[other.dtype] > FlopsPerSecond(0)) stated += (stated.empty() ? "" : ", ") + std::string(other.name);
-    throw ConfigError("cluster.gpu.peak." + std::string(to_string(dtype)) + ": device \"" + gpu.name +
-                      "\" has no such rate; it has " + (stated.empty() ? "none" : stated) +
-                      "; set this key or choose another workload.dtype");
+    const Lack* const lack = lack_of(gpu, "workload.dtype", to_string(dtype));
+    throw ConfigError("cluster.gpu.peak." + std::string(to_string(dtype)) + ": device \"" + gpu.name + "\" has no such rate" +
+                      (lack ? ", which begins at compute capability " + std::to_string(lack->capability) : "") + "; it has " +
+                      (stated.empty() ? "none" : stated) + "; set this key or choose another workload.dtype");
 }
 
 }  // namespace stepcast

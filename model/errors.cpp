@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/files/plain_text.h"
+
 namespace stepcast {
 namespace {
 
@@ -26,18 +28,34 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string did_you_mean(std::string_view word, std::span<const std::string> valid) {
-    if (word.size() < 3 || word.size() > 200) return "";  // short words are near everything; the distance has quadratic cost
+std::vector<std::string> names_near(std::string_view word, std::span<const std::string> valid) {
+    if (word.size() < 3 || word.size() > 200) return {};  // short words are near everything; the distance has quadratic cost
+    const std::string meant = lower_case(std::string(word));
+    std::vector<std::string> longer;
     const std::string* nearest = nullptr;
     std::size_t least = word.size() / 3 + 1;
     for (const auto& candidate : valid) {
-        const auto distance = edit_distance(word, candidate);
-        if (distance < least) {
+        const std::string name = lower_case(candidate);
+        if (name == meant) return {candidate};
+        if (name.starts_with(meant)) longer.push_back(candidate);
+        if (const auto distance = edit_distance(meant, name); distance < least) {
             least = distance;
             nearest = &candidate;
         }
     }
-    return nearest ? ", did you mean \"" + *nearest + "\"?" : "";
+    constexpr std::size_t few = 3;
+    std::ranges::stable_sort(longer, {}, &std::string::size);
+    if (longer.size() > few) longer.resize(few);
+    if (nearest && (longer.empty() || least == 1)) return {*nearest};
+    return longer;
+}
+
+std::string did_you_mean(std::string_view word, std::span<const std::string> valid) {
+    const std::vector<std::string> near = names_near(word, valid);
+    std::string text;
+    for (std::size_t i = 0; i < near.size(); ++i)
+        text += (i == 0 ? "" : i + 1 < near.size() ? ", " : " or ") + ("\"" + near[i] + "\"");
+    return text.empty() ? "" : ", did you mean " + text + "?";
 }
 
 }  // namespace stepcast

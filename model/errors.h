@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace stepcast {
 
@@ -28,7 +29,11 @@ struct DeviceError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// ", did you mean \"x\"?" with the nearest of `valid` by edit distance, or "" if none is near.
+// The names of `valid` that a user may have meant by `word`, in either case of letters: that word; else up to three that it begins, the
+// shortest first; else the nearest by edit distance, which comes first where it is a single letter. Empty if none is near.
+std::vector<std::string> names_near(std::string_view word, std::span<const std::string> valid);
+
+// ", did you mean \"x\" or \"y\"?" with those names, or "" if none is near.
 std::string did_you_mean(std::string_view word, std::span<const std::string> valid);
 
 }  // namespace stepcast

@@ -7,6 +7,7 @@
 #include "model/keys/keys.h"
 #include "model/keys/layers.h"
 #include "model/machine/generation.h"
+#include "model/machine/libraries.h"
 #include "model/transformer/counts.h"
 
 namespace stepcast {
@@ -16,7 +17,24 @@ bool states(const Framework& framework, std::string_view key) {
     return std::find(framework.stated.begin(), framework.stated.end(), key) != framework.stated.end();
 }
 
-// Sets a field if there is a value, unless the experiment states its key, and records the replaced value.
+// What a step of this kind reads of that which a framework decides; the other keys are of transformers.
+bool reads(Workload::Kind kind, std::string_view key) {
+    constexpr std::string_view layer[] = {"cluster.host.call", "parallelism.unfused"},
+                               mlp[] = {"cluster.host.call", "parallelism.bucket", "parallelism.overlap", "workload.optimizer"},
+                               coca[] = {"cluster.host.call", "cluster.host.layer", "cluster.host.update", "parallelism.bucket",
+                                         "parallelism.gradient_dtype", "parallelism.overlap", "workload.master_weights",
+                                         "workload.optimizer"};
+    const auto is_in = [&](const auto& keys) { return std::ranges::find(keys, key) != std::end(keys); };
+    switch (kind) {
+        case Workload::Kind::transformer: return true;
+        case Workload::Kind::moe_layer: return is_in(layer);
+        case Workload::Kind::mlp: return is_in(mlp);
+        case Workload::Kind::coca: return is_in(coca);
+    }
+    return true;
+}
+
+// Sets a field if there is a value, unless the experiment states its key or its step does not read it, and records the replaced value.
 class Adoption {
 public:
     // `names` receives every key that may be set.
@@ -25,7 +43,7 @@ public:
     template <class T>
     void set(std::string_view key, T& target, const std::optional<std::type_identity_t<T>>& value) {
         if (names_) names_->push_back(key);
-        if (!value || target == *value || states(e_.framework, key)) return;
+        if (!value || target == *value || states(e_.framework, key) || !reads(e_.workload.kind, key)) return;
         e_.framework.replaced.push_back({std::string(key), text_of(*find_key(key), e_)});
         target = *value;
     }
@@ -51,6 +69,13 @@ bool loops_over_experts(const Experiment& e) {
     return e.framework.optimizer_groups_a_layer == 0 && e.framework.optimizer_calls > 1 && e.workload.moe.experts > 0;
 }
 
+// The framework's kernel, else the model's; what its library falls back to where the device has no such kernel.
+AttentionKind usual_attention(const Experiment& e) {
+    const AttentionKind kind = e.framework.attention.value_or(e.workload.attention);
+    const Lack* const lack = lack_of(e.cluster.gpu, "workload.attention", to_string(kind));
+    return lack && !lack->instead.empty() ? parse_name<AttentionKind>(lack->instead) : kind;
+}
+
 void adopt_workload(Experiment& e, Adoption& adopt) {
     const Framework& f = e.framework;
     const Parallelism& p = e.parallelism;
@@ -58,7 +83,7 @@ void adopt_workload(Experiment& e, Adoption& adopt) {
     // Attention written out operation by operation, and attention kinds that belong to the model, cannot be replaced.
     const auto has_own_kind = [&] { return w.attention == AttentionKind::mla || w.positions == Positions::relative; };
     const bool written_out = (p.unfused && !f.unfused) || p.eager_script;
-    adopt.set("workload.attention", w.attention, only(!has_own_kind() && !written_out, f.attention));
+    adopt.set("workload.attention", w.attention, only(!has_own_kind() && !written_out, usual_attention(e)));
     adopt.set("workload.dropout", w.dropout, f.dropout);
     adopt.set("workload.vocab_multiple", w.vocab_multiple, only(f.vocab_multiple > 0, f.vocab_multiple));
     adopt.set("workload.tied", w.tied, only(w.positions == Positions::learned && f.tied == false, false));
@@ -87,7 +112,9 @@ std::optional<bool> splits_experts(const Experiment& e, const Parallelism& p) {
 
 std::optional<bool> dispatches_once(const Experiment& e, const Parallelism& p) {
     const auto& moe = e.workload.moe;
-    return only(moe.experts > 0 && p.ep > 1 && e.framework.dispatch_once && moe.capacity_factor == 0, true);
+    return only(moe.experts > 0 && p.ep > 1 && e.framework.dispatch_once && moe.capacity_factor == 0 &&
+                    !lack_of(e.cluster.gpu, "parallelism.dispatch_once", "true"),
+                true);
 }
 
 // The flag of the experiment as it was before it adopted its framework.
@@ -119,14 +146,20 @@ void adopt_split(Experiment& e, Adoption& adopt) {
     adopt.set("parallelism.eager", p.eager, f.eager);
     adopt.set("parallelism.eager_traffic", p.eager_traffic, f.eager_traffic);
     adopt.set("parallelism.composed", p.composed, only(!f.composed.empty() && !p.unfused && !p.eager_script, f.composed));
-    adopt.set("parallelism.unfused", p.unfused, f.unfused);
+    // A lone layer of experts is modelled so for plain all-to-alls alone.
+    const bool layer = e.workload.kind == Workload::Kind::moe_layer;
+    const bool keeps_style = layer && (p.moe_system != MoeSystem::alltoall || p.overlap_chunks != 1);
+    adopt.set("parallelism.unfused", p.unfused, keeps_style ? std::nullopt : f.unfused);
     adopt.set("parallelism.recompute_stops_early", p.recompute_stops_early, f.recompute_stops_early);
     adopt.set("cluster.link.inter.training", e.cluster.inter.training, only(p.zero == 3 && f.shard_rate != 0.0, f.shard_rate));
     adopt.set("parallelism.gradient_dtype", p.gradient_dtype, gradient_dtype(f.gradients, e.workload.dtype));
     adopt.set("parallelism.frees_gradients", p.frees_gradients, f.frees_gradients);
+    const bool transformer = e.workload.kind == Workload::Kind::transformer;
     constexpr double everything = 1e12;  // weights; more than any model has
     const double weights = f.bucket_weights.value_or(0) > 0 ? *f.bucket_weights : everything;
-    adopt.set("parallelism.bucket", p.bucket, only(f.bucket_weights.has_value(), weights * size_of(p.gradient_dtype)));
+    const Dtype element = e.workload.kind == Workload::Kind::mlp ? e.workload.dtype : p.gradient_dtype;
+    const bool sized = f.bucket_weights.has_value() && (transformer || *f.bucket_weights > 0);  // others keep a buffer of its whole size
+    adopt.set("parallelism.bucket", p.bucket, only(sized, weights * size_of(element)));
     Parallelism follows = p;
     follow_framework(e, follows);
     adopt.set("parallelism.overlap", p.overlap, follows.overlap);
@@ -207,7 +240,7 @@ std::vector<std::string_view> split_keys_beyond(const Experiment& base) {
 
 void adopt_framework(Experiment& e) {
     give_back(e);
-    if (e.framework.name.empty() || e.workload.kind != Workload::Kind::transformer) return;
+    if (e.framework.name.empty()) return;
     adopt_all(e, Adoption(e));
 }
 

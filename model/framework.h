@@ -126,8 +126,8 @@ std::string write_framework(const Framework& framework);
 
 struct Experiment;
 
-// Restores what the framework had replaced, then sets every key that it decides and the experiment does not state. Sets nothing if
-// the framework has no name or the workload is no transformer. Idempotent.
+// Restores what the framework had replaced, then sets every key that it decides, a step of this workload reads and the experiment does
+// not state. Sets nothing if the framework has no name. Idempotent.
 void adopt_framework(Experiment& experiment);
 // True if adopt_framework() may set the key.
 bool decides(const Framework& framework, std::string_view key);

@@ -10,12 +10,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -74,8 +76,25 @@ std::vector<char*> plain_environment() {
     return kept;
 }
 
-// The exit status as in a shell, or -1 if gnuplot could not be started.
-int run(const std::string& program, const MemoryFile& script, const MemoryFile& picture, const MemoryFile& said) {
+constexpr int not_started = -1, gave_up = -2;
+
+// The exit status as in a shell, or one of the two above. A child that still runs after `patience` is killed.
+int ended(pid_t child, std::chrono::milliseconds patience) {
+    constexpr std::chrono::milliseconds often(5);
+    const auto until = std::chrono::steady_clock::now() + patience;
+    int status = 0;
+    for (bool killed = false;;) {
+        const pid_t done = waitpid(child, &status, killed ? 0 : WNOHANG);
+        if (done < 0 && errno != EINTR) return not_started;
+        if (done == child && killed) return gave_up;
+        if (done == child) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        if (!killed && std::chrono::steady_clock::now() >= until) killed = kill(child, SIGKILL) == 0;
+        else if (!killed) std::this_thread::sleep_for(often);
+    }
+}
+
+int run(const std::string& program, const MemoryFile& script, const MemoryFile& picture, const MemoryFile& said,
+        std::chrono::milliseconds patience) {
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_adddup2(&files, script.file(), STDIN_FILENO);
@@ -87,11 +106,7 @@ int run(const std::string& program, const MemoryFile& script, const MemoryFile& 
     std::vector<char*> environment = plain_environment();
     const int started = posix_spawn(&child, program.c_str(), &files, nullptr, arguments, environment.data());
     posix_spawn_file_actions_destroy(&files);
-    if (started != 0) return -1;
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR) return -1;
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return started != 0 ? not_started : ended(child, patience);
 }
 
 // gnuplot's messages in one line, without warnings and carets.
@@ -112,13 +127,15 @@ std::string fault_of(const std::string& picture) {
     return whole ? "" : "it wrote a broken picture";
 }
 
-PlannedFile render(const std::string& program, const std::string& script, const std::string& terminal, const std::string& target) {
+PlannedFile render(const std::string& program, const std::string& script, const std::string& terminal, const std::string& target,
+                   std::chrono::milliseconds patience) {
     const MemoryFile input("set encoding utf8\n" + terminal + "\n" + script + "\nunset output\n"), picture, said;
-    const int status = run(program, input, picture, said);
+    const int status = run(program, input, picture, said, patience);
     const std::string bytes = picture.text(), complaints = complaints_in(said.text());
-    std::string fault = status < 0    ? "it could not be started"
-                        : status != 0 ? fmt::format("it ended with status {}", status)
-                                      : fault_of(bytes);
+    std::string fault = status == gave_up ? fmt::format("it was still at it after {} s and was ended", patience.count() / 1000.0)
+                        : status < 0      ? "it could not be started"
+                        : status != 0     ? fmt::format("it ended with status {}", status)
+                                          : fault_of(bytes);
     if (fault.empty()) return {target, bytes};
     if (!complaints.empty()) fault += ": " + complaints;
     throw ConfigError(fmt::format(
@@ -127,17 +144,17 @@ PlannedFile render(const std::string& program, const std::string& script, const 
 
 }  // namespace
 
-void render_plot(const std::string& script, const std::string& path) {
+void render_plot(const std::string& script, const std::string& path, std::chrono::milliseconds patience) {
     const std::string program = gnuplot_on_path();
     if (program.empty()) throw ConfigError(path + ".png: no gnuplot on PATH; install the Debian package gnuplot-nox");
     const std::string png = "noenhanced size 1600,1000 font 'DejaVu Sans,20' background '#ffffff'";
     write_whole({render(program, script,
                         "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) { set terminal pngcairo " + png +
                             " linewidth 2 } else { set terminal png truecolor " + png + " }",
-                        path + ".png"),
+                        path + ".png", patience),
                  render(program, script,
                         "set terminal svg noenhanced size 1600,1000 font 'DejaVu Sans,20' linewidth 2 background '#ffffff'",
-                        path + ".svg")});
+                        path + ".svg", patience)});
 }
 
 std::string gnuplot_text(std::string_view text) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <functional>
 #include <limits>
 #include <string>
@@ -22,8 +23,9 @@ inline const char* colour(std::size_t i) { return colours[i % colours.size()]; }
 inline int point_type(std::size_t i) { return point_types[i % point_types.size()]; }
 
 // Renders `script` (everything but terminal and output) to PATH.png and PATH.svg. Each file appears complete or not at all. Throws
-// ConfigError if there is no gnuplot (names the package), if gnuplot dies or complains, or if a picture is empty or broken.
-void render_plot(const std::string& script, const std::string& path);
+// ConfigError if there is no gnuplot (names the package), if gnuplot dies, complains or takes longer than `patience`, or if a picture is
+// empty or broken.
+void render_plot(const std::string& script, const std::string& path, std::chrono::milliseconds patience = std::chrono::minutes(1));
 // `text` as a gnuplot string; may have line breaks.
 std::string gnuplot_text(std::string_view text);
 

@@ -103,11 +103,16 @@ std::string brief_notes(const std::vector<std::string>& notes) {
     laws.erase(std::unique(laws.begin(), laws.end()), laws.end());
     std::string known = laws.empty() ? "" : fmt::format("extrapolated: {}", fmt::join(laws, ", "));
     if (!undetermined.empty()) known += fmt::format("{}{} parameters kept their prior", known.empty() ? "" : "; ", undetermined.size());
-    const bool all_said = known.empty() && others.size() == 1;
+    constexpr std::size_t most = 4;  // others that are said, a line each
+    const bool all_said = known.empty() && others.size() <= 1;
     const std::string why = all_said ? "" : " (--explain says more)";
     if (others.empty()) return known.empty() ? "" : one_line("note: " + known, why);
-    const std::string more = others.size() > 1 ? fmt::format(" (+{}: --explain)", others.size() - 1) : why;
-    return (known.empty() ? "" : one_line("note: " + known, "")) + one_line("note: " + others.front(), more);
+    std::string text = known.empty() ? "" : one_line("note: " + known, "");
+    for (std::size_t i = 0; i < std::min(most, others.size()); ++i) {
+        const bool last = i + 1 == std::min(most, others.size());
+        text += one_line("note: " + others[i], !last ? "" : others.size() > most ? fmt::format(" (+{}: --explain)", others.size() - most) : why);
+    }
+    return text;
 }
 
 std::string forecast_table(const Forecast& f, bool all_notes) {

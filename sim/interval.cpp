@@ -6,6 +6,7 @@
 
 #include "model/machine/calibration.h"
 #include "model/records/measurements.h"
+#include "model/remarks.h"
 #include "sim/explain/elasticity.h"
 
 namespace stepcast {
@@ -86,11 +87,12 @@ double mixture_quantile(const Doubts& d, double faster, double slower, double sh
 
 Doubts doubts_of(const Experiment& e, const std::vector<CostBasis>& basis) {
     Doubts d;
-    double variance = variance_of_priors(e.framework, basis);
+    const Framework framework = framework_has_effect(e) ? e.framework : Framework{};
+    double variance = variance_of_priors(framework, basis);
     if (e.cluster.fitted) variance += variance_of_fit(*e.cluster.fitted, basis);
-    if (e.framework.fitted) variance += variance_of_fit(*e.framework.fitted, basis);
+    if (framework.fitted) variance += variance_of_fit(*framework.fitted, basis);
     d.constants = std::sqrt(variance);
-    const Scatter scatter = scatter_of(shipped_scatter(), e.framework, e.cluster);
+    const Scatter scatter = scatter_of(shipped_scatter(), framework, e.cluster);
     d.faster = scatter.faster;
     d.slower = scatter.slower;
     return d;

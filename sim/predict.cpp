@@ -12,6 +12,7 @@
 #include "model/errors.h"
 #include "model/multimodal/parts.h"
 #include "model/records/measurements.h"
+#include "model/remarks.h"
 #include "model/step.h"
 #include "model/transformer/counts.h"
 #include "model/transformer/layer.h"
@@ -21,6 +22,7 @@
 #include "sim/interval.h"
 #include "sim/noise.h"
 #include "sim/pipeline_notes.h"
+#include "sim/sweep/split_rules.h"
 
 namespace stepcast {
 namespace {
@@ -164,7 +166,9 @@ std::vector<KernelTime> kernel_times(const TaskGraph& graph, const Timeline& tim
 }
 
 std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
-    std::vector<std::string> notes = extrapolations(graph, e.cluster);
+    std::vector<std::string> notes = remarks_on(e);
+    std::ranges::copy(beyond_framework(e), std::back_inserter(notes));
+    std::ranges::copy(extrapolations(graph, e.cluster), std::back_inserter(notes));
     if (!e.cluster.fitted) return notes;
     for (const FittedParameter& p : e.cluster.fitted->parameters)
         if (!p.determined)
@@ -176,7 +180,7 @@ std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
 void describe(const Experiment& e, Forecast& f) {
     f.experiment = e.name;
     f.cluster = e.cluster.name;
-    f.framework = e.framework.name;
+    f.framework = framework_has_effect(e) ? e.framework.name : "";
     f.calibrated = e.cluster.fitted.has_value();
     f.cluster_steps = fitted_steps(e.cluster.fitted);
     f.framework_steps = fitted_steps(e.framework.fitted);

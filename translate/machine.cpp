@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <set>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "model/errors.h"
 #include "model/experiment.h"
 #include "model/keys/fields.h"
+#include "model/machine/gpu_name.h"
 #include "model/presets.h"
 
 namespace stepcast {
@@ -31,9 +33,11 @@ struct DeviceFile {
 };
 using Device = std::optional<KnownDevice>;  // empty: unknown
 
-// Words in lower case. Letters and digits of a name stay together, but "RTX3090" becomes two words, like "RTX 3090".
+// Words in lower case. Letters and digits of a name stay together, but "RTX3090" becomes two words, like "RTX 3090". The memory is one
+// word however it is written: "40gb".
 std::set<std::string> name_words(const std::string& text) {
     std::set<std::string> words;
+    if (const auto size = gigabytes_in(text)) words.insert(fmt::format("{:.0f}gb", *size));
     std::string word;
     for (const char raw : text + " ") {
         const char c = static_cast<char>(std::tolower(static_cast<unsigned char>(raw)));
@@ -64,6 +68,16 @@ Device device_named(const std::string& text) {
     return best;
 }
 
+// Of the variants of a device, which have its words and more, the one with this memory; `usual` if none has.
+KnownDevice variant_with(const KnownDevice& usual, const std::function<bool(Bytes)>& has_memory) {
+    const auto memory = [](const KnownDevice& d) { return read_cluster(d.cluster).gpu.memory; };
+    if (has_memory(memory(usual))) return usual;
+    const auto words = name_words(usual.name);
+    for (const KnownDevice& device : known_devices())
+        if (std::ranges::includes(name_words(device.name), words) && has_memory(memory(device))) return device;
+    return usual;
+}
+
 Device device_of_pci(const std::string& id) {
     for (const KnownDevice& device : known_devices())
         if (std::ranges::find(device.pci, id) != device.pci.end()) return device;
@@ -88,7 +102,13 @@ Device device_of_links(int sm, int nvlinks) {
 Device find_device(const Machine& m, const std::string& gpu, std::string& how) {
     const std::string told = !gpu.empty() ? gpu : m.gpu;
     if (!told.empty()) {
-        if (auto device = device_named(told)) return device;
+        if (auto device = device_named(told)) {
+            const auto size = gigabytes_in(told);
+            if (!size && m.memory == Bytes(0)) return device;
+            return variant_with(*device, [&](Bytes memory) {
+                return m.memory > Bytes(0) ? std::abs(memory / m.memory - 1) < 0.1 : is_called(memory, *size);
+            });
+        }
         try {
             return KnownDevice{.cluster = preset_path(PresetKind::cluster, told)};
         } catch (const ConfigError&) {
@@ -179,6 +199,20 @@ void Machine::count_devices(int listed, const std::string& path) {
     }
 }
 
+namespace {
+
+// A name that states another memory than the device has is that of another part, whose rate of memory nobody states.
+void check_memory(const Machine& m, const Cluster& known, const std::string& gpu) {
+    const std::string told = !gpu.empty() ? gpu : m.gpu;
+    const auto size = gigabytes_in(told);
+    if (!size || m.memory > Bytes(0) || is_called(known.gpu.memory, *size)) return;
+    throw ConfigError(fmt::format("--gpu {}: no datasheet is known of one with {:.0f} GB; {} of {} has {}. Expected a name with that memory, or "
+                                  "a cluster file with preset = \"{}\", gpu.name, gpu.memory and gpu.memory_bandwidth",
+                                  told, *size, known.gpu.name, known.name, to_string(known.gpu.memory), known.name));
+}
+
+}  // namespace
+
 MachineFile cluster_of_machine(const Machine& m, const std::string& name, const std::string& gpu) {
     MachineFile file;
     file.report = m.from;
@@ -186,11 +220,15 @@ MachineFile cluster_of_machine(const Machine& m, const std::string& name, const 
     const Device device = find_device(m, gpu, how);
     if (!device) refuse_device(m, name, gpu);
     const Cluster known = read_cluster(device->cluster);
+    check_memory(m, known, gpu);
     Cluster c = known;
     c.name = name;
     c.nodes = 1;
     c.gpus_per_node = m.gpus;
     if (m.memory > Bytes(0)) c.gpu.memory = m.memory;
+    if (!alike(c.gpu.memory.si(), known.gpu.memory.si()))
+        file.report.push_back(fmt::format("assumed: memory of {} at the rate of {}, which has {}; gpu.memory_bandwidth", to_string(c.gpu.memory),
+                                          known.gpu.name, to_string(known.gpu.memory)));
     lay_links(m, *device, known, c, file.report);
     const bool measured = known.fitted || !known.inherits.empty();
     const bool same = measured && c.fabric == known.fabric && c.gpus_per_node == known.gpus_per_node &&

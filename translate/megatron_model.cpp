@@ -45,8 +45,12 @@ void take_attention(MegatronSource& s) {
             s.t.take(ours, s.d.find(theirs), integer_text, otherwise);
     } else if (unfused) {
         s.t.set("workload.attention", "plain", backend->at);
-    } else if (s.sized) {
+    } else if (backend && (backend->value.ends_with("flash") || backend->value.ends_with("fused"))) {
+        s.t.set("workload.attention", "flash", backend->at);
+    } else if (s.sized && s.t.framework == "megatron-deepspeed") {
         s.t.take_default("workload.attention", "flash");
+    } else if (s.sized) {  // its framework's, which depends on the device
+        s.t.defaulted.emplace_back("workload.attention = flash, where the device has it");
     }
     if (const auto* attention = s.t.find("workload.attention"); unfused && attention && attention->value == "mla")
         s.t.problem(*backend, backend->value + " is not modelled with latent attention; taken as fused");

@@ -48,6 +48,10 @@ void check_batch(const Experiment& e) {
         refuse("parallelism.global_batch: {} is no multiple of dp x micro_batch = {}", p.global_batch, once);
 }
 
+void check_dropout(const Experiment& e) {
+    if (e.workload.dropout >= 1) refuse("workload.dropout: {} drops everything; expected below 1", e.workload.dropout);
+}
+
 // Tokens and slots are counted as int later.
 void check_tokens(const Experiment& e) {
     const auto slots = static_cast<double>(e.parallelism.micro_batch) * e.workload.seq * e.workload.moe.top_k;
@@ -119,6 +123,7 @@ void check_experiment(const Experiment& experiment) {
     check_experts(experiment);
     check_batch(experiment);
     check_tokens(experiment);
+    check_dropout(experiment);
     check_moe_system(experiment);
     if (experiment.workload.kind == Workload::Kind::transformer) check_transformer(experiment);
     if (experiment.workload.kind == Workload::Kind::coca) check_coca(experiment);

@@ -46,10 +46,24 @@ void append(std::vector<std::string>& values, const Range& range, std::string_vi
     }
 }
 
+// The first comma that separates values: those in the brackets of a list and in quotes do not.
+std::size_t comma_in(std::string_view text) {
+    int open = 0;
+    bool quoted = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] == '"') quoted = !quoted;
+        if (quoted) continue;
+        open += text[i] == '[' ? 1 : text[i] == ']' ? -1 : 0;
+        if (text[i] == ',' && open <= 0) return i;
+    }
+    if (open > 0) throw ConfigError(fmt::format("{}: found a \"[\" without its \"]\"; expected lists as in KEY=[8,8],[6,10]", text));
+    return std::string_view::npos;
+}
+
 std::vector<std::string> values_of(std::string_view text) {
     std::vector<std::string> values;
     while (true) {
-        const auto comma = text.find(',');
+        const auto comma = comma_in(text);
         const auto item = text.substr(0, comma);
         if (item.empty()) throw ConfigError("a value is empty; expected KEY=A,B,C");
         if (const auto range = range_of(item))

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "model/errors.h"
 #include "model/pipeline/schedule.h"
 #include "model/rank_groups.h"
@@ -25,10 +27,11 @@ struct Rule {
     std::string_view text;
     Is* broken;
     bool once = false;
+    std::string_view ability = {};  // of a framework: the key of [can] that the rule is about
 };
 
 // A rule of the framework; broken_by() names the framework instead of a text.
-constexpr Rule framework(SplitKey key, Is* broken) { return {key, "", broken, true}; }
+constexpr Rule framework(SplitKey key, std::string_view ability, Is* broken) { return {key, "", broken, true, ability}; }
 
 template <class T>
 bool lacks(const std::vector<T>& list, T value) {
@@ -68,7 +71,7 @@ constexpr std::string_view not_all_ranks = "tp x cp x pp x dp is not the number 
 
 // In the order of the keys. The rules about chunks follow check_schedule() and check_chunks() of model/.
 constexpr Rule rules[] = {
-    framework(SplitKey::tp, [](const Split& s) { return !s.can.tensor && s.p.tp > 1; }),
+    framework(SplitKey::tp, "tensor", [](const Split& s) { return !s.can.tensor && s.p.tp > 1; }),
     {SplitKey::tp, not_all_ranks, [](const Split& s) { return s.ranks % s.p.tp != 0; }},
     {SplitKey::tp, "tp does not divide workload.heads", [](const Split& s) { return s.w.heads % s.p.tp != 0; }},
     {SplitKey::tp, "tp neither divides workload.kv_heads nor is a multiple",
@@ -78,12 +81,12 @@ constexpr Rule rules[] = {
      }},
     {SplitKey::tp, "tp does not divide the width of a feed-forward block",
      [](const Split& s) { return !divides_feed_forward(s); }},
-    framework(SplitKey::cp, [](const Split& s) { return !s.can.context && s.p.cp > 1; }),
+    framework(SplitKey::cp, "context", [](const Split& s) { return !s.can.context && s.p.cp > 1; }),
     {SplitKey::cp, "cp does not divide workload.seq", [](const Split& s) { return s.w.seq % s.p.cp != 0; }},
     {SplitKey::cp, not_all_ranks, [](const Split& s) { return s.ranks % (long{s.p.tp} * s.p.cp) != 0; }},
     {SplitKey::sequence_parallel, "sequence_parallel with tp = 1 (does nothing)",
      [](const Split& s) { return s.p.sequence_parallel && s.p.tp == 1; }, true},
-    framework(SplitKey::sequence_parallel, [](const Split& s) { return !s.can.sequence && s.p.sequence_parallel; }),
+    framework(SplitKey::sequence_parallel, "sequence", [](const Split& s) { return !s.can.sequence && s.p.sequence_parallel; }),
     {SplitKey::sequence_parallel, "",  // the framework refuses it in every verb: check_framework()
      [](const Split& s) { return !s.can.experts_without_sequence && s.w.moe.experts > 0 && s.p.tp > 1 && !s.p.sequence_parallel; }},
     {SplitKey::sequence_parallel, "tp does not divide the tokens that sequence_parallel splits",
@@ -95,12 +98,12 @@ constexpr Rule rules[] = {
      [](const Split& s) { return s.w.moe.experts == 0 ? s.p.ep != 1 : s.w.moe.experts % s.p.ep != 0; }},
     {SplitKey::recompute, "selective recompute without attention scores (does nothing)",
      [](const Split& s) { return s.p.recompute == Recompute::selective && s.w.attention != AttentionKind::plain; }, true},
-    framework(SplitKey::recompute, [](const Split& s) { return lacks(s.can.recompute, s.p.recompute); }),
+    framework(SplitKey::recompute, "recompute", [](const Split& s) { return lacks(s.can.recompute, s.p.recompute); }),
     {SplitKey::recompute_layers, "recompute_layers without full recompute, or above workload.layers",
      [](const Split& s) {
          return s.p.recompute_layers != 0 && (s.p.recompute != Recompute::full || s.p.recompute_layers > s.w.layers);
      }},
-    framework(SplitKey::pp, [](const Split& s) { return !s.can.pipeline && s.p.pp > 1; }),
+    framework(SplitKey::pp, "pipeline", [](const Split& s) { return !s.can.pipeline && s.p.pp > 1; }),
     {SplitKey::pp, not_all_ranks, [](const Split& s) { return s.ranks % (long{s.p.tp} * s.p.cp * s.p.pp) != 0; }},
     {SplitKey::dp, not_all_ranks, [](const Split& s) { return long{s.p.tp} * s.p.cp * s.p.pp * s.p.dp != s.ranks; }},
     {SplitKey::dp, not_the_batch,
@@ -109,11 +112,11 @@ constexpr Rule rules[] = {
      [](const Split& s) { return !groups_experts(s.p); }},
     {SplitKey::schedule, "a schedule other than 1f1b without a pipeline",
      [](const Split& s) { return s.p.pp == 1 && s.p.schedule != Parallelism{}.schedule; }, true},
-    framework(SplitKey::schedule, [](const Split& s) { return s.p.pp > 1 && lacks(s.can.schedules, s.p.schedule); }),
+    framework(SplitKey::schedule, "schedules", [](const Split& s) { return s.p.pp > 1 && lacks(s.can.schedules, s.p.schedule); }),
     {SplitKey::vp, "vp above 1 without a pipeline", [](const Split& s) { return s.p.pp == 1 && s.p.vp > 1; }, true},
     {SplitKey::vp, "vp = 2 under a schedule that implies it (does nothing)",
      [](const Split& s) { return chunks_of(s) == StageChunks::there_and_back && s.p.vp == 2; }, true},
-    framework(SplitKey::vp,
+    framework(SplitKey::vp, "interleaved",
               [](const Split& s) { return !s.can.interleaved && chunks_of(s) == StageChunks::rounds && s.p.vp > 1; }),
     {SplitKey::vp, "vp is not what the schedule runs",
      [](const Split& s) {
@@ -129,7 +132,7 @@ constexpr Rule rules[] = {
      [](const Split& s) { return !stated_layers_fit(s); }},
     {SplitKey::zero, "zero on a lone replica (does nothing)",
      [](const Split& s) { return s.p.zero > 0 && s.p.dp * s.p.cp == 1; }, true},
-    framework(SplitKey::zero, [](const Split& s) { return lacks(s.can.zero, s.p.zero); }),
+    framework(SplitKey::zero, "zero", [](const Split& s) { return lacks(s.can.zero, s.p.zero); }),
     {SplitKey::zero, "parallelism.shard without zero = 3, or of one rank",
      [](const Split& s) { return s.p.shard == 1 || (s.p.shard != 0 && s.p.zero != 3); }},
 };
@@ -143,6 +146,19 @@ SplitRules::SplitRules(const Experiment& experiment, bool once)
       can_(experiment.framework.can),
       ranks_(rank_count(experiment.cluster)),
       once_(once) {}
+
+std::vector<std::string> beyond_framework(const Experiment& e) {
+    std::vector<std::string> found;
+    if (e.framework.name.empty() || e.workload.kind != Workload::Kind::transformer) return found;
+    const Split split{e.parallelism, e.workload, e.framework.can, rank_count(e.cluster)};
+    for (const Rule& rule : rules) {
+        if (rule.ability.empty() || !rule.broken(split)) continue;
+        const std::string key = split_field(rule.key).key, can = fmt::format("framework.can.{}", rule.ability);
+        found.push_back(fmt::format("{} = {}, which framework {} cannot run ({} = {})", key, get_key(e, key), e.framework.name, can,
+                                    get_key(e, can)));
+    }
+    return found;
+}
 
 std::string_view SplitRules::broken_by(SplitKey key, const Parallelism& p) const {
     const Split split{p, workload_, can_, ranks_};

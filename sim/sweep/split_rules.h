@@ -3,11 +3,15 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/experiment.h"
 #include "sim/sweep/split_keys.h"
 
 namespace stepcast {
+
+// What the experiment's split asks of its framework and that cannot run (framework.can), a sentence each.
+std::vector<std::string> beyond_framework(const Experiment& experiment);
 
 // For the workload and cluster of an experiment. `once` also refuses what the framework lacks, and splits that do the same as another
 // (schedules and chunks without a pipeline, sequence_parallel without tp, zero on a lone replica, selective recompute without scores).

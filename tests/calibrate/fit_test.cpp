@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -51,6 +52,16 @@ TEST_CASE("known parameters are recovered from exact times") {
     CHECK(result.cluster.fitted->errors == result.held_out_errors);
     CHECK(result.held_out_errors.at(0).method == "leave-one-out");
     CHECK(result.held_out_errors.at(0).mape < 1e-3);
+}
+
+// Who waits for a long fit hears of every pass while it lasts, not of its begin alone.
+TEST_CASE("a fit says where it is while it evaluates the cases") {
+    const std::vector<FitCase> cases{affine("a", 10, 1, Seconds(1.5e-3)), affine("b", 100, 1, Seconds(8.7e-3)),
+                                     affine("c", 10, 10, Seconds(7.8e-3)), affine("d", 50, 5, Seconds(7.5e-3))};
+    std::vector<std::string> said;
+    (void)fit({}, {framework(), module_forward()}, cases, [&](std::string_view text) { said.emplace_back(text); });
+    CHECK(std::ranges::count(said, "fitting 2 constants to 4 cases: pass 1") > 3);  // the minimum takes several evaluations
+    CHECK(std::ranges::count(said, "fitting 2 constants to 3 cases: pass 1") > 3);  // leaving one out
 }
 
 // Seven cases of 80 us per call and three of 1.3 times that. With a limit of half a sigma the three count 0.3 * 0.25 / 0.185 < 1 of a
@@ -238,8 +249,11 @@ TEST_CASE("of undetermined constants the worst goes back to its prior first, and
         const double share = i % 2 == 0 ? 0.196 : 0.204, off = i / 2 % 2 == 0 ? 0.03 : -0.03;
         cases.push_back(affine(std::to_string(i), share / 50e-6, (1 - share) / 0.5e-3, Seconds(std::exp(off)), "one"));
     }
-    std::string said;
-    const FitResult result = fit({}, {framework(), module_forward()}, cases, [&](std::string_view text) { said += std::string(text) + "\n"; });
+    std::string said;  // but where it is
+    const auto note = [&](std::string_view text) {
+        if (!text.starts_with("fitting ")) said += std::string(text) + "\n";
+    };
+    const FitResult result = fit({}, {framework(), module_forward()}, cases, note);
     CHECK(said == "host.framework: not determined, back to its prior\n");
     CHECK_FALSE(report_of(result, "host.framework").parameter.determined);
     CHECK(report_of(result, "host.framework").parameter.value == "50 us");
@@ -265,7 +279,7 @@ TEST_CASE("of undetermined constants the worst goes back to its prior first, and
     }
     // With `keep` both constants stay where the data leave them, and are reported as not determined.
     said.clear();
-    const FitResult kept = fit({}, {framework(), module_forward()}, cases, [&](std::string_view text) { said += text; }, Undetermined::keep);
+    const FitResult kept = fit({}, {framework(), module_forward()}, cases, note, Undetermined::keep);
     CHECK(said.empty());
     CHECK_FALSE(report_of(kept, "host.framework").parameter.determined);
     CHECK(kept.condition == kept.condition_all);

@@ -42,6 +42,18 @@ TEST_CASE("a row of a transformer becomes the experiment that its columns say") 
     CHECK(c.assumptions[1].starts_with("framework megatron-deepspeed: plain attention, dropout 0.1, 16-bit gradients"));
 }
 
+// However a cell writes its memory, it is that of the 40 GB board, whose rate is 1,555 GB/s.
+TEST_CASE("the memory in a row's GPU is its machine's") {
+    const CasesHome home;
+    for (const char* gpu : {"A100-40GB", "A100-SXM4-40GB", "A100 40 GB", "A100-40G", "a100_40gib", "8x A100 (40GB, 400 W)"}) {
+        INFO(gpu);
+        const Cluster c = gpt_case_with({{"gpu", gpu}}).experiment.cluster;
+        CHECK(c.gpu.memory == Bytes(40.0 * (1 << 30)));
+        CHECK(c.gpu.memory_bandwidth == BytesPerSecond(1.555e12));
+    }
+    CHECK(gpt_case_with({{"gpu", "A100-80GB"}}).experiment.cluster.gpu.memory_bandwidth == BytesPerSecond(2e12));  // the preset's
+}
+
 TEST_CASE("what a row does not state is listed with what was taken instead") {
     const CasesHome home;
     const Case c = gpt_case_with({{"gpus", ""},
@@ -242,7 +254,7 @@ TEST_CASE("a row of other or contradictory work is refused with the column") {
     CHECK(gpt_refusal({{"precision", "int8"}}).starts_with("c.csv:2: precision: \"int8\" names no dtype that is modelled"));
     CHECK(gpt_refusal({{"precision", "nvfp4"}}).starts_with("c.csv:2: cluster.gpu.peak.fp4: device \"A100-SXM\" has no"));
     CHECK(gpt_refusal({{"precision", "fp8"}}) ==
-          "c.csv:2: cluster.gpu.peak.fp8: device \"A100-SXM\" has no such rate; it has fp32, tf32, fp16, bf16; set "
+          "c.csv:2: cluster.gpu.peak.fp8: device \"A100-SXM\" has no such rate, which begins at compute capability 89; it has fp32, tf32, fp16, bf16; set "
           "this key "
           "or choose another workload.dtype");
     CHECK(gpt_refusal({{"heads", "31"}}) == "c.csv:2: heads: 31 do not divide the hidden width 3072");

@@ -98,6 +98,40 @@ printf 'gpu,m,n,k,dtype,time_us\nA100-SXM4-80GB,4096,4096,4096,bf16,600\n' >prod
 run 0 calibrate --measurements products.csv --cross-validate device
 stdout_has 'not unseen: '
 
+# A checkout is moved after it was built: the program reads the presets that moved with it.
+mkdir -p checkout/build/release/tests checkout/calibrate
+cp -r "$sources/model" checkout/model
+cp -r "$sources/calibrate/patterns" checkout/calibrate/patterns
+cp "$stepcast" checkout/build/release/stepcast
+cp "$stepcast" checkout/build/release/tests/program
+mv checkout elsewhere
+for program in elsewhere/build/release/stepcast elsewhere/build/release/tests/program; do
+    (cd / && env -u STEPCAST_HOME "$work/$program" show dgx-h100) >.stdout 2>.stderr || fail "a moved $program finds no preset"
+    grep -qF "$work/elsewhere/model/presets/clusters/dgx-h100.toml" .stdout || fail "a moved $program reads other presets"
+done
+
+# What nobody runs is said beside the forecast: a framework of other steps, an idle key, a device without the kernel.
+run 0 simulate moe_layer_fast_moe --framework native
+stdout_has 'note: framework native changes nothing of a step of workload.kind moe_layer'
+run 0 simulate llama3-8b --cluster dgx-h100 --gpus 8 --framework megatron-core --set seq=4096 --set parallelism.zero=2 --set workload.window_share=0.5 --set moe.ffn=512
+stdout_has 'note: workload.moe.ffn = 512 changes nothing: workload.moe.experts is 0'
+stdout_has 'note: workload.window_share = 0.5 changes nothing: workload.window is 0'
+stdout_has 'note: parallelism.zero = 2, which framework megatron-core cannot run'
+run 0 simulate gpt2-124m --cluster V100-16GB --gpus 1 --set workload.dtype=fp16 --set workload.attention=flash
+stdout_has 'note: workload.attention = flash is not there on V100-SXM2-16GB'
+run 0 simulate gpt2-124m --cluster V100 --gpus 1 --set workload.dtype=fp16 --json
+stdout_has 'workload.attention = plain: V100-SXM2 has no flash kernel below compute capability 80'
+run 0 sweep llama3-8b --cluster dgx-h100 --gpus 8 --set seq=4096 --set global_batch=16 --set tp=8 --set workload.mla.kv_rank=64 --vary micro_batch=1,2
+stderr_has 'note: workload.mla.kv_rank = 64 changes nothing: workload.attention is not mla'
+
+run 1 sweep llama3-8b --cluster dgx-h100 --gpus 8 --set seq=4096 --set global_batch=16 --set 'cluster.gpu.memory=1 B' --vary micro_batch=1,2
+stderr_has 'note: cluster.gpu.memory = 1 B is that of no machine'
+
+# Lists are varied too. 32 layers over two stages.
+run 0 sweep llama3-8b --cluster dgx-h100 --gpus 8 --set seq=4096 --set global_batch=16 --set tp=4 --set pp=2 --vary 'stage_layers=[16,16],[17,15],[20,12]' --out lists
+stdout_has '[17,15]'
+grep -qF '"[16,16]",' lists/top.csv || fail "$command_line: top.csv has no list: $(head -n 3 lists/top.csv)"
+
 # Help of a script is help and changes nothing.
 for script in "$sources"/scripts/*.sh; do
     before=$(ls -la "$sources" "$sources/scripts" 2>/dev/null; ls -la "$sources/out" 2>/dev/null)

@@ -331,6 +331,34 @@ TEST_CASE("experts run as graphs on Blackwell alone") {
     CHECK(under("expert_graphs", "true", e).cluster.host.expert_layer == Seconds(0.5));
 }
 
+// By kind of workload: what its step reads.
+TEST_CASE("a framework decides of a step that is no transformer what that step reads") {
+    const TestFolder folder;
+    const std::string mine = folder.write("mine.toml", "attention = \"flash\"\ndropout = 0.3\nbucket_weights = 30e6\noverlap = true\n"
+                                                       "host.call = \"9 us\"\nhost.update = \"7 ms\"\nhost.layer = \"5 ms\"\n");
+    const auto of = [&](const char* experiment) { return read_experiment(experiment, std::vector<Override>{{"framework.preset", mine}}); };
+    const Experiment coca = of("coca_zero1");
+    CHECK(coca.cluster.host.call == Seconds(9e-6));
+    CHECK(coca.cluster.host.update == Seconds(7e-3));
+    CHECK(coca.cluster.host.layer == Seconds(5e-3));
+    CHECK(coca.parallelism.bucket == Bytes(1e9));  // the experiment states it, and overlap = false
+    CHECK_FALSE(coca.parallelism.overlap);
+    CHECK(coca.workload.attention == AttentionKind::plain);
+    CHECK(coca.workload.dropout == 0);
+    CHECK(of("moe_layer_alltoall").cluster.host.call == Seconds(9e-6));
+    CHECK(of("moe_layer_alltoall").cluster.host.layer == read_experiment("moe_layer_alltoall").cluster.host.layer);
+    CHECK(of("host_ddp").cluster.host.call == Seconds(9e-6));
+    const auto unfused = [](const char* experiment) { return read_experiment(experiment, std::vector<Override>{{"framework.preset", "tutel"}}).parallelism.unfused; };
+    CHECK(unfused("moe_layer_alltoall"));
+    CHECK_FALSE(unfused("moe_layer_mix_moe"));  // whose kernels are one by one already
+    CHECK(read_experiment("coca_zero1").framework.name.empty());  // none is assumed
+    for (const auto& name : preset_names(PresetKind::framework))
+        for (const char* experiment : {"coca_zero1", "moe_layer_alltoall", "moe_layer_mix_moe", "host_ddp", "host_moe"}) {
+            INFO(name << " " << experiment);
+            CHECK_NOTHROW(read_experiment(experiment, std::vector<Override>{{"framework.preset", name}}));
+        }
+}
+
 TEST_CASE("a framework file's mistakes are named with line and column") {
     const TestFolder folder;
     const auto told = [&](const std::string& text) {

@@ -69,7 +69,7 @@ TEST_CASE("a device without a rate names those it has") {
     gpu.peaks[Dtype::fp16] = FlopsPerSecond(300e12);
     CHECK(peak(gpu, Dtype::fp16) == FlopsPerSecond(300e12));
     CHECK(complaint([&] { (void)peak(gpu, Dtype::fp8); }) ==
-          "cluster.gpu.peak.fp8: device \"X100\" has no such rate; it has fp16; set this key or choose another "
+          "cluster.gpu.peak.fp8: device \"X100\" has no such rate, which begins at compute capability 89; it has fp16; set this key or choose another "
           "workload.dtype");
 }
 

@@ -83,6 +83,8 @@ TEST_CASE("a word is near another when at most a third of its letters differ") {
     CHECK(told("bac", {"abc"}) == ", did you mean \"abc\"?");
     CHECK(told("xyc", {"abc"}).empty());
     CHECK(told("ab", {"abc"}).empty());
+    CHECK(told("ABCXX", {"abcdefgh", "abcxx-long"}) == ", did you mean \"abcxx-long\"?");  // that it begins
+    CHECK(told("abc", {"abcdefgh", "abcdefg", "abcde", "abcdef"}) == ", did you mean \"abcde\", \"abcdef\" or \"abcdefg\"?");
 }
 
 TEST_CASE("an unknown preset names the nearest, or all") {
@@ -95,4 +97,25 @@ TEST_CASE("an unknown preset names the nearest, or all") {
     const TestHome nowhere(empty.path());
     CHECK(complaint([] { preset_path(PresetKind::cluster, "four"); }, empty.path()) ==
           "\"four\" is no preset cluster; there are none in model/presets/clusters ($STEPCAST_HOME chooses the root)");
+}
+
+// Capitals, separators and what follows a name do not hide it; a preset of another kind is said with how it is named.
+TEST_CASE("an unknown name is told the name of the right kind") {
+    const auto told = [](PresetKind kind, const char* name) { return complaint([&] { preset_path(kind, name); }); };
+    using enum PresetKind;
+    CHECK_THAT(told(experiment, "llama3-70B"), Catch::Contains("\"llama3-70b\" is a workload: workload.preset=llama3-70b"));
+    CHECK_THAT(told(experiment, "llama-3-70b"), Catch::Contains("\"llama3-70b\" is a workload"));
+    CHECK_THAT(told(experiment, "qwen3-235b"), Catch::Contains("\"qwen3-235b-a22b\" is a workload"));
+    CHECK_THAT(told(experiment, "Mixtral-8x7B-instruct"), Catch::Contains("\"mixtral-8x7b\" is a workload"));
+    CHECK_THAT(told(experiment, "megatron-core"), Catch::Contains("is a framework: --framework megatron-core"));
+    CHECK_THAT(told(experiment, "H100"), Catch::Contains("is a cluster: --cluster H100"));
+    CHECK_THAT(told(experiment, "l40-x8"), Catch::Contains("is a cluster of a datasheet: --cluster l40-x8"));
+    CHECK_THAT(told(experiment, "GPT2_DDP"), Catch::Contains("did you mean \"gpt2_ddp\"?"));
+    CHECK_THAT(told(framework, "megatron"), Catch::Contains("did you mean \"megatron-lm\", \"megatron-core\" or \"megatron-bridge\"?"));
+    CHECK_THAT(told(framework, "TorchTitan"), Catch::Contains("did you mean \"torchtitan\"?"));
+    CHECK_THAT(told(framework, "dgx-h100"), Catch::Contains("is a cluster"));
+    CHECK_THAT(told(cluster, "nemo"), Catch::Contains("is a framework"));
+    CHECK_THAT(told(workload, "coca_zero1"), Catch::Contains("is an experiment: stepcast simulate coca_zero1"));
+    CHECK_THAT(told(family, "llama3-8b"), Catch::Contains("is a workload"));
+    CHECK_THAT(told(cluster, "DGX-B100"), Catch::Contains("did you mean \"dgx-"));
 }

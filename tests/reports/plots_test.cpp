@@ -1,6 +1,7 @@
 #include "reports/plots.h"
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -101,6 +102,17 @@ TEST_CASE("A gnuplot that dies after some lines is noticed and does not take us 
     const std::string folder = fake_gnuplot("gnuplot_dies", "read a; read b; kill -9 $$");
     const PathSetTo path(folder + ":" + std::getenv("PATH"));
     CHECK_THAT(message_of_plot(folder + "/p"), Catch::Contains("it ended with status 137"));
+    CHECK(is_empty_but_for_gnuplot(folder));
+}
+
+// It sleeps for a minute; half a second is waited for it.
+TEST_CASE("A gnuplot that hangs is given up") {
+    const std::string folder = fake_gnuplot("gnuplot_hangs", "exec sleep 60");
+    const PathSetTo path(folder + ":" + std::getenv("PATH"));
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK_THROWS_WITH(render_plot("plot x\n", folder + "/p", std::chrono::milliseconds(500)),
+                      Catch::Contains("it was still at it after 0.5 s and was ended"));
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
     CHECK(is_empty_but_for_gnuplot(folder));
 }
 

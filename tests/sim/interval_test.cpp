@@ -81,6 +81,7 @@ TEST_CASE("draws of a routing reach from their lower tenth to their upper") {
 // 0.6, is of latencies, which are times: error 0.5.
 TEST_CASE("what a framework's fit determined is not assumed") {
     Experiment e;
+    e.workload.kind = Workload::Kind::transformer;
     e.framework.fitted.emplace();
     e.framework.fitted->parameters = {{"host.layer", "1 ms", "1 ms", 0.2, true}};
     const std::vector<CostBasis> basis{{"host", "host.layer", false, 0.4}, {"intra", "link.intra.latency", false, 0.6}};
@@ -98,6 +99,7 @@ TEST_CASE("what a framework's fit determined is not assumed") {
 // 0.012^2 + 0.05^2 - 2 x 0.5 x 0.012 x 0.05.
 TEST_CASE("constants widen a step by their errors times the shares of the step that they price") {
     Experiment e;
+    e.workload.kind = Workload::Kind::transformer;
     std::vector<CostBasis> basis{{"host", "host.call", false, 0.5},
                                  {"GEMM", "kernel.gemm_efficiency", false, 0.3},
                                  {"attention", "kernel.attention_efficiency", false, 0.2}};

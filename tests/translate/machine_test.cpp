@@ -1,5 +1,7 @@
 #include "translate/machine.h"
 
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
@@ -239,4 +241,55 @@ TEST_CASE("real descriptions of machines read as their table says") {
     CHECK(std::tuple(azure.gpus, azure.nics, azure.links_told) == std::tuple(8, 8, false));
     CHECK(azure.pcie == BytesPerSecond(48e9));
     CHECK_THAT(complaint([&] { read_nccl_topology(text("nccl_graph_8x3090.xml"), "g.xml", azure); }), Contains("chosen rings"));
+}
+
+// The memory is part of a name: 40 and 80 GB are two A100, 16 and 32 GB two V100, as cards too. Sizes as in the nameplates.
+TEST_CASE("a GPU of another memory is another device") {
+    const TestFolder folder;
+    const auto imported = [&](const std::string& gpu) { return read_cluster(folder.write("n.toml", cluster_of_machine(usual_node(), "n", gpu).text)).gpu; };
+    const auto gib = [&](const std::string& gpu) { return imported(gpu).memory / Bytes(1 << 30); };
+    for (const char* gpu : {"A100-40GB", "A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", "a100 40 GB", "A100_40G", "A100-PCIE-40GB", "A100 PCIe 40GB"}) {
+        INFO(gpu);
+        CHECK(gib(gpu) == 40);
+        CHECK(imported(gpu).memory_bandwidth == BytesPerSecond(1.555e12));
+    }
+    for (const char* gpu : {"A100", "A100-80GB", "NVIDIA A100-SXM4-80GB", "A100 80GB PCIe"}) CHECK(gib(gpu) == 80);
+    for (const char* gpu : {"V100-16GB", "Tesla V100-SXM2-16GB"}) CHECK(gib(gpu) == 16);
+    CHECK(imported("V100-PCIE-16GB").memory == Bytes(16e9));
+    for (const char* gpu : {"V100", "V100-32GB", "Tesla V100-PCIE-32GB", "V100-SXM3-32GB"}) CHECK(gib(gpu) == 32);
+    CHECK(gib("H100-96GB") == 96);
+    CHECK(gib("NVIDIA H100 80GB HBM3") == 80);
+    CHECK(imported("H20-141GB").memory_bandwidth == BytesPerSecond(4.8e12));
+    for (const char* gpu : {"H100 NVL 94GB", "H200-141GB", "B200-192GB", "B200-180GB", "L40S-48GB", "L4-24GB", "RTX 3090 24GB", "MI300X-192GB"}) {
+        INFO(gpu);
+        CHECK_NOTHROW(imported(gpu));
+    }
+    for (const char* gpu : {"A100-60GB", "V100-64GB", "H100-64GB", "L40S-24GB", "RTX 4090 48GB", "A800-40GB", "V100-SXM3-16GB"}) {
+        INFO(gpu);
+        CHECK_THROWS_WITH(imported(gpu), Contains("no datasheet is known of one with"));
+    }
+}
+
+TEST_CASE("a PCI number and what nvidia-smi says of the memory tell the same variants") {
+    const auto listed = [](const std::string& pci) {
+        Machine m;
+        read_lspci("07:00.0 3D controller [0302]: NVIDIA Corporation Device [" + pci + "] (rev a1)\n", "lspci.txt", m);
+        const TestFolder folder;
+        return read_cluster(folder.write("n.toml", cluster_of_machine(m, "n", "").text)).gpu;
+    };
+    CHECK(listed("10de:20b0").memory_bandwidth == BytesPerSecond(1.555e12));
+    CHECK(listed("10de:20b2").memory_bandwidth == BytesPerSecond(2.039e12));
+    CHECK(listed("10de:20f1").memory == Bytes(40.0 * (1 << 30)));
+    CHECK(listed("10de:1db1").memory == Bytes(16.0 * (1 << 30)));
+    CHECK(listed("10de:1db6").memory == Bytes(32.0 * (1 << 30)));
+    Machine m = usual_node();
+    m.gpu = "NVIDIA A100";
+    m.memory = Bytes(40536.0 * (1 << 20));  // as nvidia-smi reports 40 GB
+    const TestFolder folder;
+    const Gpu found = read_cluster(folder.write("n.toml", cluster_of_machine(m, "n", "").text)).gpu;
+    CHECK(found.memory == m.memory);
+    CHECK(found.memory_bandwidth == BytesPerSecond(1.555e12));
+    m.memory = Bytes(60e9);  // of nobody: at the usual one's rate, which is said
+    const MachineFile odd = cluster_of_machine(m, "n", "");
+    CHECK(std::ranges::any_of(odd.report, [](const std::string& line) { return line.starts_with("assumed: memory of 60 GB at the rate of"); }));
 }

@@ -87,11 +87,31 @@ TEST_CASE("launchers in the forms of Megatron's relatives") {
     const auto dump = translate(file("arguments.log"), {});
     check_values(dump, {{"workload.layers", "64"}, {"workload.vocab", "152064"}, {"workload.kv_heads", "8"}, {"workload.moe.top_k", ""},
                         {"workload.qkv_bias", "true"}, {"workload.linear_bias", "false"}, {"workload.tied", "false"},
-                        {"parallelism.vp", "4"}, {"parallelism.dp", "4"}, {"parallelism.recompute", "selective"}, {"workload.attention", "flash"}});
+                        {"parallelism.vp", "4"}, {"parallelism.dp", "4"}, {"parallelism.recompute", "selective"}, {"workload.attention", ""}});
+    CHECK(std::ranges::find(dump.defaulted, "workload.attention = flash, where the device has it") != dump.defaulted.end());
     CHECK(dump.find("workload.hidden")->at == file("arguments.log") + ":20");
     const auto tables = translate(file("tables.yaml"), {});
     check_values(tables, {{"workload.layers", "24"}, {"workload.hidden", "1024"}, {"workload.gated", "true"}, {"parallelism.tp", "2"},
                           {"parallelism.zero", "1"}, {"workload.dtype", "bf16"}, {"workload.linear_bias", "false"}});
+}
+
+// FlashAttention begins at compute capability 80, so a script that names no kernel has plain attention on a V100. One that names it gets
+// it, and the forecast's notes say that there is none.
+TEST_CASE("a script's attention is the device's unless it names a kernel") {
+    const TestFolder folder;
+    const auto attention = [&](const std::string& flags, const std::string& machine) {
+        const std::string script = folder.write("t.sh", "torchrun --nproc_per_node 1 pretrain_gpt.py --num-layers 4 --hidden-size 512 --num-attention-heads 8 "
+                                                        "--seq-length 256 --max-position-embeddings 256 --micro-batch-size 2 --global-batch-size 2 "
+                                                        "--vocab-size 32000 --fp16" + flags + "\n");
+        const std::vector<Override> overrides{{"cluster.preset", machine}, {std::string(ranks_key), "1"}};
+        return read_experiment({script, experiment_text(translate(script, {}))}, overrides).workload.attention;
+    };
+    CHECK(attention("", "dgx-v100") == AttentionKind::plain);
+    CHECK(attention("", "V100 PCIe") == AttentionKind::plain);
+    CHECK(attention("", "dgx-a100") == AttentionKind::flash);
+    CHECK(attention("", "MI300X") == AttentionKind::flash);  // other makers have their own kernels
+    CHECK(attention(" --attention-backend flash", "dgx-v100") == AttentionKind::flash);
+    CHECK(attention(" --attention-backend unfused", "dgx-a100") == AttentionKind::plain);
 }
 
 // Slurm's own variables follow from its directives, a commented one counts for nothing, "-N" is "--nodes".

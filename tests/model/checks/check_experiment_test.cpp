@@ -135,7 +135,7 @@ TEST_CASE("links that the split crosses have a bandwidth") {
 
 TEST_CASE("the device has a rate for the dtype") {
     CHECK(told([](Experiment& e) { e.workload.dtype = Dtype::bf16; }) ==
-          "cluster.gpu.peak.bf16: device \"X100\" has no such rate; it has fp32, fp16; set this key or choose another "
+          "cluster.gpu.peak.bf16: device \"X100\" has no such rate, which begins at compute capability 80; it has fp32, fp16; set this key or choose another "
           "workload.dtype");
 }
 

@@ -20,14 +20,14 @@ TEST_CASE("every shipped nameplate states a machine and its source, and is fitte
         CHECK(c.name == name);
         CHECK_FALSE(c.source.empty());
         CHECK_FALSE(c.fitted);
-        CHECK(c.inherits.empty());
+        const bool variant = !c.inherits.empty();  // of a measured machine with another memory: it copies that one's constants
         CHECK(c.gpu.sms > 0);
         CHECK(c.gpu.peaks[Dtype::fp16] > c.gpu.peaks[Dtype::fp32]);
         CHECK(c.gpu.memory_bandwidth > BytesPerSecond(0));
         CHECK((c.intra.bandwidth > BytesPerSecond(0) && c.inter.bandwidth > BytesPerSecond(0)));
         CHECK(c.power.limit > c.power.idle);
         // How far steps predicted from priors are off; more if no machine is alike: sqrt(0.2^2 + 0.272^2 - 0.093^2).
-        CHECK(c.noise.step == Approx(has_like_machine(c) ? 0.2 : 0.325).epsilon(0.01));
+        if (!variant) CHECK(c.noise.step == Approx(has_like_machine(c) ? 0.2 : 0.325).epsilon(0.01));
         CHECK(preset_path(PresetKind::cluster, c.gpu.name) == preset_path(PresetKind::nameplate, name));
     }
 }

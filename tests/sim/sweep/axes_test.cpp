@@ -13,6 +13,16 @@ std::vector<std::string> values(const std::string& text) { return parse_axis("pa
 
 }  // namespace
 
+TEST_CASE("commas inside a list and inside quotes belong to the value") {
+    CHECK(parse_axis("parallelism.stage_layers=[8,8],[6,10]").values == std::vector<std::string>{"[8,8]", "[6,10]"});
+    CHECK(parse_axis("stage_layers=[8, 8]").values == std::vector<std::string>{"[8, 8]"});
+    CHECK(parse_axis("parallelism.composed=[],[\"norms\",\"loss\"]").values == std::vector<std::string>{"[]", "[\"norms\",\"loss\"]"});
+    CHECK(parse_axis("framework.may_be=[\"a],b\"],[]").values == std::vector<std::string>{"[\"a],b\"]", "[]"});
+    CHECK(parse_axis("parallelism.tp=1..4*2,8").values == std::vector<std::string>{"1", "2", "4", "8"});
+    CHECK_THROWS_WITH(parse_axis("parallelism.stage_layers=[8,8"), Catch::Contains("a \"[\" without its \"]\""));
+    CHECK_THROWS_WITH(parse_axis("parallelism.stage_layers=[8,8],[8,8]"), Catch::Contains("is there twice"));
+}
+
 TEST_CASE("the option --vary takes lists, linear and geometric ranges") {
     CHECK(values("1,2,4") == std::vector<std::string>{"1", "2", "4"});
     CHECK(values("1..4") == std::vector<std::string>{"1", "2", "3", "4"});

@@ -196,6 +196,27 @@ TEST_CASE("experts over tensor-parallel ranks need sequence parallelism where th
     CHECK_FALSE(refused(2, false, 4, true));
 }
 
+// What a forecast says of a split that its framework cannot run: one sentence for each key of it.
+TEST_CASE("what a framework cannot run is said of a single split") {
+    Experiment e = on_eight_ranks();
+    e.framework.name = "trainer";
+    e.framework.can.zero = {0, 1};
+    e.framework.can.tensor = e.framework.can.interleaved = false;
+    CHECK(beyond_framework(e).empty());
+    e.parallelism.tp = 2;
+    e.parallelism.zero = 3;
+    CHECK(beyond_framework(e) == std::vector<std::string>{"parallelism.tp = 2, which framework trainer cannot run (framework.can.tensor = false)",
+                                                          "parallelism.zero = 3, which framework trainer cannot run (framework.can.zero = [0, 1])"});
+    e.parallelism = {};
+    e.parallelism.pp = e.parallelism.vp = 2;
+    CHECK(beyond_framework(e).size() == 1);
+    e.framework.name.clear();
+    CHECK(beyond_framework(e).empty());
+    e.framework.name = "trainer";
+    e.workload.kind = Workload::Kind::mlp;
+    CHECK(beyond_framework(e).empty());
+}
+
 TEST_CASE("what a framework has not is refused in its name") {
     Experiment e = on_eight_ranks();
     e.framework.name = "trainer";
