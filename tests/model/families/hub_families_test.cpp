@@ -85,7 +85,9 @@ TEST_CASE("every name of multi-token prediction gets its note") {
 TEST_CASE("what is no causal decoder, or no decoder of a kind that is modelled, is refused by name") {
     for (const char* encoder : {"roberta", "modernbert", "xlm-roberta", "deberta-v2", "Dream"})
         CHECK_THAT(refusal(encoder, ""), Contains(std::string("model_type: \"") + encoder + "\" is not modelled: its attention is not causal"));
-    CHECK_THAT(refusal("qwen3_next", ""), Contains("\"qwen3_next\" is not modelled: a hybrid of linear and full attention"));
+    CHECK_THAT(refusal("qwen3_next", ""), Contains("\"qwen3_next\" is not modelled: three of four layers are gated delta nets, whose projections are 1.24 times as wide as its attention's and whose work is linear in the length; that attention gates its result"));
+    for (const char* indexed : {"deepseek_v32", "glm_moe_dsa"})
+        CHECK_THAT(refusal(indexed, R"("index_topk": 2048)"), Contains("forecast as DeepSeek-V3 it lacks the indexers' work"));
     Experiment e;
     CHECK_THROWS_WITH(set_key(e, {"workload.family", "encoders"}), Contains("encoders.toml: is not modelled: its attention is not causal"));
     CHECK_THAT(refusal("newcomer", R"("use_bidirectional_attention": true)"), Contains("has no rule"));
