@@ -116,7 +116,7 @@ void note_further_predictions(HubValues& c) {
 
 void refuse_unread(const HubValues& c, const HubRules& rules) {
     for (const auto& [key, what] : rules.unread) {
-        if (c.states(key) && c.of(key) != false && c.of(key) != 0)
+        if (!c.asked(key) && c.states(key) && c.of(key) != false && c.of(key) != 0)
             c.fail(key, "found " + c.of(key).dump().substr(0, 40) + "; " + what + " is not modelled; expected a file without it");
     }
 }
@@ -220,8 +220,8 @@ HubConfig read_hub_config(const std::string& path) {
     w = architecture_of(name);
     w.attention = AttentionKind::flash;
     w.optimizer = Optimizer::adam;
-    refuse_unread(config, rules);
     config.read(*rules.of(name));
+    refuse_unread(config, rules);
     note_further_predictions(config);
     w.dtype = dtype_in(json, config);
     if (w.dtype == Dtype::fp32) config.said.notes.emplace_back("dtype float32 is how the weights are stored; the forecast trains in it: --set dtype=bf16 for mixed precision");

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "model/keys/fields.h"
 
 namespace stepcast {
@@ -267,6 +269,26 @@ void read_local_layers(HubValues& c) {
     w.window_share = local / all;
 }
 
+// Attention to as many earlier tokens as the indexer selects is as much work as a window of as many. The indexer (transformers 5.24.0,
+// models/deepseek_v32/modeling_deepseek_v32.py) multiplies every query of its heads with every earlier token's one key.
+void read_indexed(HubValues& c) {
+    Workload& w = c.workload();
+    c.may("window", "index_topk");
+    for (const char* kinds : {"layer_types", "indexer_types"}) static_cast<void>(c.states(kinds));
+    if (w.window == 0) return;
+    const auto size = [&](const char* name) {
+        if (!c.states(name) || !c.of(name).is_number()) c.fail(name, "missing; expected a number");
+        return c.of(name).get<double>();
+    };
+    const double heads = size("index_n_heads"), width = size("index_head_dim"), queries = w.mla.q_rank > 0 ? w.mla.q_rank : w.hidden;
+    const double weights = queries * heads * width + w.hidden * (width + heads) + 2 * width;
+    c.note(fmt::format("index_topk: attention is forecast as a window of {} tokens, which is as much work as the {} that the indexer selects. Not in the "
+                       "forecast, and not calibrated anywhere: the indexer itself, {:.4g} B weights, and per token and layer {:.0f} FLOPs in the forward for "
+                       "every earlier token (the attention: {:.0f} for every selected one)",
+                       w.window, w.window, weights * w.layers / 1e9, 2 * heads * width,
+                       2.0 * w.heads * (w.mla.nope_dim + w.mla.rope_dim + w.mla.value_dim)));
+}
+
 // One shared expert of an expert's width beside the others, unless switched off.
 void read_hunyuan(HubValues& c) {
     if (c.workload().moe.shared_experts == 0) c.workload().moe.shared_experts = 1;
@@ -311,6 +333,7 @@ constexpr Rule rules[] = {{"window", read_window},
                           {"chatglm", read_chatglm},
                           {"one_kv_head_if_stated", read_multi_query},
                           {"local_layers", read_local_layers},
+                          {"indexed", read_indexed},
                           {"hunyuan", read_hunyuan}};
 
 // Reads an entry like "mistral.num_key_value_heads"; a nested name follows the type's, too.

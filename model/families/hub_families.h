@@ -59,6 +59,7 @@ public:
     // By the file, or by a default of the type; a null in the file states that there is none.
     [[nodiscard]] bool states(const std::string& name) const { return find(name) != nullptr; }
     [[nodiscard]] bool stated_in_file(const std::string& name) const;
+    [[nodiscard]] bool asked(const std::string& name) const { return asked_.contains(name); }
     [[nodiscard]] const Json& of(const std::string& name) const { return *find(name); }
     void note(const std::string& text) { said.notes.push_back(text); }
     [[nodiscard]] bool flag(const std::string& name, bool otherwise) const {

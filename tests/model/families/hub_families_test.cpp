@@ -86,8 +86,6 @@ TEST_CASE("what is no causal decoder, or no decoder of a kind that is modelled, 
     for (const char* encoder : {"roberta", "modernbert", "xlm-roberta", "deberta-v2", "Dream"})
         CHECK_THAT(refusal(encoder, ""), Contains(std::string("model_type: \"") + encoder + "\" is not modelled: its attention is not causal"));
     CHECK_THAT(refusal("qwen3_next", ""), Contains("\"qwen3_next\" is not modelled: three of four layers are gated delta nets, whose projections are 1.24 times as wide as its attention's and whose work is linear in the length; that attention gates its result"));
-    for (const char* indexed : {"deepseek_v32", "glm_moe_dsa"})
-        CHECK_THAT(refusal(indexed, R"("index_topk": 2048)"), Contains("forecast as DeepSeek-V3 it lacks the indexers' work"));
     Experiment e;
     CHECK_THROWS_WITH(set_key(e, {"workload.family", "encoders"}), Contains("encoders.toml: is not modelled: its attention is not causal"));
     CHECK_THAT(refusal("newcomer", R"("use_bidirectional_attention": true)"), Contains("has no rule"));
@@ -232,6 +230,22 @@ TEST_CASE("fields that change the work and that no rule reads are refused by nam
     CHECK(experts_of("nemotron_h", hybrid + R"(, "moe_latent_size": null)").experts == 48);
     CHECK(experts_of("deepseek_v3", latents + R"(, "index_topk": 0)").experts == 48);
     CHECK(workload_of("gemma3_text", R"("use_bidirectional_attention": false)").layers == 12);
+}
+
+// DeepSeek-V3.2: 61 layers of an indexer of 1536 x 64 x 128 + 7168 x (128 + 64) + 2 x 128 weights, 0.8515 B; 2 x 64 x 128 FLOPs for each
+// earlier token; attention 2 x 128 x (128 + 64 + 128) for each that is selected.
+TEST_CASE("sparse attention is as much work as a window, and a note says what its indexer would add") {
+    const std::string sizes = R"("num_hidden_layers": 61, "hidden_size": 7168, "num_attention_heads": 128, "num_key_value_heads": 128, "intermediate_size": 18432, "vocab_size": 129280,
+        "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 256, "num_experts_per_tok": 8,
+        "moe_intermediate_size": 2048, "n_shared_experts": 1, "first_k_dense_replace": 3)";
+    const HubConfig sparse = of_type("deepseek_v32", sizes + R"(, "index_topk": 2048, "index_n_heads": 64, "index_head_dim": 128)");
+    CHECK(sparse.workload.window == 2048);
+    CHECK(sparse.workload.window_share == 1);
+    CHECK(sparse.workload.attention == AttentionKind::mla);
+    REQUIRE(sparse.notes.size() == 1);
+    CHECK_THAT(sparse.notes[0], Contains("the indexer itself, 0.8515 B weights, and per token and layer 16384 FLOPs in the forward for every earlier token (the attention: 81920 for"));
+    CHECK(of_type("deepseek_v32", sizes + R"(, "index_topk": null)").workload.window == 0);
+    CHECK(of_type("deepseek_v32", sizes + R"(, "layer_types": ["indexed_attention"])").notes.size() == 1);  // DeepseekV32Config: 2048 of 64 heads of 128
 }
 
 // Qwen3-VL's file has the sizes in the text part, and tie and type for all parts above it.
