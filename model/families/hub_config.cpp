@@ -163,7 +163,8 @@ std::string preset_of_hub_name(const std::string& name) {
 NamedTextPart name_of_text_part(const Json& text) {
     NamedTextPart part;
     if (text.contains("_name_or_path") && text["_name_or_path"].is_string()) part.name = text["_name_or_path"].get<std::string>();
-    if (text.contains("vocab_size") && text["vocab_size"].is_number_integer()) part.vocab = text["vocab_size"].get<int>();
+    const double vocab = text.contains("vocab_size") && text["vocab_size"].is_number_integer() ? text["vocab_size"].get<double>() : 0;
+    if (vocab > 0 && vocab <= upto::tokens) part.vocab = static_cast<int>(vocab);
     return part;
 }
 

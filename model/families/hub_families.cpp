@@ -110,7 +110,7 @@ void read_llama4(HubValues& c) {
     w.moe.shared_experts = 1;
     w.moe.ffn = w.moe.shared_ffn = w.ffn;
     c.may("ffn", "intermediate_size_mlp");
-    if (c.states("moe_layers"))
+    if (c.states("moe_layers") && c.of("moe_layers").is_array())
         for (int at = 0; at < static_cast<int>(c.of("moe_layers").size()); ++at)
             if (c.of("moe_layers")[static_cast<std::size_t>(at)] != (at + 1) * w.moe.interval - 1)
                 c.fail("moe_layers", "expected every interleave_moe_layer_step-th layer; others are not modelled");
@@ -131,14 +131,17 @@ void lay_mixers(HubValues& c, double mamba, double attention) {
     if (mamba != w.layers)
         c.note(std::to_string(static_cast<int>(mamba)) + " Mamba blocks over " + std::to_string(w.layers) + " layers: read as one a layer of " +
                std::to_string(w.mamba.heads) + " heads instead of " + std::to_string(static_cast<int>(heads)));
-    const bool whole = c.stated_in_file("mamba_d_ssm") && c.of("mamba_d_ssm").is_number_integer();  // of all heads
+    const bool sized = c.states("mamba_d_ssm") && c.of("mamba_d_ssm").is_number_integer();
+    const double whole = sized ? c.of("mamba_d_ssm").get<double>() : 2.0 * w.hidden;  // width of all heads
     for (const char* name : {"mamba_head_dim", "mamba_d_head"}) {
-        if (c.states(name) && c.of(name) != "auto") c.may("mamba.head_dim", name);
-        if (c.states(name) && c.of(name) == "auto")
-            w.mamba.head_dim = (c.states("mamba_d_ssm") ? c.of("mamba_d_ssm").get<int>() : 2 * w.hidden) / static_cast<int>(heads);
+        if (!c.states(name)) continue;
+        if (c.of(name) != "auto")
+            c.may("mamba.head_dim", name);
+        else if (heads > 0 && whole >= heads && whole <= upto::width)
+            w.mamba.head_dim = static_cast<int>(whole / heads);
     }
-    if (whole && c.of("mamba_d_ssm") != heads * w.mamba.head_dim)
-        c.fail("mamba_d_ssm", "expected heads x head width, " + std::to_string(static_cast<int>(heads) * w.mamba.head_dim) + "; other widths are not modelled");
+    if (sized && c.stated_in_file("mamba_d_ssm") && whole != heads * w.mamba.head_dim)
+        c.fail("mamba_d_ssm", fmt::format("expected heads x head width, {:.0f}; other widths are not modelled", heads * w.mamba.head_dim));
 }
 
 // One letter per block: M a Mamba-2 block, - a feed-forward, E experts, * attention. Newer files list the blocks by name.
@@ -235,8 +238,11 @@ void read_falcon(HubValues& c) {
 
 void read_mpt(HubValues& c) {
     Workload& w = c.workload();
-    if (c.states("expansion_ratio") && c.of("expansion_ratio").is_number())
-        w.ffn = static_cast<int>(std::lround(c.of("expansion_ratio").get<double>() * w.hidden));
+    if (c.states("expansion_ratio")) {
+        const double ratio = c.of("expansion_ratio").is_number() ? c.of("expansion_ratio").get<double>() : 0;
+        if (!(ratio > 0 && ratio <= 64)) c.fail("expansion_ratio", "expected a number above 0, 64 at most");
+        w.ffn = static_cast<int>(std::lround(ratio * w.hidden));
+    }
     const Json kind = c.states("attn_config.attn_type") ? c.of("attn_config.attn_type") : Json("multihead_attention");
     if (kind == "multiquery_attention") w.kv_heads = 1;
     w.linear_bias = w.qkv_bias = !c.flag("no_bias", true);
@@ -260,11 +266,13 @@ void read_local_layers(HubValues& c) {
     Workload& w = c.workload();
     double local = 0, all = 0;
     if (c.states("attention_types"))
-        for (const auto& [kinds, times] : c.of("attention_types").get<std::vector<std::pair<std::vector<std::string>, int>>>()) {
-            local += times * static_cast<double>(std::ranges::count(kinds, "local"));
-            all += times * static_cast<double>(kinds.size());
+        for (const Json& part : c.of("attention_types")) {
+            if (!part.is_array() || part.size() != 2 || !part[0].is_array() || !part[1].is_number())
+                c.fail("attention_types", "expected lists of kinds and how often they come, like [[[\"global\", \"local\"], 12]]");
+            local += part[1].get<double>() * static_cast<double>(std::ranges::count(part[0], Json("local")));
+            all += part[1].get<double>() * static_cast<double>(part[0].size());
         }
-    if (local == 0) return;
+    if (!(local > 0 && local <= all)) return;
     c.may("window", "window_size");
     w.window_share = local / all;
 }
