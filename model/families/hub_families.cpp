@@ -45,7 +45,8 @@ void read_window(HubValues& c, const std::string& name) {
     Workload& w = c.workload();
     w.window = 0;
     const bool by_kind = c.stated_in_file("layer_types") && !c.stated_in_file("use_sliding_window");
-    if (c.states(name) && (by_kind || c.flag("use_sliding_window", !c.states("max_window_layers")))) c.may("window", name);
+    const bool on = c.flag("use_sliding_window", !c.states("max_window_layers"));
+    if (c.states(name) && (by_kind || on)) c.may("window", name);
     w.window_share = share_of_windows(c, w.layers);
     if (w.window == 0 || w.window_share == 0) {
         w.window = 0;
@@ -448,6 +449,15 @@ ConfigValue HubValues::value_of(const Json& value) {
     if (value.is_number()) return {value.get<double>()};
     if (value.is_string()) return {value.get<std::string>()};
     throw ConfigError("found " + value.dump().substr(0, 40) + "; expected a number or text");
+}
+
+// Some files say false of a number that they do not have.
+void HubValues::may(const std::string& key, const std::string& name) {
+    if (!states(name)) return;
+    const Key& to = *find_key("workload." + key);
+    const std::string now = text_of(to, experiment_);
+    if (of(name) == false && now != "true" && now != "false") return;
+    at_place(path_ + ": " + name, [&] { assign(to, experiment_, value_of(of(name))); });
 }
 
 // The first of the key's names that the file states, also with a value for each layer; else the type's default.

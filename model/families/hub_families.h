@@ -67,10 +67,7 @@ public:
         if (!of(name).is_boolean()) fail(name, "found " + of(name).dump() + "; expected true or false");
         return of(name).get<bool>();
     }
-    void may(const std::string& key, const std::string& name) {
-        if (!states(name)) return;
-        at_place(path_ + ": " + name, [&] { assign(*find_key("workload." + key), experiment_, value_of(of(name))); });
-    }
+    void may(const std::string& key, const std::string& name);
     Workload& workload() { return experiment_.workload; }
     HubConfig said;  // without the workload
     [[noreturn]] void fail(const std::string& name, const std::string& what) const {

@@ -141,6 +141,7 @@ TEST_CASE("mixtures of experts under their own names of sizes") {
         "num_shared_expert": [1, 1, 1, 1], "use_qk_norm": true, "use_mixed_mlp_moe": true, "vocab_size": 128167, "tie_word_embeddings": true)";
     CHECK(counted(hunyuan + "}") == 4 * (4096.0 * 128 * 80 + 256 + experts(64, 4096, 3072) + 3 * 4096.0 * 3072 + 2 * 4096) + 128167.0 * 4096 + 4096);
     CHECK(read(hunyuan + "}").workload.moe.top_k == 8);
+    CHECK(read(hunyuan + R"(, "n_group": false, "topk_group": false, "kv_lora_rank": null, "use_cla": false, "cla_share_factor": 2})").notes.empty());
     CHECK_THAT(refusal(hunyuan + R"(, "use_cla": true})"), Contains("use_cla: found true; attention that shares keys and values between layers"));
     CHECK(counted(R"({"model_type": "phimoe", "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": 32,
                       "intermediate_size": 6400, "num_local_experts": 16, "num_experts_per_tok": 2, "vocab_size": 32064})") == 41'872'793'600);
@@ -194,7 +195,7 @@ TEST_CASE("what a known type states beside its defaults and no rule asks for is 
     for (const char* key : {"num_loops", "attn_output_gate", "num_kv_shared_layers", "mamba_state", "window_pattern", "num_experts", "moe_topk", "mtp_depth"})
         CHECK_THAT(known(std::string("\"") + key + "\": 2"), Contains(key + std::string(" = 2")));
     for (const char* quiet : {R"("pretraining_tp": 1)", R"("note": "by us")", R"("rope_scaling": {"factor": 8})", R"("attention_dropout": 0.0)", R"("torch_dtype": "bfloat16")",
-                              R"("transformers_version": "4.40")", R"("num_loops": 0)", R"("max_position_embeddings": 8192)"})
+                              R"("transformers_version": "4.40")", R"("num_loops": 0)", R"("use_sliding_window": false)", R"("max_position_embeddings": 8192)"})
         CHECK(known(quiet).empty());
     CHECK_THAT(notes_of(R"({"model_type": "phimoe", "num_key_value_heads": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "lm_head_bias": true, )" + llama + "}"),
                Contains("lm_head_bias = true"));
