@@ -171,7 +171,8 @@ std::string model_file(const std::string& model, const std::string& path) {
     if (!model.ends_with(".json") && !model.ends_with(".toml") && model.find('/') == std::string::npos) return model;
     std::error_code missing;
     for (const auto& place : {std::filesystem::path(model), std::filesystem::path(path).parent_path() / model})
-        if (std::filesystem::is_regular_file(place, missing)) return std::filesystem::absolute(place).lexically_normal().string();
+        if (std::filesystem::is_regular_file(place, missing))
+            return std::filesystem::absolute(place).lexically_normal().string();
     throw ConfigError("--model " + model + ": no such file in the working folder nor beside " + path);
 }
 
@@ -184,17 +185,23 @@ void add_model(Translation& t, const std::string& model, const std::string& path
 
 // Only the model of a text part that the file names without sizes can come from elsewhere.
 Translation translate_hub_config(const std::string& path, const std::string& model) {
-    Translation t{.path = path, .format = "config.json", .open = {"split and machine: say them with --set, --cluster and --gpus"}};
+    Translation t{.path = path,
+                  .format = "config.json",
+                  .open = {"split and machine: say them with --set, --cluster and --gpus"}};
     if (model.empty()) {
         t.settings = {{"workload.preset", std::filesystem::absolute(path).string(), path}};
         t.ignored = read_hub_config(path).notes;  // reading it here reports now what the forecast would refuse
         return t;
     }
     const auto named = text_part_without_sizes(path);
-    if (!named) throw ConfigError("--model: " + path + " states the sizes of its model; expected the file without --model, or the model without the file");
+    if (!named)
+        throw ConfigError(
+            "--model: " + path +
+            " states the sizes of its model; expected the file without --model, or the model without the file");
     add_model(t, model, path);
     if (named->vocab > 0) t.set("workload.vocab", std::to_string(named->vocab), path);
-    t.ignored = {"what the model sees or hears: the forecast is of its text part, " + (named->name.empty() ? "which the file does not name" : named->name)};
+    t.ignored = {"what the model sees or hears: the forecast is of its text part, " +
+                 (named->name.empty() ? "which the file does not name" : named->name)};
     return t;
 }
 

@@ -117,7 +117,8 @@ void note_further_predictions(HubValues& c) {
 void refuse_unread(const HubValues& c, const HubRules& rules) {
     for (const auto& [key, what] : rules.unread) {
         if (!c.asked(key) && c.states(key) && c.of(key) != false && c.of(key) != 0)
-            c.fail(key, "found " + c.of(key).dump().substr(0, 40) + "; " + what + " is not modelled; expected a file without it");
+            c.fail(key, "found " + c.of(key).dump().substr(0, 40) + "; " + what +
+                            " is not modelled; expected a file without it");
     }
 }
 
@@ -140,14 +141,16 @@ Json whole_text_part(const Json& file, Json text, const HubRules& rules) {
         {{"tie_word_embeddings", states(text, "tie_word_embeddings")}, {"torch_dtype", typed}, {"dtype", typed}}};
     for (const auto& [name, said] : shared)
         if (!said && states(file, name)) text[name] = file[name];
-    const bool untied = std::ranges::any_of(rules.untied_wholes, [&](const std::string& whole) { return file.value("model_type", Json()) == whole; });
+    const bool untied = std::ranges::any_of(
+        rules.untied_wholes, [&](const std::string& whole) { return file.value("model_type", Json()) == whole; });
     if (untied && !states(text, "tie_word_embeddings")) text["tie_word_embeddings"] = false;
     return text;
 }
 
 std::string letters_of(std::string_view name) {
     std::string letters;
-    std::ranges::copy_if(lower_case(std::string(name)), std::back_inserter(letters), [](unsigned char c) { return std::isalnum(c) != 0; });
+    std::ranges::copy_if(lower_case(std::string(name)), std::back_inserter(letters),
+                         [](unsigned char c) { return std::isalnum(c) != 0; });
     return letters;
 }
 
@@ -162,8 +165,10 @@ std::string preset_of_hub_name(const std::string& name) {
 
 NamedTextPart name_of_text_part(const Json& text) {
     NamedTextPart part;
-    if (text.contains("_name_or_path") && text["_name_or_path"].is_string()) part.name = text["_name_or_path"].get<std::string>();
-    const double vocab = text.contains("vocab_size") && text["vocab_size"].is_number_integer() ? text["vocab_size"].get<double>() : 0;
+    if (text.contains("_name_or_path") && text["_name_or_path"].is_string())
+        part.name = text["_name_or_path"].get<std::string>();
+    const double vocab =
+        text.contains("vocab_size") && text["vocab_size"].is_number_integer() ? text["vocab_size"].get<double>() : 0;
     if (vocab > 0 && vocab <= upto::tokens) part.vocab = static_cast<int>(vocab);
     return part;
 }
@@ -172,20 +177,25 @@ NamedTextPart name_of_text_part(const Json& text) {
 HubConfig text_model_by_name(const std::string& path, const NamedTextPart& part) {
     const std::string preset = preset_of_hub_name(part.name);
     if (preset.empty())
-        throw ConfigError(fmt::format("{}: text_config: states no sizes{}; expected --model with that model's own config.json or a preset "
-                                      "(stepcast list presets workload), or the keys hidden_size, num_hidden_layers, num_attention_heads, intermediate_size",
-                                      path, part.name.empty() ? "" : ", only that its model is \"" + part.name + "\", which is no preset"));
+        throw ConfigError(fmt::format(
+            "{}: text_config: states no sizes{}; expected --model with that model's own config.json or a preset "
+            "(stepcast list presets workload), or the keys hidden_size, num_hidden_layers, num_attention_heads, "
+            "intermediate_size",
+            path, part.name.empty() ? "" : ", only that its model is \"" + part.name + "\", which is no preset"));
     Layers layers;
     lay_workload(layers, preset_path(PresetKind::workload, preset));
     HubConfig config{.workload = layers.experiment.workload, .notes = {}};
     if (part.vocab > 0) config.workload.vocab = part.vocab;
-    config.notes.push_back(fmt::format("text_config: names \"{}\" without sizes; read as the preset {}; what it sees or hears is not in the forecast", part.name, preset));
+    config.notes.push_back(fmt::format(
+        "text_config: names \"{}\" without sizes; read as the preset {}; what it sees or hears is not in the forecast",
+        part.name, preset));
     return config;
 }
 
 bool states_a_size(const Json& text, const HubRules& rules) {
     return std::ranges::any_of(rules.keys, [&](const HubKey& key) {
-        return key.needed && key.key != "vocab" && std::ranges::any_of(key.names, [&](const std::string& name) { return text.contains(name); });
+        return key.needed && key.key != "vocab" &&
+               std::ranges::any_of(key.names, [&](const std::string& name) { return text.contains(name); });
     });
 }
 

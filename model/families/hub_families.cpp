@@ -142,20 +142,24 @@ void lay_mixers(HubValues& c, double mamba, double attention) {
             w.mamba.head_dim = static_cast<int>(whole / heads);
     }
     if (sized && c.stated_in_file("mamba_d_ssm") && whole != heads * w.mamba.head_dim)
-        c.fail("mamba_d_ssm", fmt::format("expected heads x head width, {:.0f}; other widths are not modelled", heads * w.mamba.head_dim));
+        c.fail("mamba_d_ssm", fmt::format("expected heads x head width, {:.0f}; other widths are not modelled",
+                                          heads * w.mamba.head_dim));
 }
 
 // One letter per block: M a Mamba-2 block, - a feed-forward, E experts, * attention. Newer files list the blocks by name.
 std::string blocks_of_nemotron_h(HubValues& c) {
     if (c.states("hybrid_override_pattern") && c.of("hybrid_override_pattern").is_string())
         return c.of("hybrid_override_pattern").get<std::string>();
-    constexpr std::pair<std::string_view, char> letters[] = {{"linear_attention", 'M'}, {"mamba", 'M'},          {"mlp", '-'},
-                                                            {"moe", 'E'},              {"full_attention", '*'}, {"attention", '*'}};
+    constexpr std::pair<std::string_view, char> letters[] = {
+        {"linear_attention", 'M'}, {"mamba", 'M'},    {"mlp", '-'}, {"moe", 'E'},
+        {"full_attention", '*'},   {"attention", '*'}};
     std::string pattern;
     if (c.states("layers_block_type"))
         for (const Json& block : c.of("layers_block_type")) {
-            const auto letter = std::ranges::find(letters, block.is_string() ? block.get<std::string>() : "", &std::pair<std::string_view, char>::first);
-            if (letter == std::end(letters)) c.fail("layers_block_type", block.dump() + " is no kind of block that is modelled");
+            const auto letter = std::ranges::find(letters, block.is_string() ? block.get<std::string>() : "",
+                                                  &std::pair<std::string_view, char>::first);
+            if (letter == std::end(letters))
+                c.fail("layers_block_type", block.dump() + " is no kind of block that is modelled");
             pattern += letter->second;
         }
     if (pattern.empty()) c.fail("hybrid_override_pattern", "missing; expected a text of M, -, E and *");
@@ -184,9 +188,8 @@ void read_mamba_and_attention(HubValues& c) {
     if (c.states("position_embedding_type") && c.of("position_embedding_type") == "nope") w.positions = Positions::none;
     std::size_t attention = c.states("attn_layer_indices") ? c.of("attn_layer_indices").size() : 0;
     if (c.states("layer_types"))
-        attention = static_cast<std::size_t>(std::ranges::count_if(c.of("layer_types"), [](const Json& kind) {
-            return kind == "attention" || kind == "full_attention";
-        }));
+        attention = static_cast<std::size_t>(std::ranges::count_if(
+            c.of("layer_types"), [](const Json& kind) { return kind == "attention" || kind == "full_attention"; }));
     if (attention > static_cast<std::size_t>(w.layers)) c.fail("attn_layer_indices", "more blocks than layers");
     lay_mixers(c, both ? w.layers : w.layers - static_cast<double>(attention), both ? w.layers : static_cast<double>(attention));
     c.may("moe.experts", "num_local_experts");
@@ -201,8 +204,10 @@ void refuse_dense_end(HubValues& c) {
 }
 
 void note_parallel(HubValues& c) {
-    c.note("attention and feed-forward of a layer run side by side behind one norm: the forecast has them one after the other, with two norms and "
-           "twice the all-reduces of tensor parallelism");
+    c.note(
+        "attention and feed-forward of a layer run side by side behind one norm: the forecast has them one after the "
+        "other, with two norms and "
+        "twice the all-reduces of tensor parallelism");
 }
 
 // Attention and feed-forward read the same norm (GPT-J; GPT-NeoX, arXiv 2204.06745, section 2.1, has a flag for it).
@@ -269,7 +274,8 @@ void read_local_layers(HubValues& c) {
     if (c.states("attention_types"))
         for (const Json& part : c.of("attention_types")) {
             if (!part.is_array() || part.size() != 2 || !part[0].is_array() || !part[1].is_number())
-                c.fail("attention_types", "expected lists of kinds and how often they come, like [[[\"global\", \"local\"], 12]]");
+                c.fail("attention_types",
+                       "expected lists of kinds and how often they come, like [[[\"global\", \"local\"], 12]]");
             local += part[1].get<double>() * static_cast<double>(std::ranges::count(part[0], Json("local")));
             all += part[1].get<double>() * static_cast<double>(part[0].size());
         }
@@ -289,13 +295,17 @@ void read_indexed(HubValues& c) {
         if (!c.states(name) || !c.of(name).is_number()) c.fail(name, "missing; expected a number");
         return c.of(name).get<double>();
     };
-    const double heads = size("index_n_heads"), width = size("index_head_dim"), queries = w.mla.q_rank > 0 ? w.mla.q_rank : w.hidden;
+    const double heads = size("index_n_heads"), width = size("index_head_dim"),
+                 queries = w.mla.q_rank > 0 ? w.mla.q_rank : w.hidden;
     const double weights = queries * heads * width + w.hidden * (width + heads) + 2 * width;
-    c.note(fmt::format("index_topk: attention is forecast as a window of {} tokens, which is as much work as the {} that the indexer selects. Not in the "
-                       "forecast, and not calibrated anywhere: the indexer itself, {:.4g} B weights, and per token and layer {:.0f} FLOPs in the forward for "
-                       "every earlier token (the attention: {:.0f} for every selected one)",
-                       w.window, w.window, weights * w.layers / 1e9, 2 * heads * width,
-                       2.0 * w.heads * (w.mla.nope_dim + w.mla.rope_dim + w.mla.value_dim)));
+    c.note(
+        fmt::format("index_topk: attention is forecast as a window of {} tokens, which is as much work as the {} that "
+                    "the indexer selects. Not in the "
+                    "forecast, and not calibrated anywhere: the indexer itself, {:.4g} B weights, and per token and "
+                    "layer {:.0f} FLOPs in the forward for "
+                    "every earlier token (the attention: {:.0f} for every selected one)",
+                    w.window, w.window, weights * w.layers / 1e9, 2 * heads * width,
+                    2.0 * w.heads * (w.mla.nope_dim + w.mla.rope_dim + w.mla.value_dim)));
 }
 
 // One shared expert of an expert's width beside the others, unless switched off.
@@ -348,10 +358,14 @@ constexpr Rule rules[] = {{"window", read_window},
 // Reads an entry like "mistral.num_key_value_heads"; a nested name follows the type's, too.
 void read_default(const std::string& name, const ConfigValue& value, HubRules& into) {
     Json& of = into.defaults[name.substr(0, name.find('.'))][name.substr(name.find('.') + 1)];
-    std::visit([&]<class T>(const T& one) {
-        if constexpr (requires { of = one; } && !std::same_as<T, std::vector<ConfigValue>>) of = one;
-        else throw ConfigError("expected true, false, a number or text");
-    }, value.value);
+    std::visit(
+        [&]<class T>(const T& one) {
+            if constexpr (requires { of = one; } && !std::same_as<T, std::vector<ConfigValue>>)
+                of = one;
+            else
+                throw ConfigError("expected true, false, a number or text");
+        },
+        value.value);
 }
 
 // Reads entries like "need.sizes.layers" and "may.experts.moe.groups".
@@ -369,20 +383,23 @@ bool read_names(const TomlEntry& entry, HubRules& into) {
 
 HubRules read_hub_rules() {
     HubRules all;
-    each_entry(read_toml(hub_path()).entries,
-               [&](const TomlEntry& entry) {
-                   const auto name = entry.path.substr(entry.path.find('.') + 1);
-                   if (entry.path.starts_with("unread."))
-                       read_value(entry.value, all.unread.emplace_back(name, "").second);
-                   else if (entry.path == "defaults.untied_wholes")
-                       read_value(entry.value, all.untied_wholes);
-                   else if (entry.path.starts_with("defaults."))
-                       read_default(name, entry.value, all);
-                   else
-                       return read_names(entry, all) || read_field(entry.path, entry.value, all);
-                   return true;
-               },
-               [](const TomlEntry&) { return "unknown key; expected need, may, unread, defaults, text_parts, speaking, without_effect or type"; });
+    each_entry(
+        read_toml(hub_path()).entries,
+        [&](const TomlEntry& entry) {
+            const auto name = entry.path.substr(entry.path.find('.') + 1);
+            if (entry.path.starts_with("unread."))
+                read_value(entry.value, all.unread.emplace_back(name, "").second);
+            else if (entry.path == "defaults.untied_wholes")
+                read_value(entry.value, all.untied_wholes);
+            else if (entry.path.starts_with("defaults."))
+                read_default(name, entry.value, all);
+            else
+                return read_names(entry, all) || read_field(entry.path, entry.value, all);
+            return true;
+        },
+        [](const TomlEntry&) {
+            return "unknown key; expected need, may, unread, defaults, text_parts, speaking, without_effect or type";
+        });
     return all;
 }
 
@@ -409,7 +426,8 @@ bool fits(std::string_view name, std::string_view pattern) {
 }
 
 bool is_off(const Json& value) {
-    return value.is_null() || value == false || value == 0 || value == "" || ((value.is_array() || value.is_object()) && value.empty());
+    return value.is_null() || value == false || value == 0 || value == "" ||
+           ((value.is_array() || value.is_object()) && value.empty());
 }
 
 // "a: 1" for each name of a table and of the tables in it.
@@ -442,7 +460,8 @@ bool HubValues::stated_in_file(const std::string& name) const {
 ConfigValue HubValues::value_of(const Json& value) {
     if (value.is_array() && !value.empty() && !value[0].is_array()) {
         if (std::ranges::all_of(value, [&](const Json& one) { return one == value[0]; })) return value_of(value[0]);
-        throw ConfigError("found " + value.dump().substr(0, 40) + "; layers that differ in it are not modelled; expected one value");
+        throw ConfigError("found " + value.dump().substr(0, 40) +
+                          "; layers that differ in it are not modelled; expected one value");
     }
     if (value.is_boolean()) return {value.get<bool>()};
     if (value.is_number_integer()) return {value.get<std::int64_t>()};
@@ -467,7 +486,8 @@ void HubValues::read_key(const HubKey& key) {
             if (stated_in_file(spoken)) return may(key.key, spoken);
     if (key.needed && !filled_) fail(key.names.front(), "missing; expected a value for workload." + key.key);
     const auto implied = std::ranges::find_if(key.names, [&](const std::string& name) { return states(name); });
-    if (implied == key.names.end() && key.needed) fail(key.names.front(), "missing; expected a value for workload." + key.key);
+    if (implied == key.names.end() && key.needed)
+        fail(key.names.front(), "missing; expected a value for workload." + key.key);
     if (implied == key.names.end()) return;
     if (key.needed) filled_in_ += (filled_in_.empty() ? "" : ", ") + *implied + " " + of(*implied).dump();
     may(key.key, *implied);
@@ -482,7 +502,8 @@ void HubValues::note_unread(bool known) {
     std::string unread;
     each_name(file_, "", [&](const std::string& name, const Json& value) {
         const auto is = [&](const std::string& pattern) {
-            return fits(name.substr(0, name.find('.')), pattern) || name.find("." + pattern) != std::string::npos || fits(name.substr(name.rfind('.') + 1), pattern);
+            return fits(name.substr(0, name.find('.')), pattern) || name.find("." + pattern) != std::string::npos ||
+                   fits(name.substr(name.rfind('.') + 1), pattern);
         };
         if (value.is_null() || asked_.contains(name) || std::ranges::any_of(rules_.without_effect, is)) return;
         if (defaults_.contains(name) ? defaults_[name] == value : is_off(value)) return;
@@ -491,7 +512,8 @@ void HubValues::note_unread(bool known) {
         unread += (unread.empty() ? "" : ", ") + name + " = " + value.dump().substr(0, 40);
     });
     if (!unread.empty())
-        note("not read, and perhaps more work than is forecast: " + unread + "; a workload of TOML keys can say what these mean");
+        note("not read, and perhaps more work than is forecast: " + unread +
+             "; a workload of TOML keys can say what these mean");
 }
 
 void HubValues::read(const HubType& type) {
@@ -504,8 +526,8 @@ void HubValues::read(const HubType& type) {
     for (const std::string& group : type.keys) read_group(group);
     if (w.attention == AttentionKind::mla && !stated_in_file("num_key_value_heads")) w.kv_heads = 0;
     if (!stated_in_file("num_key_value_heads") && w.kv_heads > 0 && w.heads % w.kv_heads != 0) {
-        note("num_key_value_heads: not stated, and the default of its library, " + std::to_string(w.kv_heads) + ", does not divide " +
-             std::to_string(w.heads) + " heads; read as one for each head");
+        note("num_key_value_heads: not stated, and the default of its library, " + std::to_string(w.kv_heads) +
+             ", does not divide " + std::to_string(w.heads) + " heads; read as one for each head");
         w.kv_heads = 0;
     }
     if (!filled_in_.empty()) note("not stated, so the defaults of its library: " + filled_in_);

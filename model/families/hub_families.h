@@ -36,8 +36,10 @@ struct HubRules {
     KEY(std::vector<std::string>, speaking, {}, "parts of names that speak of the work of a step");
     KEY(std::vector<std::string>, without_effect, {}, "names, with * at an end, that change no work of a step");
     std::vector<HubKey> keys;
-    std::vector<std::string> untied_wholes;  // models of several parts whose text model has logits of its own weights, unless stated
-    Json defaults = Json::object();  // of each type: what a file that leaves a name out means, in the library that reads it
+    std::vector<std::string>
+        untied_wholes;  // models of several parts whose text model has logits of its own weights, unless stated
+    Json defaults =
+        Json::object();  // of each type: what a file that leaves a name out means, in the library that reads it
     std::vector<std::pair<std::string, std::string>> unread;  // keys that change the work but that no rule reads, and what they mean
     [[nodiscard]] const HubType* of(std::string_view name) const;  // nullptr for an unknown name
 };
