@@ -63,8 +63,10 @@ Translation asked_translation(const Options& options, const std::string& name, c
     return translate(name, how);
 }
 
-// Whether the format is another tool's, except a config.json, which is read like a preset.
-bool is_translated(ForeignFormat format) { return format != ForeignFormat::none && format != ForeignFormat::hub_config; }
+// Whether the format is another tool's, except a config.json, which is read like a preset unless --model says what it leaves out.
+bool is_translated(const Options& options, ForeignFormat format) {
+    return format != ForeignFormat::none && (format != ForeignFormat::hub_config || !options.model.empty());
+}
 
 void require_experiment(const std::string& name) {
     if (is_cluster(recognise_foreign(name)))
@@ -79,7 +81,7 @@ void require_foreign(const Options& options, const std::vector<std::string>& nam
                          : !options.variant.empty()     ? "--variant"
                          : !options.environment.empty() ? "--env"
                                                         : nullptr;
-    const auto translated = [&](const std::string& name) { return !options.texts.contains(name) && is_translated(recognise_foreign(name)); };
+    const auto translated = [&](const std::string& name) { return !options.texts.contains(name) && is_translated(options, recognise_foreign(name)); };
     if (option == nullptr || std::ranges::any_of(names, translated)) return;
     throw ConfigError(std::string(option) + ": is for what a launch script or configuration of another tool leaves open; " + names.front() +
                       " is none. Expected --set, for a model --set workload.preset=..");
@@ -91,13 +93,13 @@ void require_one_answer(const Options& options) {
 
 std::vector<std::string> files_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides) {
     if (options.texts.contains(name)) return {};
-    if (!is_translated(recognise_foreign(name))) return files_of_experiment(name, overrides);
+    if (!is_translated(options, recognise_foreign(name))) return files_of_experiment(name, overrides);
     return {name};
 }
 
 std::vector<Override> stated_keys_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides) {
     if (const auto own = options.texts.find(name); own != options.texts.end()) return stated_keys({name, own->second}, overrides);
-    if (!is_translated(recognise_foreign(name))) return stated_keys(name, overrides);
+    if (!is_translated(options, recognise_foreign(name))) return stated_keys(name, overrides);
     return stated_keys({name + of_translation, experiment_text(asked_translation(options, name, overrides))}, overrides);
 }
 
@@ -108,7 +110,7 @@ Experiment asked_experiment(const Options& options, const std::string& name, con
     if (const auto own = options.texts.find(name); own != options.texts.end()) return read({name, own->second});
     const auto format = recognise_foreign(name);
     require_experiment(name);
-    if (!is_translated(format)) {
+    if (!is_translated(options, format)) {
         if (format == ForeignFormat::hub_config)
             for (const std::string& line : notes_of_hub_config(name)) options.say("note: " + line);
         return read(name);
@@ -125,7 +127,7 @@ Experiment asked_experiment(const Options& options, const std::string& name, con
 std::string shown(const Options& options) {
     const std::string& name = options.experiment;
     const std::vector<Override> overrides = overrides_of(options);
-    if (!is_translated(recognise_foreign(name))) return show(name, overrides);
+    if (!is_translated(options, recognise_foreign(name))) return show(name, overrides);
     require_experiment(name);
     const Translation translation = asked_translation(options, name, overrides);
     for (const std::string& line : report(translation)) options.say(line);

@@ -166,11 +166,43 @@ Translation translate_yaml_arguments(Document d) {
     return translate_megatron(d, MegatronDialect::lm, 0, true);
 }
 
+// A model that is a file stands in the working folder, as every path of the command line, or beside the file that is read.
+std::string model_file(const std::string& model, const std::string& path) {
+    if (!model.ends_with(".json") && !model.ends_with(".toml") && model.find('/') == std::string::npos) return model;
+    std::error_code missing;
+    for (const auto& place : {std::filesystem::path(model), std::filesystem::path(path).parent_path() / model})
+        if (std::filesystem::is_regular_file(place, missing))
+            return std::filesystem::absolute(place).lexically_normal().string();
+    throw ConfigError("--model " + model + ": no such file in the working folder nor beside " + path);
+}
+
 // Sets the model that the file leaves to a recipe or to code.
-void add_model(Translation& t, const std::string& model) {
+void add_model(Translation& t, const std::string& model, const std::string& path) {
     if (model.empty()) return;
-    t.set("workload.preset", model, "--model");
+    t.set("workload.preset", model_file(model, path), "--model");
     std::erase_if(t.open, [](const std::string& line) { return line.find("--model") != std::string::npos; });
+}
+
+// Only the model of a text part that the file names without sizes can come from elsewhere.
+Translation translate_hub_config(const std::string& path, const std::string& model) {
+    Translation t{.path = path,
+                  .format = "config.json",
+                  .open = {"split and machine: say them with --set, --cluster and --gpus"}};
+    if (model.empty()) {
+        t.settings = {{"workload.preset", std::filesystem::absolute(path).string(), path}};
+        t.ignored = read_hub_config(path).notes;  // reading it here reports now what the forecast would refuse
+        return t;
+    }
+    const auto named = text_part_without_sizes(path);
+    if (!named)
+        throw ConfigError(
+            "--model: " + path +
+            " states the sizes of its model; expected the file without --model, or the model without the file");
+    add_model(t, model, path);
+    if (named->vocab > 0) t.set("workload.vocab", std::to_string(named->vocab), path);
+    t.ignored = {"what the model sees or hears: the forecast is of its text part, " +
+                 (named->name.empty() ? "which the file does not name" : named->name)};
+    return t;
 }
 
 }  // namespace
@@ -226,17 +258,12 @@ Translation translate(const std::string& path, const TranslateOptions& options) 
         case ForeignFormat::megatron_bridge: t = translate_bridge(read_yaml(text, path), options.variant); break;
         case ForeignFormat::torchtitan: t = translate_torchtitan(read_toml_values(text, path), options.model, options.replicas); break;
         case ForeignFormat::deepspeed: t = translate_deepspeed(read_yaml(text, path), options.replicas); break;
-        case ForeignFormat::hub_config:
-            return {.path = path,
-                    .format = "config.json",
-                    .settings = {{"workload.preset", std::filesystem::absolute(path).string(), path}},
-                    .ignored = read_hub_config(path).notes,  // reading it here reports now what the forecast would refuse
-                    .open = {"split and machine: say them with --set, --cluster and --gpus"}};
+        case ForeignFormat::hub_config: return translate_hub_config(path, options.model);
         default:
             throw ConfigError(path + ": is no launch script or configuration that is known; expected Megatron-LM "
                               "arguments, NeMo or Megatron-Bridge YAML, torchtitan TOML, DeepSpeed JSON or a config.json");
     }
-    add_model(t, options.model);
+    add_model(t, options.model, path);
     if (options.replicas > 0) std::erase_if(t.open, [](const std::string& line) { return line.starts_with("how many GPUs"); });
     return t;
 }

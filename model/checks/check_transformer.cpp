@@ -170,8 +170,8 @@ void check_moe_system(const Workload& w, const Parallelism& p) {
 
 void check_window(const Workload& w) {
     if (w.window == 0) return;
-    if (!w.causal || w.positions == Positions::relative || w.attention == AttentionKind::mla)
-        refuse("workload.window: {}, which is modelled for causal attention without latents and memory; expected 0", w.window);
+    if (!w.causal || w.positions == Positions::relative)
+        refuse("workload.window: {}, which is modelled for causal attention without memory; expected 0", w.window);
 }
 
 void check_prediction(const Workload& w, const Parallelism& p) {

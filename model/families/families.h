@@ -2,6 +2,7 @@
 // hubs and workload presets start from it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,5 +37,11 @@ struct HubConfig {
 // states only the longest context. Defaults that it does not state: flash attention and adam. Throws ConfigError with file and key:
 // unreadable, not JSON, a model type without a rule, or a missing or misplaced value.
 HubConfig read_hub_config(const std::string& path);
+// What the file calls the model of its text part, if it states no sizes of it.
+struct NamedTextPart {
+    std::string name;  // empty if not even that
+    int vocab = 0;     // 0: not stated
+};
+std::optional<NamedTextPart> text_part_without_sizes(const std::string& path);
 
 }  // namespace stepcast

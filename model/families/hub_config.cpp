@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <filesystem>
 #include <iterator>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "model/families/hub_families.h"
 #include "model/files/plain_text.h"
 #include "model/files/whole_files.h"
+#include "model/keys/layers.h"
 
 namespace stepcast {
 namespace {
@@ -114,22 +116,87 @@ void note_further_predictions(HubValues& c) {
 
 void refuse_unread(const HubValues& c, const HubRules& rules) {
     for (const auto& [key, what] : rules.unread) {
-        const char* name = key.c_str();
-        if (c.states(name) && c.of(name) != false && c.of(name) != 0)
-            c.fail(name, "found " + c.of(name).dump().substr(0, 40) + "; " + what + " is not modelled; expected a file without it");
+        if (!c.asked(key) && c.states(key) && c.of(key) != false && c.of(key) != 0)
+            c.fail(key, "found " + c.of(key).dump().substr(0, 40) + "; " + what +
+                            " is not modelled; expected a file without it");
     }
 }
 
-// The text part of a multimodal model. Keys that it does not state are taken from the top level, which holds for all parts.
-Json text_part(const Json& file) {
-    Json text = file["text_config"];
+// The text part of a multimodal model, which keeps its sizes there and not at the top level; null if the file has no such part.
+const Json* find_text_part(const Json& file, const HubRules& rules) {
+    if (file.contains("hidden_size")) return nullptr;
+    for (const std::string& name : rules.text_parts)
+        if (file.contains(name) && file[name].is_object()) {
+            const Json* inner = find_text_part(file[name], rules);
+            return inner ? inner : &file[name];
+        }
+    return nullptr;
+}
+
+// Keys that the part does not state are taken from the top level, which holds for all parts.
+Json whole_text_part(const Json& file, Json text, const HubRules& rules) {
     const auto states = [](const Json& part, const char* name) { return part.contains(name) && !part[name].is_null(); };
     const bool typed = states(text, "torch_dtype") || states(text, "dtype");
     const std::array<std::pair<const char*, bool>, 3> shared{
         {{"tie_word_embeddings", states(text, "tie_word_embeddings")}, {"torch_dtype", typed}, {"dtype", typed}}};
     for (const auto& [name, said] : shared)
         if (!said && states(file, name)) text[name] = file[name];
+    const bool untied = std::ranges::any_of(
+        rules.untied_wholes, [&](const std::string& whole) { return file.value("model_type", Json()) == whole; });
+    if (untied && !states(text, "tie_word_embeddings")) text["tie_word_embeddings"] = false;
     return text;
+}
+
+std::string letters_of(std::string_view name) {
+    std::string letters;
+    std::ranges::copy_if(lower_case(std::string(name)), std::back_inserter(letters),
+                         [](unsigned char c) { return std::isalnum(c) != 0; });
+    return letters;
+}
+
+// The preset workload that a hub's name like "meta-llama/Llama-2-7b-hf" means; empty for an unknown name.
+std::string preset_of_hub_name(const std::string& name) {
+    std::string last = letters_of(name.substr(name.rfind('/') + 1)), found;
+    if (last.starts_with("metallama")) last.erase(0, 4);
+    for (const std::string& preset : preset_names(PresetKind::workload))
+        if (last.starts_with(letters_of(preset)) && preset.size() > found.size()) found = preset;
+    return found;
+}
+
+NamedTextPart name_of_text_part(const Json& text) {
+    NamedTextPart part;
+    if (text.contains("_name_or_path") && text["_name_or_path"].is_string())
+        part.name = text["_name_or_path"].get<std::string>();
+    const double vocab =
+        text.contains("vocab_size") && text["vocab_size"].is_number_integer() ? text["vocab_size"].get<double>() : 0;
+    if (vocab > 0 && vocab <= upto::tokens) part.vocab = static_cast<int>(vocab);
+    return part;
+}
+
+// A text part without sizes names the model whose sizes it has.
+HubConfig text_model_by_name(const std::string& path, const NamedTextPart& part) {
+    const std::string preset = preset_of_hub_name(part.name);
+    if (preset.empty())
+        throw ConfigError(fmt::format(
+            "{}: text_config: states no sizes{}; expected --model with that model's own config.json or a preset "
+            "(stepcast list presets workload), or the keys hidden_size, num_hidden_layers, num_attention_heads, "
+            "intermediate_size",
+            path, part.name.empty() ? "" : ", only that its model is \"" + part.name + "\", which is no preset"));
+    Layers layers;
+    lay_workload(layers, preset_path(PresetKind::workload, preset));
+    HubConfig config{.workload = layers.experiment.workload, .notes = {}};
+    if (part.vocab > 0) config.workload.vocab = part.vocab;
+    config.notes.push_back(fmt::format(
+        "text_config: names \"{}\" without sizes; read as the preset {}; what it sees or hears is not in the forecast",
+        part.name, preset));
+    return config;
+}
+
+bool states_a_size(const Json& text, const HubRules& rules) {
+    return std::ranges::any_of(rules.keys, [&](const HubKey& key) {
+        return key.needed && key.key != "vocab" &&
+               std::ranges::any_of(key.names, [&](const std::string& name) { return text.contains(name); });
+    });
 }
 
 // The architecture of the family whose file lists this type.
@@ -142,31 +209,34 @@ Workload architecture_of(std::string_view type) {
 
 }  // namespace
 
+std::optional<NamedTextPart> text_part_without_sizes(const std::string& path) {
+    const Json file = parse(path);
+    const HubRules rules = read_hub_rules();
+    const Json* part = find_text_part(file, rules);
+    if (!part || states_a_size(*part, rules)) return std::nullopt;
+    return name_of_text_part(*part);
+}
+
 HubConfig read_hub_config(const std::string& path) {
     const Json file = parse(path);
     std::vector<std::string> notes;
-    // A multimodal model keeps the sizes of its text part there and not at the top level; only the text part is read.
-    const bool parts = file.contains("text_config") && file["text_config"].is_object() && !file.contains("hidden_size");
-    Json json = parts ? text_part(file) : file;
-    if (parts) notes.emplace_back("text_config: the text model only; what it sees or hears is not in the forecast");
     const HubRules rules = read_hub_rules();
-    const std::string name = type_of(parts && !json.contains("model_type") ? file : json, path, rules, notes);
-    const HubType& type = *rules.of(name);
-    if (!type.defaults.empty()) {
-        Json whole = Json::parse(type.defaults);
-        whole.update(json);
-        json = whole;
-    }
-    HubValues config(json, path, rules);
+    const Json* part = find_text_part(file, rules);
+    if (part) notes.emplace_back("text_config: the text model only; what it sees or hears is not in the forecast");
+    if (part && !states_a_size(*part, rules)) return text_model_by_name(path, name_of_text_part(*part));
+    const Json json = part ? whole_text_part(file, *part, rules) : file;
+    const std::string name = type_of(part && !json.contains("model_type") ? file : json, path, rules, notes);
+    HubValues config(json, rules.defaults.value(name, Json::object()), path, rules, part != nullptr);
     Workload& w = config.workload();
     w = architecture_of(name);
     w.attention = AttentionKind::flash;
     w.optimizer = Optimizer::adam;
+    config.read(*rules.of(name));
     refuse_unread(config, rules);
-    config.read(type);
     note_further_predictions(config);
     w.dtype = dtype_in(json, config);
     if (w.dtype == Dtype::fp32) config.said.notes.emplace_back("dtype float32 is how the weights are stored; the forecast trains in it: --set dtype=bf16 for mixed precision");
+    config.note_unread(name != any_type);
     const auto folder = std::filesystem::path(path).parent_path().filename().string();
     w.name = !folder.empty() ? folder : name == any_type ? "llama" : name;
     HubConfig result = config.said;

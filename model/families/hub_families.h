@@ -1,6 +1,7 @@
 // The kinds of models that a config.json may name, and how model/presets/hub.toml says to read them. Internal to model/.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,6 @@ struct HubType {
     KEY(std::vector<std::string>, keys, {}, "groups of keys that its files state");
     KEY(std::vector<std::string>, rules, {}, "what no list of names can say: hub_families.cpp");
     KEY(std::string, note, {}, "what is read with a reservation");
-    KEY(std::string, defaults, {}, "JSON: what a file of this type may leave out");
 };
 // A key of the workload, and its names in config.json files.
 struct HubKey {
@@ -32,51 +32,62 @@ struct HubKey {
 };
 struct HubRules {
     KEY_NAMED(std::vector<HubType>, types, {}, "type", "");
+    KEY(std::vector<std::string>, text_parts, {}, "tables of a multimodal file that hold its text model");
+    KEY(std::vector<std::string>, speaking, {}, "parts of names that speak of the work of a step");
+    KEY(std::vector<std::string>, without_effect, {}, "names, with * at an end, that change no work of a step");
     std::vector<HubKey> keys;
+    std::vector<std::string>
+        untied_wholes;  // models of several parts whose text model has logits of its own weights, unless stated
+    Json defaults =
+        Json::object();  // of each type: what a file that leaves a name out means, in the library that reads it
     std::vector<std::pair<std::string, std::string>> unread;  // keys that change the work but that no rule reads, and what they mean
     [[nodiscard]] const HubType* of(std::string_view name) const;  // nullptr for an unknown name
 };
 HubRules read_hub_rules();
 inline constexpr std::string_view any_type = "*";  // any type whose sizes are named as in Llama
 
-// Lays values of the file over keys of a workload, which check type and range.
+// Lays values of the file over keys of a workload, which check type and range. A name may reach into a table ("attn_config.kv_n_heads").
 class HubValues {
 public:
-    HubValues(const Json& json, const std::string& path, const HubRules& rules) : json_(json), path_(path), rules_(rules) {}
+    // `filled`: sizes, too, that the file leaves out are the type's defaults.
+    HubValues(const Json& file, Json defaults, const std::string& path, const HubRules& rules, bool filled)
+        : file_(file), defaults_(std::move(defaults)), path_(path), rules_(rules), filled_(filled) {}
 
     void read(const HubType& type);
     void read_group(std::string_view group);
+    // Names what the file states, nothing has asked for, and may change the work. `known`: by a type whose other names are known.
+    void note_unread(bool known);
 
-    [[nodiscard]] bool states(const char* name) const { return json_.contains(name) && !json_[name].is_null(); }
-    [[nodiscard]] const Json& of(const char* name) const { return json_[name]; }
+    // By the file, or by a default of the type; a null in the file states that there is none.
+    [[nodiscard]] bool states(const std::string& name) const { return find(name) != nullptr; }
+    [[nodiscard]] bool stated_in_file(const std::string& name) const;
+    [[nodiscard]] bool asked(const std::string& name) const { return asked_.contains(name); }
+    [[nodiscard]] const Json& of(const std::string& name) const { return *find(name); }
     void note(const std::string& text) { said.notes.push_back(text); }
-    [[nodiscard]] bool flag(const char* name, bool otherwise) const {
+    [[nodiscard]] bool flag(const std::string& name, bool otherwise) const {
         if (!states(name)) return otherwise;
-        if (!json_[name].is_boolean()) fail(name, "found " + json_[name].dump() + "; expected true or false");
-        return json_[name].get<bool>();
+        if (!of(name).is_boolean()) fail(name, "found " + of(name).dump() + "; expected true or false");
+        return of(name).get<bool>();
     }
-    void may(const std::string& key, const char* name) {
-        if (!states(name)) return;
-        at_place(path_ + ": " + name, [&] { assign(*find_key("workload." + key), experiment_, value_of(json_[name])); });
-    }
+    void may(const std::string& key, const std::string& name);
     Workload& workload() { return experiment_.workload; }
     HubConfig said;  // without the workload
-    [[noreturn]] void fail(const char* name, const std::string& what) const {
+    [[noreturn]] void fail(const std::string& name, const std::string& what) const {
         throw ConfigError(path_ + ": " + name + ": " + what);
     }
 
 private:
-    static ConfigValue value_of(const Json& value) {
-        if (value.is_boolean()) return {value.get<bool>()};
-        if (value.is_number_integer()) return {value.get<std::int64_t>()};
-        if (value.is_number()) return {value.get<double>()};
-        if (value.is_string()) return {value.get<std::string>()};
-        throw ConfigError("found " + value.dump().substr(0, 40) + "; expected a number or text");
-    }
+    static ConfigValue value_of(const Json& value);
+    const Json* find(const std::string& name) const;
+    void read_key(const HubKey& key);
 
-    const Json& json_;
+    const Json& file_;
+    Json defaults_;
     const std::string& path_;
     const HubRules& rules_;
+    bool filled_;
+    std::string filled_in_;
+    mutable std::set<std::string, std::less<>> asked_;
     Experiment experiment_;
 };
 

@@ -46,7 +46,7 @@ TEST_CASE("a model's family is what its name begins with, the longer name first"
     (void)family_of("mixtral-8x7b", families, &words);
     CHECK(words == "mixtral: gated feed-forward, rmsnorm, rotary positions, untied, no biases");
     CHECK(complaint([] { architecture("qwen3-next-80b"); }) ==
-          "model: \"qwen3-next-80b\" is not modelled: a hybrid of linear and full attention");
+          "model: \"qwen3-next-80b\" is not modelled: three of four layers are gated delta nets, whose projections are 1.24 times as wide as its attention's and whose work is linear in the length; that attention gates its result");
     const auto unknown = complaint([] { architecture("resnet"); });
     CHECK(unknown.starts_with("model: \"resnet\" is of no known family"));
     CHECK(unknown.find("nemotron-h") != std::string::npos);

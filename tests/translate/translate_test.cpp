@@ -481,6 +481,25 @@ TEST_CASE("a config.json without its sizes is refused when it is imported") {
     CHECK_THAT(complaint([&] { translate(path, {}); }), Contains("num_hidden_layers"));
 }
 
+// The model is a file of the working folder, or stands beside the file that names it; a preset is a name.
+TEST_CASE("a text part that is only named takes its sizes from --model, wherever that file stands") {
+    const TestFolder folder;
+    const auto vision = folder.write("vision.json", R"({"model_type": "see", "text_config": {"_name_or_path": "our/text", "model_type": "llama", "vocab_size": 5120}})");
+    const auto text = folder.write("text.json", R"({"model_type": "llama", "num_hidden_layers": 6, "hidden_size": 128, "num_attention_heads": 4, "intermediate_size": 512, "vocab_size": 5000})");
+    CHECK_THAT(complaint([&] { translate(vision, {}); }), Contains("only that its model is \"our/text\"") && Contains("expected --model"));
+    TranslateOptions how;
+    how.model = "llama3-8b";
+    check_values(translate(vision, how), {{"workload.preset", "llama3-8b"}, {"workload.vocab", "5120"}});
+    how.model = "text.json";  // beside it
+    check_values(translate(vision, how), {{"workload.preset", text}});
+    how.model = std::filesystem::relative(text).string();  // from the working folder
+    check_values(translate(vision, how), {{"workload.preset", text}});
+    how.model = "none.json";
+    CHECK_THAT(complaint([&] { translate(vision, how); }), Contains("no such file in the working folder nor beside"));
+    how.model = "llama3-8b";
+    CHECK_THAT(complaint([&] { translate(text, how); }), Contains("states the sizes of its model"));
+}
+
 // What divides or is multiplied comes from the file: a zero would end the program, two huge numbers would wrap around.
 TEST_CASE("degrees and counts of zero, below zero or beyond any cluster are refused with their place") {
     const TestFolder folder;

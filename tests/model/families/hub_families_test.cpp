@@ -12,11 +12,11 @@ using Catch::Contains;
 
 namespace {
 
-// A config.json of this type with 12 layers of width 64, 4 heads, inner width 240 and 1000 words.
+// A config.json of this type with 12 layers of width 64, 4 heads, inner width 240 and 1000 words, with as many heads for keys and values.
 HubConfig of_type(const std::string& type, const std::string& fields = "") {
     const TestFolder folder;
     return read_hub_config(folder.write("config.json", "{\"model_type\": \"" + type + "\", \"num_hidden_layers\": 12, \"hidden_size\": 64, "
-                                        "\"num_attention_heads\": 4, \"intermediate_size\": 240, \"vocab_size\": 1000" + (fields.empty() ? "" : ", ") + fields + "}"));
+                                        "\"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"intermediate_size\": 240, \"vocab_size\": 1000" + (fields.empty() ? "" : ", ") + fields + "}"));
 }
 Workload workload_of(const std::string& type, const std::string& fields = "") { return of_type(type, fields).workload; }
 Moe experts_of(const std::string& type, const std::string& fields) { return workload_of(type, fields).moe; }
@@ -40,7 +40,7 @@ TEST_CASE("each family's experts stand under names of its own") {
     CHECK(experts_of("deepseek_v2", R"("kv_lora_rank": 16, "qk_nope_head_dim": 24, "qk_rope_head_dim": 8, "v_head_dim": 12, "n_group": 8, "topk_group": 5, )" + routed) ==
           Moe{.experts = 48, .top_k = 6, .shared_experts = 3, .ffn = 32, .dense_layers = 2, .groups = 8, .top_groups = 5});
     CHECK(experts_of("kimi_k2", R"("kv_lora_rank": 16, "qk_nope_head_dim": 24, "qk_rope_head_dim": 8, "v_head_dim": 12, "moe_layer_freq": [0, 1], )" + routed) ==
-          Moe{.experts = 48, .top_k = 6, .shared_experts = 3, .ffn = 32, .dense_layers = 1, .router_bias = true});
+          Moe{.experts = 48, .top_k = 6, .shared_experts = 3, .ffn = 32, .dense_layers = 1, .groups = 8, .top_groups = 4, .router_bias = true});
     CHECK(experts_of("glm4_moe", R"("moe_layer_freq": 2, )" + routed) ==
           Moe{.experts = 48, .top_k = 6, .shared_experts = 3, .ffn = 32, .dense_layers = 2, .interval = 2, .router_bias = true});
     CHECK(experts_of("gpt_oss", R"("num_local_experts": 32, "num_experts_per_tok": 5)") == Moe{.experts = 32, .top_k = 5});
@@ -85,7 +85,7 @@ TEST_CASE("every name of multi-token prediction gets its note") {
 TEST_CASE("what is no causal decoder, or no decoder of a kind that is modelled, is refused by name") {
     for (const char* encoder : {"roberta", "modernbert", "xlm-roberta", "deberta-v2", "Dream"})
         CHECK_THAT(refusal(encoder, ""), Contains(std::string("model_type: \"") + encoder + "\" is not modelled: its attention is not causal"));
-    CHECK_THAT(refusal("qwen3_next", ""), Contains("\"qwen3_next\" is not modelled: a hybrid of linear and full attention"));
+    CHECK_THAT(refusal("qwen3_next", ""), Contains("\"qwen3_next\" is not modelled: three of four layers are gated delta nets, whose projections are 1.24 times as wide as its attention's and whose work is linear in the length; that attention gates its result"));
     Experiment e;
     CHECK_THROWS_WITH(set_key(e, {"workload.family", "encoders"}), Contains("encoders.toml: is not modelled: its attention is not causal"));
     CHECK_THAT(refusal("newcomer", R"("use_bidirectional_attention": true)"), Contains("has no rule"));
@@ -111,7 +111,7 @@ TEST_CASE("biases, ties, dropout and positions are as the file says, else as the
     CHECK(of_type("gemma").notes.empty());
     CHECK_THAT(of_type("gemma2").notes.back(), Contains("caps of scores"));
     for (const char* type : {"gpt_neox", "phi", "cohere"}) CHECK_THAT(of_type(type).notes.back(), Contains("side by side behind one norm"));
-    CHECK_THAT(of_type("gptj", R"("n_layer": 3, "n_embd": 32, "n_head": 2)").notes.back(), Contains("side by side"));
+    CHECK_THAT(of_type("gptj", R"("n_layer": 3, "n_embd": 32, "n_head": 2)").notes.at(0), Contains("side by side"));
     CHECK(of_type("gpt_neox", R"("use_parallel_residual": false)").notes.empty());
     CHECK((workload_of("cohere").norm == Norm::layernorm && workload_of("cohere").tied));
     CHECK(workload_of("gpt_neox", R"("hidden_dropout": 0.25, "tie_word_embeddings": true)").dropout == 0.25);
@@ -203,7 +203,7 @@ TEST_CASE("Mamba-2 blocks under both families of names") {
     REQUIRE(bamba.notes.size() == 1);
     CHECK(bamba.notes[0] == "9 Mamba blocks over 12 layers: read as one a layer of 6 heads instead of 8");
     const HubConfig both = of_type("falcon_h1", R"("mamba_n_heads": 8, "mamba_d_head": "auto")");
-    CHECK(both.workload.mamba == Mamba{8, Mamba{}.head_dim, Mamba{}.state, Mamba{}.groups, 1});
+    CHECK(both.workload.mamba == Mamba{8, 1024 / 8, 256, 1, 1});  // FalconH1Config: 1024 over all heads, states of 256, one group
     CHECK(both.notes.empty());
     CHECK_THAT(refusal("bamba", R"("mamba_n_heads": 8, "attn_layer_indices": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12])"), Contains("more blocks than layers"));
     CHECK(workload_of("bamba", R"("mamba_n_heads": 8, "attn_layer_indices": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])").mamba.attention == 1);
@@ -239,6 +239,22 @@ TEST_CASE("fields that change the work and that no rule reads are refused by nam
     CHECK(workload_of("gemma3_text", R"("use_bidirectional_attention": false)").layers == 12);
 }
 
+// DeepSeek-V3.2: 61 layers of an indexer of 1536 x 64 x 128 + 7168 x (128 + 64) + 2 x 128 weights, 0.8515 B; 2 x 64 x 128 FLOPs for each
+// earlier token; attention 2 x 128 x (128 + 64 + 128) for each that is selected.
+TEST_CASE("sparse attention is as much work as a window, and a note says what its indexer would add") {
+    const std::string sizes = R"("num_hidden_layers": 61, "hidden_size": 7168, "num_attention_heads": 128, "num_key_value_heads": 128, "intermediate_size": 18432, "vocab_size": 129280,
+        "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 256, "num_experts_per_tok": 8,
+        "moe_intermediate_size": 2048, "n_shared_experts": 1, "first_k_dense_replace": 3)";
+    const HubConfig sparse = of_type("deepseek_v32", sizes + R"(, "index_topk": 2048, "index_n_heads": 64, "index_head_dim": 128)");
+    CHECK(sparse.workload.window == 2048);
+    CHECK(sparse.workload.window_share == 1);
+    CHECK(sparse.workload.attention == AttentionKind::mla);
+    REQUIRE(sparse.notes.size() == 1);
+    CHECK_THAT(sparse.notes[0], Contains("the indexer itself, 0.8515 B weights, and per token and layer 16384 FLOPs in the forward for every earlier token (the attention: 81920 for"));
+    CHECK(of_type("deepseek_v32", sizes + R"(, "index_topk": null)").workload.window == 0);
+    CHECK(of_type("deepseek_v32", sizes + R"(, "layer_types": ["indexed_attention"])").notes.size() == 1);  // DeepseekV32Config: 2048 of 64 heads of 128
+}
+
 // Qwen3-VL's file has the sizes in the text part, and tie and type for all parts above it.
 TEST_CASE("what stands above the text part holds where that is silent") {
     const TestFolder folder;
@@ -246,7 +262,7 @@ TEST_CASE("what stands above the text part holds where that is silent") {
         return read_hub_config(folder.write("config.json", R"({"model_type": "qwen3_vl", )" + above + R"("text_config": {"model_type": "qwen3_vl_text", )" + within +
                                R"("num_hidden_layers": 12, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 240, "vocab_size": 1000}})")).workload;
     };
-    CHECK(parts("", "").tied);
+    CHECK_FALSE(parts("", "").tied);  // Qwen3VLConfig
     CHECK_FALSE(parts(R"("tie_word_embeddings": false, )", "").tied);
     CHECK_FALSE(parts(R"("tie_word_embeddings": false, )", R"("tie_word_embeddings": null, )").tied);
     CHECK(parts(R"("tie_word_embeddings": false, )", R"("tie_word_embeddings": true, )").tied);
@@ -276,6 +292,6 @@ TEST_CASE("a home of one's own may say how a type is read; what is no key and no
     CHECK(read("", R"("depth": 3)").layers == 3);
     CHECK_THAT(complaint([&] { read("rules = [\"guess\"]\n"); }), Contains("hub.toml: type.rules: \"guess\" is no rule"));
     CHECK_THAT(complaint([&] { read("[may.own.wrong]\nlayerz = [\"a\"]\n"); }), Contains("no key of a workload in a group"));
-    CHECK_THAT(complaint([&] { read("[unready]\na = \"b\"\n"); }), Contains("unknown key; expected need, may, unread or type"));
+    CHECK_THAT(complaint([&] { read("[unready]\na = \"b\"\n"); }), Contains("unknown key; expected need, may, unread, defaults, text_parts"));
     CHECK_THAT(complaint([&] { read("[unread]\nnum_attention_heads = \"a head\"\n"); }), Contains("num_attention_heads: found 4; a head is not modelled"));
 }
