@@ -161,6 +161,7 @@ void set_node(Cluster& cluster, const CaseRow& row, std::vector<std::string>& as
                                           *stated, cluster.gpus_per_node, cluster.name));
         return;
     }
+    cluster.network.nics = nics_of_part(cluster.network.nics, cluster.gpus_per_node, static_cast<int>(*stated));
     cluster.gpus_per_node = static_cast<int>(*stated);
     assumptions.push_back(fmt::format("nodes of {} GPUs, as stated", cluster.gpus_per_node));
 }
@@ -173,6 +174,7 @@ void set_size(Cluster& cluster, int ranks, std::vector<std::string>& assumptions
     if (each < whole / 2 && ranks > whole)
         throw ConfigError(fmt::format("gpus: {} is no multiple of the {} of a node of {}", ranks, whole, cluster.name));
     if (ranks > whole && each != whole) assumptions.push_back(fmt::format("{} ranks on each node of {}", each, whole));
+    cluster.network.nics = nics_of_part(cluster.network.nics, whole, each);
     cluster.gpus_per_node = each;
     cluster.nodes = ranks / each;
 }
