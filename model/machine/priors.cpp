@@ -183,7 +183,8 @@ void lay_network_priors(Layers& layers) {
     if (networked.empty()) return;
     for (const Key& key : keys_in<Cluster>()) {
         const std::string path = "cluster." + std::string(key.path);
-        if (!path.starts_with("cluster.link.inter.") || is_nameplate(path) || !unsaid(path)) continue;
+        const bool of_steps = path == "cluster.link.inter.training";  // corrects those machines' own laws
+        if (!path.starts_with("cluster.link.inter.") || is_nameplate(path) || of_steps || !unsaid(path)) continue;
         use_field<double, Seconds, Bytes, BytesPerSecond>(key, &cluster, [&]<class T>(T& value) {
             value = T(median_of(key, networked));
             layers.said[path] = {Origin::prior, "median of " + names_of(networked)};

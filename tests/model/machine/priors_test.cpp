@@ -64,6 +64,7 @@ TEST_CASE("an own network beside a machine without one is not reached whole") {
     const Link two = inter({{"cluster.nodes", "2"}});
     CHECK(two.ring_efficiency == Approx(0.8));
     CHECK(two.latency > Seconds(0));
+    CHECK(two.training == 1);  // a correction of other machines' laws
     CHECK(inter({{"cluster.nodes", "2"}, {"cluster.link.inter.ring_efficiency", "0.9"}}).ring_efficiency == 0.9);
     CHECK(inter({{"cluster.nodes", "1"}}).ring_efficiency == 1);  // not used
 }
