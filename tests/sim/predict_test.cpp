@@ -368,3 +368,14 @@ TEST_CASE("a vocabulary with unaligned rows is told, and what is counted in its 
     e.cluster.gpus_per_node = 2;
     CHECK(notes() == std::vector<std::string>{"vocabulary of 1000 words counted as 1024: workload.vocab_multiple is 128"});
 }
+
+// Rings of four cards share the links of a host, wherever the network between hosts begins: 11 GB/s x 0.655 of a card's PCIe, with a NIC of
+// 12.5 GB/s x 0.8 beside it. Without a fabric and with a network reached whole, the two nodes took a tenth less.
+TEST_CASE("the same PCIe cards in two nodes with an own network are no faster than in one") {
+    const auto step = [](const char* nodes, const char* each) {
+        return predict(read_experiment("gpt2_ddp", std::vector<Override>{{"cluster.nodes", nodes},
+                                                                         {"cluster.gpus_per_node", each},
+                                                                         {"cluster.link.inter.bandwidth", "12.5 GB/s"}})).step.p50;
+    };
+    CHECK(step("2", "2") >= 0.999 * step("1", "4"));
+}
