@@ -162,8 +162,12 @@ void set_node(Cluster& cluster, const CaseRow& row, std::vector<std::string>& as
                                           *stated, cluster.gpus_per_node, cluster.name));
         return;
     }
+    cluster.network.nics = nics_of_part(cluster.network.nics, cluster.gpus_per_node, static_cast<int>(*stated));
     cluster.gpus_per_node = static_cast<int>(*stated);
     assumptions.push_back(fmt::format("nodes of {} GPUs, as stated", cluster.gpus_per_node));
+    // A smaller board is no part of a larger one: its GPUs share their links evenly.
+    if (cluster.fabric == Fabric::nvlink_mesh)
+        cluster.intra.mesh.assign(static_cast<std::size_t>(cluster.gpus_per_node) * static_cast<std::size_t>(cluster.gpus_per_node - 1) / 2, 1);
 }
 
 // Fills whole nodes. If the ranks do not divide evenly, each node takes the largest number that does: 64 of the 72 ranks of a domain.
@@ -174,6 +178,7 @@ void set_size(Cluster& cluster, int ranks, std::vector<std::string>& assumptions
     if (each < whole / 2 && ranks > whole)
         throw ConfigError(fmt::format("gpus: {} is no multiple of the {} of a node of {}", ranks, whole, cluster.name));
     if (ranks > whole && each != whole) assumptions.push_back(fmt::format("{} ranks on each node of {}", each, whole));
+    cluster.network.nics = nics_of_part(cluster.network.nics, whole, each);
     cluster.gpus_per_node = each;
     cluster.nodes = ranks / each;
 }

@@ -153,7 +153,7 @@ void add_import(CLI::App& app, Options& options, const Verbs& verbs) {
     verb->add_option("FILE", options.inputs);
     verb->add_option("--format", options.format,
                      "auto; profile, nccl-tests; of logs moe-steps, moe-phases, opt-prime, deepspeed, custom; of configurations megatron, "
-                     "nemo, megatron-bridge, torchtitan, deepspeed-config; of machines topo, nccl-topology, nvidia-smi, lspci")->type_name("FORMAT");
+                     "nemo, megatron-bridge, torchtitan, deepspeed-config; of machines topo, nccl-topology, nvidia-smi, rocm-smi, lspci")->type_name("FORMAT");
     verb->add_option("--gpu", options.gpu, "the device of a machine whose files do not name it; without a file, a node of eight by its datasheet");
     add_foreign(verb, options);
     verb->add_option("--pattern", options.pattern, "FILE.toml that describes the lines, for custom")->type_name("FILE.toml");

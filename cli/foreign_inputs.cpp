@@ -3,6 +3,8 @@
 #include <array>
 #include <filesystem>
 
+#include <fmt/format.h>
+
 #include "cli/arguments.h"
 #include "model/errors.h"
 #include "model/files/whole_files.h"
@@ -37,6 +39,10 @@ void import_machine(const Options& options) {
             case ForeignFormat::nccl_topology:
             case ForeignFormat::nccl_graph: read_nccl_topology(text, path, machine); break;
             case ForeignFormat::nvidia_smi: read_nvidia_smi(text, path, machine); break;
+            case ForeignFormat::rocm_smi: read_rocm_smi(text, path, machine); break;
+            case ForeignFormat::other_listing:
+                throw ConfigError(fmt::format("{}: is of {}; expected the output of nvidia-smi topo -m, nvidia-smi -q -x or lspci -nn, NCCL's "
+                                              "topology, or rocm-smi --showtopo", path, other_listing(text)));
             case ForeignFormat::lspci: read_lspci(text, path, machine); break;
             default: throw ConfigError(path + ": is no description of a machine; expected one among the files");
         }

@@ -1,5 +1,7 @@
 #include "model/cluster.h"
 
+#include <algorithm>
+
 #include "model/errors.h"
 #include "model/keys/key_values.h"
 #include "model/machine/libraries.h"
@@ -18,6 +20,40 @@ AttentionKernel alone(AttentionKernel kernel) {
     kernel.launch = kernel.token = Seconds(0);
     kernel.traffic = kernel.cache = 0;
     return kernel;
+}
+
+int ranks_of_mesh(std::span<const double> links) {
+    int ranks = 2;
+    while (static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 1) / 2 < links.size()) ++ranks;
+    return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 1) / 2 == links.size() ? ranks : 0;
+}
+
+BytesPerSecond mesh_bandwidth(const Cluster& cluster, int a, int b) {
+    const auto& links = cluster.intra.mesh;
+    const int ranks = ranks_of_mesh(links);
+    if (cluster.fabric != Fabric::nvlink_mesh || a == b || std::max(a, b) >= ranks) return {};
+    std::vector<double> of_rank(static_cast<std::size_t>(ranks));
+    double between = 0;
+    std::size_t at = 0;
+    for (int i = 0; i < ranks; ++i)
+        for (int j = i + 1; j < ranks; ++j, ++at) {
+            of_rank[static_cast<std::size_t>(i)] += links[at];
+            of_rank[static_cast<std::size_t>(j)] += links[at];
+            if (i == std::min(a, b) && j == std::max(a, b)) between = links[at];
+        }
+    return between > 0 ? cluster.intra.bandwidth * (between / std::ranges::max(of_rank)) : BytesPerSecond(0);
+}
+
+bool mesh_connected(const Cluster& cluster) {
+    std::vector<int> reached{0}, left;
+    for (int rank = 1; rank < cluster.gpus_per_node; ++rank) left.push_back(rank);
+    for (std::size_t at = 0; at < reached.size() && !left.empty(); ++at)
+        for (const int rank : std::vector<int>(left))
+            if (mesh_bandwidth(cluster, reached[at], rank) > BytesPerSecond(0)) {
+                reached.push_back(rank);
+                std::erase(left, rank);
+            }
+    return left.empty();
 }
 
 FlopsPerSecond peak(const Gpu& gpu, Dtype dtype) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,12 @@
 
 namespace stepcast {
 
-// How ranks of a node communicate. nvswitch: any two at full bandwidth; nvlink_pairs: ranks 2i and 2i+1 over `pair_bandwidth`, all
-// others over the host bridge; pcie: all through one tree of switches.
-NAMED_ENUM_AS(Fabric, "a fabric", "nvswitch, nvlink-pairs, pcie", nvswitch, nvlink_pairs, pcie);
+// How ranks of a node communicate. nvswitch: any two at full bandwidth; nvlink_mesh: over direct links, which divide a rank's bandwidth
+// among its neighbours; nvlink_pairs: ranks 2i and 2i+1 over `pair_bandwidth`, all others over the host bridge; pcie: all through one
+// tree of switches.
+NAMED_ENUM_AS(Fabric, "a fabric", "nvswitch, nvlink-mesh, nvlink-pairs, pcie", nvswitch, nvlink_mesh, nvlink_pairs, pcie);
+// Whether all ranks of a node reach all others over links of the GPUs' own, so that link.intra.bandwidth is that of these links.
+constexpr bool joins_gpus(Fabric fabric) { return fabric == Fabric::nvswitch || fabric == Fabric::nvlink_mesh; }
 
 // The network between nodes: NICs (link.inter.bandwidth is that of one NIC), leaf switches, and a spine with `oversubscription` times
 // too few links. A leaf connects NIC i of every node of a group (`rails`) or all NICs of whole nodes.
@@ -91,6 +95,9 @@ struct Link {
     KEY(BytesPerSecond, bandwidth, {}, of_link(table, "per rank and direction in a node", "of one NIC and direction"), 0, upto::rate);
     KEY(double, ring_efficiency, 1, "share of the bandwidth that ring collectives reach", 1e-3, 1);
     KEY(BytesPerSecond, pair_bandwidth, {}, of_link(table, "nvlink_pairs: between the two ranks of a pair"), 0, upto::rate);
+    KEY(std::vector<double>, mesh, {},
+        of_link(table, "nvlink-mesh: links that join ranks 0 and 1, 0 and 2, .., 1 and 2, ..; more ranks than a node uses may be listed"));
+    KEY(BytesPerSecond, host_bandwidth, {}, of_link(table, "nvlink-mesh: per rank through the host, where no links lead"), 0, upto::rate);
     KEY(BytesPerSecond, socket_bandwidth, {}, of_link(table, "between the two sockets of a node without NVSwitch; 0 = as the other links"), 0, upto::rate);
     KEY(double, nvls_efficiency, 0, "reduction in the switch: share of the bandwidth reached; 0 = none", 0, 2);
     KEY(double, all_to_all_efficiency, 1, "share of the bandwidth that grouped sends and receives reach", 1e-3, 2);  // above 1 if rings do not fill the link
@@ -212,6 +219,16 @@ struct Cluster {
     friend bool operator==(const Cluster&, const Cluster&) = default;
 };
 inline int rank_count(const Cluster& cluster) { return cluster.nodes * cluster.gpus_per_node; }
+
+// The NICs that are left to a node with only `part` of its `ranks` ranks: their share, rounded up. 0 stays one a rank.
+constexpr int nics_of_part(int nics, int ranks, int part) { return (nics * part + ranks - 1) / ranks; }
+
+// How many ranks the numbers of a mesh join, one number for each pair; 0 if no number of ranks has so many pairs.
+int ranks_of_mesh(std::span<const double> links);
+// What the direct links between two ranks of a node carry in each direction: the rank of the whole mesh with the most links has
+// link.intra.bandwidth. 0 without a direct link or without a mesh.
+BytesPerSecond mesh_bandwidth(const Cluster& cluster, int a, int b);
+bool mesh_connected(const Cluster& cluster);  // whether direct links lead from each rank of a node to all others, over others
 
 // Checks rules between keys of a cluster: every rank reaches every other, and pairs and leaves divide evenly. Throws ConfigError that
 // begins with the key to change.

@@ -146,6 +146,14 @@ void require_same_device(const Layers& layers, const std::string& before) {
                       before + " stay; expected cluster.preset=" + gpu.name + " or the GPU's rates as well as its name");
 }
 
+// A node of fewer ranks than the preset's keeps the NICs of these, unless the experiment states a number.
+void keep_nics_of(Layers& layers, int ranks_of_node) {
+    auto& c = layers.experiment.cluster;
+    const auto said = layers.said.find("cluster.network.nics");
+    if (c.gpus_per_node >= ranks_of_node || (said != layers.said.end() && said->second.who == Origin::set)) return;
+    c.network.nics = nics_of_part(c.network.nics, ranks_of_node, c.gpus_per_node);
+}
+
 // Loads the framework of the experiment, or the default one if it names none.
 void lay_framework_of(Layers& layers, const TomlFile& file, std::span<const Override> overrides) {
     const auto framework = start_of(PresetKind::framework, "framework.preset", file, overrides);
@@ -185,13 +193,16 @@ Layers lay_from(const TomlFile& file, bool alone, std::span<const Override> over
     if (cluster) lay_cluster(layers, *cluster);
     if (!cluster) lay_priors(layers, file, "");
     const auto device = layers.experiment.cluster.gpu.name;
+    const int ranks_of_node = layers.experiment.cluster.gpus_per_node;
     lay_file(layers, file, "", Origin::set);
     layers.experiment.routing.file = relative_to(file.path, layers.experiment.routing.file);
     for (const auto& o : overrides) lay_override(layers, o);
     if (const auto& routing = layers.experiment.routing.file; !routing.empty()) layers.files.push_back(routing);
     require_same_device(layers, device);
+    if (cluster) keep_nics_of(layers, ranks_of_node);
     const auto* ranks = last_override(overrides, ranks_key);
     if (ranks) spread(layers, *ranks);
+    if (cluster) lay_network_priors(layers);
     if ((ranks || alone) && !last_override(overrides, "parallelism.dp"))
         fill_with_replicas(layers, ranks ? "--gpus " + ranks->value : file.path);
     adopt_routing_file(layers, overrides);

@@ -25,6 +25,7 @@ struct KnownDevice {
     KEY(std::vector<std::string>, pci, {}, "\"10de:2330\"");
     KEY(int, sm, 0, "compute capability");
     KEY(int, nvlinks, 0, "of a device");
+    KEY(int, bridged, 0, "of a card with its optional bridges");
     KEY(BytesPerSecond, nvlink, BytesPerSecond(25e9), "of one link and direction");
     KEY(std::string, cluster, {}, "preset with its datasheet, and with constants where it was measured");
 };
@@ -120,8 +121,11 @@ Device find_device(const Machine& m, const std::string& gpu, std::string& how) {
             how = " (its PCI number " + m.pci + ")";
             return device;
         }
-    if (m.paired && m.sm == 0) return std::nullopt;  // NVLink bridges of PCIe cards: several devices have the same number of links
+    if (m.paired() && m.sm == 0) return std::nullopt;  // NVLink bridges of PCIe cards: several devices have the same number of links
     how = " (guessed from its links)";
+    const int direct = m.joint_links();  // of a mesh, or many times those that lead to a switch
+    if (!m.switched && direct > m.nvlinks)
+        if (auto device = device_of_links(m.sm, direct)) return device;
     return device_of_links(m.sm, m.nvlinks);
 }
 
@@ -132,32 +136,75 @@ void assume_nics(const Machine& m, const Cluster& c, std::vector<std::string>& r
                      (m.from.empty() ? "no file names one" : "the files name none") + "; network.nics, link.inter.bandwidth");
 }
 
+// Links to a switch appear as links to every other GPU, many times those that a GPU has. Where these suffice, they are direct.
+Fabric fabric_of(const Machine& m, const KnownDevice& device) {
+    if (m.nvlinks == 0) return Fabric::pcie;
+    if (m.switched || m.joints.empty()) return Fabric::nvswitch;
+    const int limit = std::max(device.nvlinks, device.bridged), direct = m.joint_links();
+    const bool even = std::ranges::all_of(m.joints, [&](double links) { return links == m.joints.front(); });
+    if (!m.paired() && direct > (limit > 0 ? limit : even ? 0 : direct)) return Fabric::nvswitch;
+    if (m.gpus == 2) return direct < limit ? Fabric::nvlink_mesh : Fabric::nvswitch;  // all links of two GPUs: alike
+    bool neighbours = m.paired();
+    for (int pair = 0; pair < m.gpus; pair += 2) neighbours = neighbours && m.joint(pair, pair + 1) > 0;
+    return neighbours ? Fabric::nvlink_pairs : Fabric::nvlink_mesh;
+}
+
+std::string span_of(BytesPerSecond least, BytesPerSecond most) {
+    return least == most ? to_string(most) : to_string(least) + " to " + to_string(most);
+}
+
+// Sets the direct links, and says what they carry.
+void lay_mesh(const Machine& m, const KnownDevice& device, BytesPerSecond pcie, Cluster& c, std::vector<std::string>& report) {
+    c.intra.bandwidth = m.joint_links() * device.nvlink;
+    c.intra.mesh = m.joints;
+    const auto joined = std::ranges::count_if(m.joints, [](double links) { return links > 0; });
+    double least = m.joint_links(), most = 0;
+    for (const double links : m.joints)
+        if (links > 0) least = std::min(least, links), most = std::max(most, links);
+    const bool whole = joined == static_cast<long>(m.joints.size());
+    if (!whole && !mesh_connected(c)) c.intra.host_bandwidth = pcie;
+    report.push_back(fmt::format("links: direct, without a switch, between {} of {} pairs of GPUs: {} a pair, {} a GPU{}", joined,
+                                 m.joints.size(), span_of(least * device.nvlink, most * device.nvlink), to_string(c.intra.bandwidth),
+                                 whole                                            ? ""
+                                 : c.intra.host_bandwidth > BytesPerSecond(0) ? "; others reach each other through the host"
+                                                                                  : "; others reach each other over a third GPU"));
+}
+
+void warn_of_links(const Machine& m, const KnownDevice& device, const Cluster& known, Fabric fabric, std::vector<std::string>& report) {
+    if (fabric == Fabric::nvlink_mesh || m.paired()) return;
+    if (m.nvlinks == 0 && device.nvlinks > 0)
+        report.push_back(fmt::format("warning: 0 NVLinks of a GPU, where {} has {}: another GPU (--gpu)? nvidia-smi topo -mp shows none, topo -m does",
+                                     known.gpu.name, device.nvlinks));
+    else if (m.nvlinks != device.nvlinks && (device.bridged == 0 || m.nvlinks != device.bridged))
+        report.push_back(fmt::format("warning: {} NVLinks of a GPU, where {} has {}: another GPU (--gpu)?", m.nvlinks, known.gpu.name, device.nvlinks));
+    if (fabric == Fabric::nvswitch && std::ranges::find(m.joints, 0.0) != m.joints.end())
+        report.push_back("warning: more NVLinks than a GPU has, but not between all pairs: taken as one switch, which is too fast for the others");
+}
+
 void lay_links(const Machine& m, const KnownDevice& device, const Cluster& known, Cluster& c, std::vector<std::string>& report) {
-    c.fabric = !m.links_told ? known.fabric : m.paired ? Fabric::nvlink_pairs : m.nvlinks > 0 ? Fabric::nvswitch : Fabric::pcie;
+    c.network.nics = m.nics;
     if (!m.links_told) {
+        c.fabric = known.fabric;
         report.push_back("assumed: the links of " + known.name + "; " + (m.from.empty() ? "no file tells" : "the files do not tell"));
-        c.network.nics = m.nics;
         c.network.rails = known.network.rails || m.nics >= c.gpus_per_node;
         assume_nics(m, c, report);
         return;
     }
-    // Without a switch each GPU has separate links to every other GPU, and rings use them all.
-    const int apart = (m.gpus - 1) * m.nvlinks;
-    const bool direct = m.nvlinks > 0 && apart <= device.nvlinks;
-    const BytesPerSecond nvlink = (!m.paired && direct ? apart : m.nvlinks) * device.nvlink;
-    if (!m.paired && !direct && m.nvlinks != device.nvlinks)
-        report.push_back(fmt::format("warning: {} NVLinks of a GPU, where {} has {}: another GPU (--gpu)?", m.nvlinks, known.gpu.name, device.nvlinks));
+    c.fabric = fabric_of(m, device);
+    warn_of_links(m, device, known, c.fabric, report);
     const BytesPerSecond pcie = m.pcie > BytesPerSecond(0) ? m.pcie
                                 : known.fabric == Fabric::pcie ? known.intra.bandwidth
                                                                : BytesPerSecond(24e9);
-    if (m.pcie == BytesPerSecond(0) && c.fabric != Fabric::nvswitch)
-        report.push_back("assumed: PCIe " + to_string(pcie) + ", which the files do not tell; link.intra.bandwidth");
-    c.intra.bandwidth = c.fabric == Fabric::nvswitch ? nvlink : pcie;
-    c.intra.pair_bandwidth = m.paired ? nvlink : BytesPerSecond(0);
-    c.intra.socket_bandwidth = c.fabric == Fabric::nvswitch ? BytesPerSecond(0) : m.socket;
-    if (m.meshed)
-        report.push_back("warning: NVLink joins only some pairs (a mesh); taken as a switch, which is too fast for the others");
-    c.network.nics = m.nics;
+    c.intra.bandwidth = c.fabric == Fabric::nvswitch ? m.nvlinks * device.nvlink : pcie;
+    c.intra.pair_bandwidth = c.fabric == Fabric::nvlink_pairs ? m.nvlinks * device.nvlink : BytesPerSecond(0);
+    c.intra.mesh.clear();
+    c.intra.host_bandwidth = BytesPerSecond(0);
+    if (c.fabric == Fabric::nvlink_mesh) lay_mesh(m, device, pcie, c, report);
+    const bool through_host = !joins_gpus(c.fabric) || c.intra.host_bandwidth > BytesPerSecond(0);
+    if (m.pcie == BytesPerSecond(0) && through_host)
+        report.push_back("assumed: PCIe " + to_string(pcie) + ", which the files do not tell; link.intra." +
+                         (c.fabric == Fabric::nvlink_mesh ? "host_bandwidth" : "bandwidth"));
+    c.intra.socket_bandwidth = through_host ? m.socket : BytesPerSecond(0);
     c.network.rails = m.nics >= c.gpus_per_node;
     c.inter.bandwidth = m.nic > BytesPerSecond(0) ? m.nic : known.inter.bandwidth;
     assume_nics(m, c, report);
@@ -188,6 +235,30 @@ Machine usual_node() {
     m.notes = {"assumed: a node of 8 GPUs with a NIC each; gpus_per_node, network.nics, link.intra.bandwidth and link.inter.bandwidth say "
                "otherwise"};
     return m;
+}
+
+double Machine::joint(int a, int b) const {
+    const int low = std::min(a, b), high = std::max(a, b), at = low * gpus - low * (low + 1) / 2 + high - low - 1;
+    return a == b || at >= static_cast<int>(joints.size()) ? 0 : joints[static_cast<std::size_t>(at)];
+}
+
+int Machine::joint_links() const {
+    double most = 0;
+    for (int a = 0; a < gpus; ++a) {
+        double of_one = 0;
+        for (int b = 0; b < gpus; ++b) of_one += joint(a, b);
+        most = std::max(most, of_one);
+    }
+    return static_cast<int>(most);
+}
+
+bool Machine::paired() const {
+    for (int a = 0; a < gpus; ++a) {
+        int partners = 0;
+        for (int b = 0; b < gpus; ++b) partners += joint(a, b) > 0 ? 1 : 0;
+        if (partners != 1) return false;
+    }
+    return gpus > 2 && std::ranges::all_of(joints, [&](double links) { return links == 0 || links == nvlinks; });
 }
 
 void Machine::count_devices(int listed, const std::string& path) {
@@ -231,7 +302,7 @@ MachineFile cluster_of_machine(const Machine& m, const std::string& name, const 
                                           known.gpu.name, to_string(known.gpu.memory)));
     lay_links(m, *device, known, c, file.report);
     const bool measured = known.fitted || !known.inherits.empty();
-    const bool same = measured && c.fabric == known.fabric && c.gpus_per_node == known.gpus_per_node &&
+    const bool same = measured && c.fabric == known.fabric && c.intra.mesh == known.intra.mesh && c.gpus_per_node == known.gpus_per_node &&
                       alike(c.intra.bandwidth.si(), known.intra.bandwidth.si());
     file.report.push_back(fmt::format("device: {} by its datasheet: {}{}", known.gpu.name, known.name, how));
     c.source = fmt::format("{}datasheet: {}", m.from.empty() ? "" : "described by its own files; ", known.name);

@@ -17,10 +17,12 @@ struct Machine {
     std::string pci;            // "10de:2330", vendor and number of the device
     int sm = 0;                 // compute capability: 90
     Bytes memory;               // of one device
-    int nvlinks = 0;            // from one GPU to all others together
+    int nvlinks = 0;            // of the GPU with the most, as its file counts them
     bool links_told = true;     // false: a template without NVLink elements
-    bool paired = false;        // NVLinks join GPUs in pairs
-    bool meshed = false;        // NVLinks reach only some of the other GPUs
+    bool switched = false;      // the file names a switch
+    // Links between each two GPUs: of 0 and 1, 0 and 2, .., 1 and 2, ... A matrix has those to a switch here, which
+    // cluster_of_machine() tells apart. Empty: not told.
+    std::vector<double> joints;
     BytesPerSecond pcie;        // per rank and direction
     BytesPerSecond socket;      // between two sockets
     int numa_nodes = 0;
@@ -28,6 +30,10 @@ struct Machine {
     BytesPerSecond nic;            // rate of one NIC
     std::vector<std::string> from;   // "topo.txt: 8 GPUs, all pairs NV18 .."
     std::vector<std::string> notes;  // what was left open or assumed
+
+    [[nodiscard]] double joint(int a, int b) const;  // of two GPUs; 0 where not told
+    [[nodiscard]] int joint_links() const;           // of the GPU with the most
+    [[nodiscard]] bool paired() const;               // NVLinks join disjoint pairs, and there are more than two GPUs
 
     // Counts a list of devices that states no links. If no other file states them, the links are those of the device's preset.
     void count_devices(int listed, const std::string& path);
@@ -39,8 +45,13 @@ Machine usual_node();
 // Each adds the content of one file. They throw ConfigError with the position of what they do not understand.
 void read_topology_matrix(const std::string& text, const std::string& path, Machine& machine);  // nvidia-smi topo -m
 void read_nccl_topology(const std::string& text, const std::string& path, Machine& machine);
-void read_nvidia_smi(const std::string& text, const std::string& path, Machine& machine);  // nvidia-smi -q -x
+void read_nvidia_smi(const std::string& text, const std::string& path, Machine& machine);  // nvidia-smi -q -x, or as text
+void read_smi_text(const std::string& text, const std::string& path, Machine& machine);    // nvidia-smi, -L, -q
+void read_rocm_smi(const std::string& text, const std::string& path, Machine& machine);    // rocm-smi --showtopo, amd-smi topology
 void read_lspci(const std::string& text, const std::string& path, Machine& machine);       // lspci, with or without -nn
+
+// What a listing is that tells no machine: its program, what it tells, and what to give instead; "" if it is none that is known.
+std::string other_listing(const std::string& text);
 
 struct MachineFile {
     std::string text;  // a cluster file

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -40,13 +41,26 @@ double pcie_gigabytes(const pugi::xml_node& pci) {
     return width * rate / 80;
 }
 
+struct Peer {
+    std::string from, to;  // PCI addresses of two GPUs
+    int links = 0;
+};
+
 struct Walk {
-    int gpus = 0, sm = 0, links = 0, gpu_peers = 0, bare_nics = 0;
+    int gpus = 0, sm = 0, links = 0, bare_nics = 0;
+    bool amd = false;
+    std::vector<std::string> addresses;  // of the GPUs
+    std::vector<Peer> peers;
     double pcie = 0;
     bool to_switch = false;
     std::map<int, int> speeds;  // Mb/s -> NICs
     std::string device;  // PCI number of the first GPU
 };
+
+std::string address_of(std::string text) {
+    std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return text;
+}
 
 void walk(const pugi::xml_node& node, int depth, const std::string& path, Walk& w) {
     if (depth > deepest) throw ConfigError(path + ": nested deeper than 64 levels; expected NCCL's topology");
@@ -54,10 +68,12 @@ void walk(const pugi::xml_node& node, int depth, const std::string& path, Walk& 
         const std::string name = child.name();
         if (name == "pci") {
             const std::string kind = child.attribute("class").as_string();
-            const bool gpu = kind.starts_with("0x0302") || kind.starts_with("0x0300");
+            // Also AMD's display controllers and accelerators.
+            const bool gpu = kind.starts_with("0x0302") || kind.starts_with("0x0300") || kind.starts_with("0x0380") || kind.starts_with("0x1200");
             const bool nic = kind.starts_with("0x0207") || kind.starts_with("0x0200");
             if (gpu) {
                 ++w.gpus;
+                w.addresses.push_back(address_of(child.attribute("busid").as_string()));
                 const std::string vendor = child.attribute("vendor").as_string(), device = child.attribute("device").as_string();
                 if (w.device.empty() && vendor.starts_with("0x") && device.starts_with("0x") && device != "0x0000")
                     w.device = vendor.substr(2) + ":" + device.substr(2);
@@ -66,26 +82,42 @@ void walk(const pugi::xml_node& node, int depth, const std::string& path, Walk& 
             if (nic && child.children("nic").begin() == child.children("nic").end()) ++w.bare_nics;
         } else if (name == "gpu") {
             w.sm = std::max(w.sm, child.attribute("sm").as_int());
+            w.amd = w.amd || child.attribute("gcn") || child.child("xgmi");
             long links = 0;
-            int peers = 0;
-            for (const auto& link : child.children("nvlink")) {
-                const std::string to = link.attribute("tclass").as_string();
-                if (to.starts_with("0x068001")) continue;
+            for (const auto& link : child.children()) {
+                const std::string to = link.attribute("tclass").as_string(), what = link.name();
+                if ((what != "nvlink" && what != "xgmi") || to.starts_with("0x068001")) continue;
                 links += link.attribute("count").as_int();
                 if (to.starts_with("0x068000"))
                     w.to_switch = true;
                 else
-                    ++peers;
+                    w.peers.push_back({address_of(node.attribute("busid").as_string()), address_of(link.attribute("target").as_string()),
+                                       link.attribute("count").as_int()});
             }
             if (links < 0 || links > most_nvlinks)
                 throw ConfigError(fmt::format("{}: {} NVLinks of a GPU; expected at most {}", path, links, most_nvlinks));
             w.links = std::max(w.links, static_cast<int>(links));
-            w.gpu_peers = std::max(w.gpu_peers, peers);
         } else if (name == "net") {
             ++w.speeds[child.attribute("speed").as_int()];
         }
         walk(child, depth + 1, path, w);
     }
+}
+
+// The direct links between each two GPUs. Both ends name a link, and a file that was cut may lack one.
+void join_peers(const Walk& w, const std::string& path, Machine& machine) {
+    if (w.to_switch || w.peers.empty()) return;
+    for (std::size_t a = 0; a < w.addresses.size(); ++a)
+        for (std::size_t b = a + 1; b < w.addresses.size(); ++b) {
+            int there = 0, back = 0;
+            for (const auto& [from, to, links] : w.peers) {
+                if (from == w.addresses[a] && to == w.addresses[b]) there += links;
+                if (from == w.addresses[b] && to == w.addresses[a]) back += links;
+            }
+            machine.joints.push_back(std::max(there, back));
+        }
+    if (std::ranges::all_of(machine.joints, [](double links) { return links == 0; }))
+        throw ConfigError(path + ": NVLinks lead to no GPU of the file; expected their target= among the busid= of the GPUs");
 }
 
 double socket_gigabytes(const pugi::xml_node& cpu) {
@@ -108,14 +140,14 @@ void read_nccl_topology(const std::string& text, const std::string& path, Machin
     if (!system) throw ConfigError(path + ": no element <system>; expected NCCL's topology");
     Walk w;
     walk(system, 0, path, w);
-    if (w.gpus == 0) throw ConfigError(path + ": no GPU in it");
+    if (w.gpus == 0) throw ConfigError(path + ": no GPU in it; expected elements <pci> of class 0x0302.., 0x0300.., 0x0380.. or 0x1200..");
     machine.gpus = w.gpus;
-    machine.sm = w.sm;
+    machine.sm = w.amd ? 0 : w.sm;  // RCCL counts its own
     if (machine.pci.empty()) machine.pci = w.device;
     machine.pcie = gigabytes(w.pcie);
-    machine.nvlinks = w.links;
-    machine.paired = w.links > 0 && !w.to_switch && w.gpu_peers == 1;
-    machine.meshed = w.links > 0 && !w.to_switch && w.gpu_peers > 1 && w.gpu_peers + 1 < w.gpus;
+    machine.switched = w.to_switch;
+    join_peers(w, path, machine);
+    machine.nvlinks = machine.joints.empty() ? w.links : static_cast<int>(std::ranges::max(machine.joints));
     const auto cpus = std::distance(system.children("cpu").begin(), system.children("cpu").end());
     machine.numa_nodes = static_cast<int>(cpus);
     if (cpus > 1) machine.socket = gigabytes(socket_gigabytes(system.child("cpu")));
@@ -133,13 +165,15 @@ void read_nccl_topology(const std::string& text, const std::string& path, Machin
     machine.links_told = w.sm > 0;
     if (w.sm == 0) machine.notes.push_back(path + ": a template without gpu, net and nvlink elements: NVLink and NIC speed are not told");
     machine.from.push_back(fmt::format("{}: {} GPUs{}, {}, PCIe {}, {} NICs ({}), {} sockets", path, w.gpus,
-                                       w.sm ? fmt::format(" of sm {}", w.sm) : "",
-                                       w.links ? fmt::format("{} NVLinks a GPU {}", w.links, w.to_switch ? "to a switch" : "to other GPUs")
-                                               : "no NVLink told",
+                                       machine.sm ? fmt::format(" of sm {}", w.sm) : "",
+                                       w.links ? fmt::format("{} {} a GPU {}", w.links, w.amd ? "xGMI links" : "NVLinks",
+                                                             w.to_switch ? "to a switch" : "to other GPUs")
+                                               : w.amd ? "no xGMI told" : "no NVLink told",
                                        to_string(machine.pcie), machine.nics, speed, cpus));
 }
 
 void read_nvidia_smi(const std::string& text, const std::string& path, Machine& machine) {
+    if (text.find('<') == std::string::npos || text[text.find_first_not_of(" \t\r\n")] != '<') return read_smi_text(text, path, machine);
     const auto document = parse(text, path);
     const auto log = document.child("nvidia_smi_log");
     if (!log) throw ConfigError(path + ": no element <nvidia_smi_log>; expected the output of nvidia-smi -q -x");

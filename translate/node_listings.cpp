@@ -14,6 +14,7 @@ namespace stepcast {
 namespace {
 
 constexpr int most_columns = 512;
+constexpr int most_of_one = 18;  // NVLinks of one GPU, up to B300
 
 // Removes the terminal codes that colour and underline the header.
 std::string without_escapes(const std::string& text) {
@@ -93,23 +94,17 @@ Matrix read_matrix(const std::string& text, const std::string& path) {
 
 void read_links(const Matrix& m, Machine& machine) {
     const auto gpus = static_cast<std::size_t>(machine.gpus);
-    bool all = true, pairs = true;
-    int least = 0;
-    for (std::size_t r = 0; r < gpus; ++r) {
-        int joined = 0;
-        for (std::size_t c = 0; c < gpus; ++c) {
-            const int links = r == c ? 0 : nvlinks_in(m.rows[r][c]);
-            if (links > 0) ++joined;
-            if (links > 0 && (least == 0 || links < least)) least = links;
+    int least = most_nvlinks;
+    for (std::size_t r = 0; r < gpus; ++r)
+        for (std::size_t c = r + 1; c < gpus; ++c) {
+            const int links = std::min(nvlinks_in(m.rows[r][c]), nvlinks_in(m.rows[c][r]));
+            machine.joints.push_back(links);
             machine.nvlinks = std::max(machine.nvlinks, links);
+            least = std::min(least, links);
         }
-        all = all && joined + 1 == machine.gpus;
-        pairs = pairs && joined == 1;
-    }
-    machine.paired = pairs && !all && machine.nvlinks > 0;
-    machine.meshed = !all && !pairs && machine.nvlinks > 0;
-    if (all && least < machine.nvlinks)
-        machine.notes.push_back(fmt::format("some pairs are joined by NV{} only, others by NV{}: links are down, or this is a mesh; all are taken for NV{}", least,
+    // More links than any GPU has lead to a switch.
+    if (least > 0 && least < machine.nvlinks && machine.joint_links() > most_of_one)
+        machine.notes.push_back(fmt::format("some pairs are joined by NV{} only, others by NV{}: links are down; all are taken for NV{}", least,
                                             machine.nvlinks, machine.nvlinks));
 }
 
@@ -134,17 +129,20 @@ void read_nics(const Matrix& m, Machine& machine) {
 }  // namespace
 
 void read_topology_matrix(const std::string& text, const std::string& path, Machine& machine) {
+    if (text.find("topo -mp") != std::string::npos || text.find("topo --matrix_pci") != std::string::npos)
+        throw ConfigError(path + ": nvidia-smi topo -mp, which leaves NVLinks out; expected nvidia-smi topo -m");
     const Matrix m = read_matrix(text, path);
     machine.gpus = static_cast<int>(m.rows.size());
     machine.links_told = true;
     read_links(m, machine);
     read_nics(m, machine);
     machine.numa_nodes = static_cast<int>(m.numa.size());
+    const bool some = std::ranges::find(machine.joints, 0.0) != machine.joints.end();
     machine.from.push_back(fmt::format("{}: {} GPUs, {}; {} NICs beside GPUs, {} far from all (storage, management); {} NUMA nodes",
                                        path, machine.gpus,
                                        machine.nvlinks == 0 ? "no NVLink"
-                                       : machine.paired     ? fmt::format("pairs joined by NV{}", machine.nvlinks)
-                                       : machine.meshed     ? fmt::format("some joined by up to NV{}", machine.nvlinks)
+                                       : machine.paired()   ? fmt::format("pairs joined by NV{}", machine.nvlinks)
+                                       : some               ? fmt::format("some joined by up to NV{}", machine.nvlinks)
                                                             : fmt::format("all pairs NV{}", machine.nvlinks),
                                        machine.nics, machine.other_nics, machine.numa_nodes));
 }

@@ -1,6 +1,7 @@
 #include "translate/translate.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include "model/errors.h"
 #include "model/families/families.h"
 #include "model/files/whole_files.h"
+#include "translate/machine.h"
 #include "translate/readers.h"
 
 namespace stepcast {
@@ -23,6 +25,14 @@ std::string read_described(const std::string& path) {
     return plain_utf8(read_text(path, "a script, a configuration or a description of a machine", largest));
 }
 
+// Logs of a training often begin with such a listing, and are none.
+ForeignFormat recognise_listing(const std::string& text) {
+    constexpr std::array of_logs{"loss", "iteration", "it/s", "elapsed", "throughput", "busbw"};
+    if (std::ranges::any_of(of_logs, [&](const char* word) { return has(text, word); })) return ForeignFormat::none;
+    if (has(text, "NVSMI LOG") || has(text, "| NVIDIA-SMI ") || has(text, " (UUID: GPU-")) return ForeignFormat::nvidia_smi;
+    return other_listing(text).empty() ? ForeignFormat::none : ForeignFormat::other_listing;
+}
+
 // The format of a machine description, or none.
 ForeignFormat recognise_machine(const std::string& text, bool markup) {
     if (markup) {
@@ -30,13 +40,14 @@ ForeignFormat recognise_machine(const std::string& text, bool markup) {
         if (has(text, "<graphs")) return ForeignFormat::nccl_graph;
         return has(text, "<system") ? ForeignFormat::nccl_topology : ForeignFormat::none;
     }
+    if (has(text, "Link Type between two GPUs") || has(text, "LINK TYPE TABLE")) return ForeignFormat::rocm_smi;
     if (has(text, "GPU0") && (has(text, " X ") || has(text, "\tX")) &&
         (has(text, "CPU Affinity") || has(text, "SYS") || has(text, "NV") || has(text, "PIX")))
         return ForeignFormat::topology_matrix;
     if ((has(text, "3D controller") || has(text, "VGA compatible controller") || has(text, "Processing accelerators")) &&
         (has(text, "NVIDIA") || has(text, "Advanced Micro Devices")) && (has(text, "bridge") || has(text, ".0 ")))
         return ForeignFormat::lspci;
-    return ForeignFormat::none;
+    return recognise_listing(text);
 }
 
 // The format of Megatron-LM's --yaml-cfg: the flags' destinations in tables.

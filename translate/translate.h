@@ -63,13 +63,15 @@ enum class ForeignFormat : std::uint8_t {
     nccl_topology,
     nccl_graph,
     nvidia_smi,  // nvidia-smi -q -x
+    rocm_smi,  // rocm-smi --showtopo, amd-smi topology
+    other_listing,  // tells no machine: to be refused with what it is
     lspci,
     none,  // none of these: one of stepcast's own files, or a log
 };
 constexpr auto names_of(ForeignFormat) {
     return names_as_written<static_cast<std::size_t>(ForeignFormat::none)>(
         "a format of --format", "megatron, nemo, megatron-bridge, torchtitan, deepspeed-config, config.json, topo, nccl-topology, nccl-graph, "
-                                "nvidia-smi, lspci");
+                                "nvidia-smi, rocm-smi, other-listing, lspci");
 }
 // Throws ConfigError with these formats and `others`, which are read elsewhere.
 ForeignFormat parse_foreign_format(std::string_view text, std::span<const std::string_view> others);

@@ -96,7 +96,12 @@ void drop_prefix(Words& w) {
 // One table of a file, from header to header: devices, columns and rows.
 struct Table {
     std::string op;
-    std::vector<std::pair<int, std::string>> devices;  // group and host
+    struct Device {
+        int group = 0, rank = 0;
+        std::string host;
+    };
+    std::vector<Device> devices;
+    bool deviations = false;  // to 2020 a column "error" has the largest deviation, later "#wrong" a count
     std::string gpu;
     Words columns;
     struct Row {
@@ -120,9 +125,10 @@ std::optional<double> cell(const Table& t, const Words& words, std::string_view 
 
 void read_device(const Words& w, Table& t) {
     int group = 0;
+    const int rank = w.size() > 1 ? static_cast<int>(std::clamp(number(w[1]).value_or(0), 0.0, 1e6)) : 0;
     for (std::size_t i = 0; i + 1 < w.size(); ++i) {
         if (w[i] == "Group") group = static_cast<int>(std::clamp(number(w[i + 1]).value_or(0), 0.0, 1e6));
-        if (w[i] == "on") t.devices.emplace_back(group, w[i + 1]);
+        if (w[i] == "on") t.devices.push_back({group, rank, w[i + 1]});
     }
     const auto bus = std::ranges::find_if(w, [](const std::string& word) { return word.front() == '[' && word.back() == ']'; });
     if (bus != w.end() && bus + 1 != w.end()) t.gpu = fmt::format("{}", fmt::join(bus + 1, w.end(), " "));
@@ -132,13 +138,19 @@ bool is_row(const Words& w) {
     return w.size() >= 6 && number(w[0]) && number(w[1]) && !number(w[2]) && w[0].find('.') == std::string::npos;
 }
 
+// By how much a result of the type may deviate (nccl-tests of 2019, src/common.cu, as remembered: its own check of the deviation).
+double allowed_deviation(const std::string& type) {
+    if (type == "half" || type == "bfloat16") return 1e-2;
+    return type == "float" ? 1e-5 : type == "double" ? 1e-12 : 0;
+}
+
 void read_row(Words w, Table& t) {
     const std::size_t redop = column(t.columns, "redop");
     if (redop < w.size() && number(w[redop])) w.insert(w.begin() + static_cast<std::ptrdiff_t>(redop), "");  // to 2.11 blank where nothing is summed
     const auto time = cell(t, w, "time");
     const auto wrong = cell(t, w, "wrong");
     if (!time || !(*time > 0) || *number(w[0]) <= 0) return void(++t.empty);
-    if (wrong && *wrong > 0) return void(++t.wrong);
+    if (wrong && *wrong > (t.deviations ? allowed_deviation(w[2]) : 0)) return void(++t.wrong);
     t.rows.push_back({*number(w[0]), *time, cell(t, w, "time", 1).value_or(0), cell(t, w, "algbw").value_or(0),
                       cell(t, w, "busbw").value_or(0), redop < w.size() ? w[redop] : ""});
 }
@@ -152,8 +164,12 @@ std::vector<Table> tables_of_text(const std::string& path, const std::string& te
         Words w = words_of(line);
         drop_prefix(w);
         if (w.empty()) continue;
-        if (w[0] == "nThread" || line.find("Collective test starting") != std::string::npos)
-            if (!tables.back().rows.empty()) tables.emplace_back();
+        if (w[0] == "nThread" || line.find("Collective test starting") != std::string::npos) {
+            if (!tables.back().rows.empty() || tables.back().empty + tables.back().wrong > 0)
+                tables.emplace_back();
+            else
+                tables.back().devices.clear();  // of a run that broke off
+        }
         if (const std::string op = op_in(line, "_perf"); !op.empty() && tables.back().rows.empty()) tables.back().op = op;
         if (w[0] == "Rank" && std::find(w.begin(), w.end(), "device") != w.end()) read_device(w, tables.back());
         else if (w[0] == "size" && column(w, "cputime") < w.size()) {
@@ -166,6 +182,7 @@ std::vector<Table> tables_of_text(const std::string& path, const std::string& te
                 tables.push_back(next);
             }
             tables.back().columns = w;
+            tables.back().deviations = column(w, "error") < w.size();
             for (std::string& name : tables.back().columns)
                 if (name == "#wrong" || name == "error") name = "wrong";
         } else if (is_row(w) && !tables.back().columns.empty()) {
@@ -183,7 +200,9 @@ std::vector<Table> tables_of_json(const std::string& path, const std::string& te
     t.op = op_in(json.value("args", nlohmann::json()).dump() + " ", "_perf");
     t.columns = {"size"};
     for (const auto& d : json.value("devices", nlohmann::json::array())) {
-        t.devices.emplace_back(whole_number<int>(d.value("group", nlohmann::json())).value_or(0), d.value("host", d.value("hostname", "")));
+        t.devices.push_back({whole_number<int>(d.value("group", nlohmann::json())).value_or(0),
+                             whole_number<int>(d.value("rank", nlohmann::json())).value_or(static_cast<int>(t.devices.size())),
+                             d.value("host", d.value("hostname", ""))});
         t.gpu = d.value("name", d.value("device_name", t.gpu));
     }
     for (const auto& r : json["results"]) {
@@ -208,12 +227,39 @@ double factor_of(const Table& t) {
 }
 
 int ranks_of(const Table& t, const std::string& op, double factor) {
-    const auto first_group = std::ranges::count_if(t.devices, [&](const auto& d) { return d.first == t.devices.front().first; });
+    const auto first_group = std::ranges::count_if(t.devices, [&](const auto& d) { return d.group == t.devices.front().group; });
     if (first_group > 0) return static_cast<int>(first_group);
     if (op == "all_reduce" && factor > 1.01 && factor < 1.999) return static_cast<int>(std::lround(2 / (2 - factor)));
     if ((op == "all_gather" || op == "reduce_scatter" || op == "all_to_all") && factor > 0.4 && factor < 0.999)
         return static_cast<int>(std::lround(1 / (1 - factor)));
     return 0;
+}
+
+// Bus over algorithm bandwidth of an operation between so many ranks; 0 if it is none that is known.
+double expected_factor(const std::string& op, int ranks) {
+    const double n = ranks;
+    if (op == "all_reduce") return 2 * (n - 1) / n;
+    if (op == "all_gather" || op == "reduce_scatter" || op == "all_to_all") return (n - 1) / n;
+    return op == "broadcast" || op == "reduce" || op == "send_recv" ? 1 : 0;
+}
+
+// Processes that were built without MPI, or started apart, print one table each, all with rank 0, and none of them communicates.
+void require_one_run(const std::string& path, const Table& t, const std::string& op, int ranks) {
+    constexpr const char* remedy = "expected nccl-tests built with MPI=1 and started by mpirun or srun, or one run a file";
+    std::set<std::pair<int, int>> seen;
+    for (const auto& d : t.devices)
+        if (!seen.emplace(d.group, d.rank).second)
+            throw ConfigError(fmt::format("{}: rank {} of group {} is there twice: {} device lines of separate processes, which do not communicate; {}",
+                                          path, d.rank, d.group, t.devices.size(), remedy));
+    if (ranks == 1 && !t.devices.empty())
+        throw ConfigError(fmt::format("{}: a run of one rank, which communicates with none; {}", path, remedy));
+    const auto widest = std::ranges::max_element(t.rows, {}, &Table::Row::algorithm);
+    constexpr double digits = 10, rounding = 0.02;
+    if (ranks < 2 || widest == t.rows.end() || widest->algorithm < digits || t.devices.empty()) return;
+    const double expected = expected_factor(op, ranks), found = widest->bus / widest->algorithm;
+    if (expected > 0 && std::abs(found - expected) > rounding)
+        throw ConfigError(fmt::format("{}: {} GB/s and {} on the bus are not those of {} between the {} ranks of its device lines; {}", path,
+                                      widest->algorithm, widest->bus, op, ranks, remedy));
 }
 
 void add_table(const std::string& path, const Table& t, const NcclTestsContext& context, NcclTestsLog& log) {
@@ -231,12 +277,13 @@ void add_table(const std::string& path, const Table& t, const NcclTestsContext& 
         throw ConfigError(path + ": says nowhere which operation it timed; expected --op all_gather, all_to_all, ..");
     if (!is_of_steps(op)) return log.notes.push_back(op + ": no operation of a training step; left out");
     int ranks = context.ranks > 0 ? context.ranks : ranks_of(t, op, factor);
+    if (context.ranks == 0) require_one_run(path, t, op, ranks);
     if (ranks < 2) throw ConfigError(path + ": no device lines and no bandwidths that tell the ranks; expected --ranks N");
     if (t.devices.empty() && context.ranks == 0)
         log.notes.push_back(fmt::format("{}: {} ranks, from bus over algorithm bandwidth", op, ranks));
     std::set<std::string> hosts;
-    for (const auto& [group, host] : t.devices)
-        if (group == t.devices.front().first) hosts.insert(host);
+    for (const auto& device : t.devices)
+        if (device.group == t.devices.front().group) hosts.insert(device.host);
     const int nodes = context.nodes > 0 ? context.nodes : static_cast<int>(hosts.size());
     if (nodes == 0) log.notes.push_back(op + ": nodes not told; say --nodes N");
     if (t.wrong > 0) log.notes.push_back(fmt::format("{}: {} rows with wrong results left out", op, t.wrong));
@@ -266,8 +313,9 @@ NcclTestsLog read_nccl_tests(const std::string& path, const NcclTestsContext& co
     NcclTestsLog log;
     for (const Table& table : json ? tables_of_json(path, text) : tables_of_text(path, text))
         if (!table.rows.empty() || table.wrong + table.empty > 0) add_table(path, table, context, log);
-    if (log.rows.empty()) throw ConfigError(path + ": no row of results; the run stopped before its first, or is no nccl-tests output");
-    return log;
+    if (!log.rows.empty()) return log;
+    if (log.notes.empty()) throw ConfigError(path + ": no row of results; the run stopped before its first, or is no nccl-tests output");
+    throw ConfigError(fmt::format("{}: no row of results that counts: {}", path, fmt::join(log.notes, "; ")));
 }
 
 }  // namespace stepcast

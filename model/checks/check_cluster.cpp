@@ -25,6 +25,22 @@ void check_pairs(const Cluster& c) {
         refuse("cluster.link.intra.bandwidth: missing; expected the bandwidth of the host bridge, which {}", need);
 }
 
+void check_mesh(const Cluster& c) {
+    if (c.fabric != Fabric::nvlink_mesh || c.gpus_per_node == 1) return;
+    const auto& links = c.intra.mesh;
+    const long ranks = c.gpus_per_node;
+    if (ranks_of_mesh(links) < ranks)
+        refuse("cluster.link.intra.mesh: {} numbers, but cluster.fabric is nvlink-mesh and the {} ranks of a node have "
+               "{} pairs; expected the number of links of each pair: of ranks 0 and 1, 0 and 2, .., 1 and 2, ..",
+               links.size(), ranks, ranks * (ranks - 1) / 2);
+    for (const double count : links)
+        if (!(count >= 0 && count <= 1000))
+            refuse("cluster.link.intra.mesh: {} links between two ranks; expected 0 to 1000", count);
+    if (!there(c.intra.host_bandwidth) && !mesh_connected(c))
+        refuse("cluster.link.intra.mesh: no links lead from rank 0 to all others; expected such links, or "
+               "cluster.link.intra.host_bandwidth for the way through the host");
+}
+
 void check_links(const Cluster& c) {
     if (c.fabric != Fabric::nvlink_pairs && c.gpus_per_node > 1 && !there(c.intra.bandwidth))
         refuse("cluster.link.intra.bandwidth: missing; a node has {} ranks", c.gpus_per_node);
@@ -90,6 +106,7 @@ void check_cluster(const Cluster& cluster) {
     check_kernels(cluster);
     check_power(cluster);
     check_pairs(cluster);
+    check_mesh(cluster);
     check_links(cluster);
     check_leaves(cluster);
     check_rank_rates(cluster);

@@ -15,9 +15,11 @@
 namespace stepcast {
 namespace {
 
+bool like_fabrics(const Cluster& a, const Cluster& b) { return a.fabric == b.fabric || (joins_gpus(a.fabric) && joins_gpus(b.fabric)); }
+
 // The weights: dies for NVSwitch and dies for PCIe differ more than generations do.
 int likeness(const Cluster& a, const Cluster& b) {
-    return (a.fabric == b.fabric ? 4 : 0) - std::abs(static_cast<int>(generation(a.gpu)) - static_cast<int>(generation(b.gpu)));
+    return (like_fabrics(a, b) ? 4 : 0) - std::abs(static_cast<int>(generation(a.gpu)) - static_cast<int>(generation(b.gpu)));
 }
 constexpr int same_generation = 4, one_generation_away = 3;  // likeness with equal fabric
 
@@ -67,7 +69,7 @@ Machines with_links_like(const Machines& all, const Cluster& to) {
         return true;
     };
     const auto of_links = [](const Cluster& c) { return std::min(generation(c.gpu), Generation::blackwell); };
-    prefer([&](const Cluster& c) { return c.fabric == to.fabric; });
+    prefer([&](const Cluster& c) { return like_fabrics(c, to); });
     prefer([&](const Cluster& c) { return has_generations(c.gpu) == has_generations(to.gpu); });
     if (prefer([&](const Cluster& c) { return of_links(c) == of_links(to); }))
         prefer([&](const Cluster& c) { return c.gpus_per_node == to.gpus_per_node; });

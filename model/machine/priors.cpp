@@ -15,7 +15,7 @@ bool is_nameplate(std::string_view key) {
                                 "cluster.fabric", "cluster.gpu.",  "cluster.network.nics", "cluster.network.rails",
                                 "cluster.network.nodes_per_leaf",  "cluster.network.oversubscription",
                                 "cluster.power.limit_w",           "cluster.power.idle_w",
-                                "cluster.kernel.attention_kernel"};
+                                "cluster.kernel.attention_kernel", "cluster.link.intra.mesh"};
     return key.ends_with("bandwidth") ||
            std::ranges::any_of(stated, [&](const char* s) { return key == s || (std::string_view(s).ends_with('.') && key.starts_with(s)); });
 }
@@ -169,6 +169,27 @@ void lay_priors(Layers& layers, const TomlFile& file, const std::string& prefix,
     lay_kernels(cluster, from.near, all);
     cluster.noise.step = spread_for(all, plate);
     layers.said["cluster.noise.step"] = {Origin::prior, "spread of forecasts from these"};
+}
+
+void lay_network_priors(Layers& layers) {
+    Cluster& cluster = layers.experiment.cluster;
+    const auto unsaid = [&](const std::string& path) {
+        const auto said = layers.said.find(path);
+        return said == layers.said.end() || said->second.who == Origin::defaulted;
+    };
+    const std::string efficiency = "cluster.link.inter.ring_efficiency";
+    if (cluster.nodes < 2 || cluster.inter.bandwidth == BytesPerSecond(0) || !unsaid(efficiency)) return;
+    const Machines networked = those(fitted_machines({}), [](const Cluster& c) { return c.inter.bandwidth > BytesPerSecond(0); });
+    if (networked.empty()) return;
+    for (const Key& key : keys_in<Cluster>()) {
+        const std::string path = "cluster." + std::string(key.path);
+        const bool of_steps = path == "cluster.link.inter.training";  // corrects those machines' own laws
+        if (!path.starts_with("cluster.link.inter.") || is_nameplate(path) || of_steps || !unsaid(path)) continue;
+        use_field<double, Seconds, Bytes, BytesPerSecond>(key, &cluster, [&]<class T>(T& value) {
+            value = T(median_of(key, networked));
+            layers.said[path] = {Origin::prior, "median of " + names_of(networked)};
+        });
+    }
 }
 
 Cluster cluster_from_others(const std::string& preset) {

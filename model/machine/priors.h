@@ -15,6 +15,10 @@ namespace stepcast {
 // file states win. A file with constants of products, memory and links is complete and gets none. Internal to model/.
 void lay_priors(Layers& layers, const TomlFile& cluster, const std::string& prefix, const std::string& left_out = {});
 
+// Sets the constants of link.inter that nobody stated, where a network was stated beside a machine that has none: the medians of the
+// fitted machines. Without them rings would reach the whole bandwidth, without a start.
+void lay_network_priors(Layers& layers);
+
 // True if a key ("cluster.gpu.sms") belongs to the datasheet and not to measurements.
 bool is_nameplate(std::string_view key);
 

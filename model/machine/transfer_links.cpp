@@ -42,14 +42,14 @@ void lay_launches(Link& intra, const Machines& library, const Gpu& gpu) {
 double channels(const Cluster& c) {
     constexpr double counted = 0.75;
     constexpr BytesPerSecond doubled(25e9);
-    if (c.fabric == Fabric::nvswitch) return 1;  // stands for all channels
+    if (joins_gpus(c.fabric)) return 1;  // stands for all channels
     return counted * c.intra.bandwidth >= doubled ? 4 : 2;
 }
 
 void lay_copies(Cluster& cluster, const Machines& library) {
     const bool nccl = has_generations(cluster.gpu);
     const auto slower = median_over(library, [&](const Cluster& c) {
-        return when(c.fabric == cluster.fabric, cluster.intra.bandwidth / c.intra.bandwidth * (nccl ? channels(c) / channels(cluster) : 1));
+        return when(c.fabric == cluster.fabric || (joins_gpus(c.fabric) && joins_gpus(cluster.fabric)), cluster.intra.bandwidth / c.intra.bandwidth * (nccl ? channels(c) / channels(cluster) : 1));
     });
     Link& intra = cluster.intra;
     for (double* copy : {&intra.reduce_copy, &intra.gather_copy, &intra.exchange_copy}) *copy *= slower.value_or(1);

@@ -18,7 +18,7 @@ double channels(Bytes message, Bytes part, double most) {
 }  // namespace
 
 Seconds exchange_law_time(const ExchangeLoad& load, const Link& link, Fabric fabric, BytesPerSecond inside, Bytes small) {
-    const bool nvlink = fabric == Fabric::nvswitch;
+    const bool nvlink = joins_gpus(fabric);
     const double most = nvlink ? std::max(1U, std::bit_floor(channels_of_all / static_cast<unsigned>(load.ranks))) : without_nvlink;
     const Seconds peers = load.peers * link.exchange.latency;
     const bool knows_small = link.exchange_small_channel > BytesPerSecond(0) && link.exchange.efficiency > 0;

@@ -27,11 +27,11 @@ LinkUse use_of(const Op& op, Seconds time, const RingPath& path, const Cluster& 
     } else if (use.message || std::holds_alternative<AllToAll>(op)) {
         nodes = filled;
         const BytesPerSecond rate = use.message ? path.pair : path.between;
-        if (cluster.fabric != Fabric::nvswitch) node = filled * part(rate, cluster.intra.bandwidth);
+        if (!joins_gpus(cluster.fabric)) node = filled * part(rate, cluster.intra.bandwidth);
     } else {
         const BytesPerSecond rate = std::min(path.ring, path.inter);
         nodes = filled * part(rate, path.inter);
-        node = filled * part(rate, cluster.fabric == Fabric::nvswitch ? path.ring : cluster.intra.bandwidth);
+        node = filled * part(rate, joins_gpus(cluster.fabric) ? path.ring : cluster.intra.bandwidth);
     }
     use.demand = {nodes, nodes, node, node};
     return use;

@@ -1,6 +1,7 @@
 #include "sim/network/ring_path.h"
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <tuple>
 
@@ -8,6 +9,7 @@
 
 #include "model/rank_groups.h"
 #include "sim/network/link_loads.h"
+#include "sim/network/mesh_rings.h"
 
 namespace stepcast {
 namespace {
@@ -153,15 +155,18 @@ struct Rates {
     BytesPerSecond inside, between;
 };
 template <class Flows>
-Rates rates_of(const Tiling& tiling, const Runs& runs, LinkLoads loads, const Flows& for_flows) {
+Rates rates_of(const Tiling& tiling, const Runs& runs, bool unlike, LinkLoads loads, const Flows& for_flows) {
     for (const int first : tiling.groups_on(loads.begin(), loads.end()))
         for_flows(tiling.runs_of(first), loads,
                   [&](const Flow& flow, double leaving, double arriving) { loads.add(flow, leaving, arriving); });
     double inside = 0, between = 0;
-    for_flows(runs, loads, [&](const Flow& flow, double, double) {
+    const auto wait_for = [&](const Flow& flow, double, double) {
         double& longest = flow.node == flow.to_node ? inside : between;
         longest = std::max(longest, loads.occupation(flow));
-    });
+    };
+    for_flows(runs, loads, wait_for);
+    if (unlike)  // as the groups' links are, and a step waits for the slowest group
+        for (const int first : tiling.groups_on(loads.begin(), loads.end())) for_flows(tiling.runs_of(first), loads, wait_for);
     return {BytesPerSecond(1 / inside), BytesPerSecond(1 / between)};
 }
 
@@ -176,14 +181,38 @@ double ring_share(int per_node, const Cluster& cluster) {
     return per_node > 1 && per_node < cluster.gpus_per_node ? cluster.network.partial_ring : 1;
 }
 
+// What the rings over the members on a node reach; `counted` over routes where no ring of direct links joins them. Between nodes the
+// channels leave out one of the m hops on a node, so each hop carries (m - 1) / m of the traffic.
+BytesPerSecond in_mesh(const std::set<std::vector<int>>& members_of_nodes, bool one_node, const Cluster& cluster,
+                       BytesPerSecond counted) {
+    BytesPerSecond slowest = unlimited;
+    for (const auto& locals : members_of_nodes) {
+        const auto m = static_cast<double>(locals.size());
+        if (m < 2) continue;
+        const BytesPerSecond rings = mesh_rings(locals, cluster);
+        if (rings == BytesPerSecond(0)) return counted;
+        slowest = std::min(slowest, one_node ? rings : rings * (m / (m - 1)));
+    }
+    return slowest;
+}
+
+Rates over_direct_links(const Tiling& tiling, const Runs& runs, const Cluster& cluster, const LinkLoads& focus, Rates ring) {
+    if (cluster.fabric != Fabric::nvlink_mesh) return ring;
+    std::set<std::vector<int>> members_of_nodes;
+    for (const int first : tiling.groups_on(focus.begin(), focus.end()))
+        for (const Run& run : tiling.runs_of(first)) members_of_nodes.insert(run.locals);
+    ring.inside = in_mesh(members_of_nodes, runs.size() == 1, cluster, ring.inside);
+    return ring;
+}
+
 RingPath counted(const Group& group, const Cluster& cluster, const Topology& topology, Routes& routes) {
     const Tiling tiling(group, topology);
     const Runs runs = tiling.runs_of(group.first);
     const LinkLoads idle(topology, routes, runs.front().node);
     const int ranks = group.size(), per_node = largest_run(runs);
     const double share = 1.0 / std::max(1, ranks - 1);
-    const auto rates = [&](const auto& for_flows) { return rates_of(tiling, runs, idle, for_flows); };
-    const Rates ring = rates([](const auto&... args) { for_ring(args...); });
+    const auto rates = [&](const auto& for_flows) { return rates_of(tiling, runs, cluster.fabric == Fabric::nvlink_mesh, idle, for_flows); };
+    const Rates ring = over_direct_links(tiling, runs, cluster, idle, rates([](const auto&... args) { for_ring(args...); }));
     const Rates pair = rates([&](const Runs& of, const LinkLoads& focus, const auto& call) {
         for_neighbours(of, group.block == 0, focus, call);
     });
@@ -204,6 +233,16 @@ RingPath counted(const Group& group, const Cluster& cluster, const Topology& top
             .node_of = nodes_of(members(group, group.first), cluster)};
 }
 
+// A list of ranks that no rule describes: its rings inside the nodes, and where none close, the way through the host or over others.
+BytesPerSecond of_mesh(std::span<const int> members, const Cluster& cluster) {
+    std::map<int, std::vector<int>> on;
+    for (const int rank : members) on[rank / cluster.gpus_per_node].push_back(rank % cluster.gpus_per_node);
+    std::set<std::vector<int>> members_of_nodes;
+    for (const auto& [node, locals] : on) members_of_nodes.insert(locals);
+    const auto through_host = cluster.intra.host_bandwidth;
+    return in_mesh(members_of_nodes, on.size() == 1, cluster, through_host > BytesPerSecond(0) ? through_host : least_link(cluster));
+}
+
 }  // namespace
 
 RingPath ring_path(std::span<const int> members, const Cluster& cluster) {
@@ -212,7 +251,9 @@ RingPath ring_path(std::span<const int> members, const Cluster& cluster) {
     for (const int node : path.node_of) ++members_on[node];
     path.nodes = static_cast<int>(members_on.size());
     const bool joined = path.ranks == 2 && members[0] / 2 == members[1] / 2;
-    path.ring = cluster.fabric == Fabric::nvlink_pairs && joined ? cluster.intra.pair_bandwidth : cluster.intra.bandwidth;
+    path.ring = cluster.fabric == Fabric::nvlink_pairs && joined ? cluster.intra.pair_bandwidth
+                : cluster.fabric == Fabric::nvlink_mesh          ? of_mesh(members, cluster)
+                                                                 : cluster.intra.bandwidth;
     const double nics = cluster.network.nics > 0 ? cluster.network.nics : cluster.gpus_per_node;
     path.between = cluster.inter.bandwidth * (nics / cluster.gpus_per_node);
     if (path.nodes > 1) {
@@ -237,8 +278,8 @@ const RingPath& RingPaths::of(const Group& group) {
 
 bool same_paths(const Cluster& a, const Cluster& b) {
     const auto links = [](const Cluster& c) {
-        return std::tie(c.nodes, c.gpus_per_node, c.fabric, c.network, c.intra.bandwidth, c.intra.pair_bandwidth,
-                        c.intra.socket_bandwidth, c.inter.bandwidth);
+        return std::tie(c.nodes, c.gpus_per_node, c.fabric, c.network, c.intra.bandwidth, c.intra.pair_bandwidth, c.intra.mesh,
+                        c.intra.host_bandwidth, c.intra.socket_bandwidth, c.inter.bandwidth);
     };
     return links(a) == links(b);
 }

@@ -34,6 +34,7 @@ RingPath ring_path(std::span<const int> members, const Cluster& cluster);
 //   member, so that a group uses the NICs of all its members. With m members on each of several nodes the hop from a
 //   member to the next carries (m - 1) / m of the traffic; inside one node the ring closes and carries all of it.
 //   Bus bandwidth of the whole = min(ring, inter).
+//   In a mesh, rings take different ways over the direct links between the members (sim/network/mesh_rings.h).
 // - Neighbours: each member sends to the next of the group (the last to the first), one message on one route.
 // - All-to-all: each member sends the same to every other.
 // The load of a link is the sum over all groups that route over it. A route gets the least bandwidth / load of its links. Loads are exact

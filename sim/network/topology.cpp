@@ -28,7 +28,7 @@ public:
         const bool networked = c_.nodes > 1;
         if (networked) t_.nics = c_.network.nics == 0 ? c_.gpus_per_node : std::min(c_.network.nics, c_.gpus_per_node);
         t_.rails = networked && c_.network.rails && t_.nics > 1;
-        t_.relayed = t_.rails && c_.fabric == Fabric::nvswitch;
+        t_.relayed = t_.rails && joins_gpus(c_.fabric);
         show(extent);
     }
 
@@ -64,7 +64,13 @@ private:
     }
     [[nodiscard]] int sockets() const { return std::min(pcie_switches(), 2); }
     [[nodiscard]] int socket_of(int pcie_switch) const { return pcie_switch * sockets() / pcie_switches(); }
-    [[nodiscard]] bool has_tree() const { return c_.gpus_per_node > 1 && c_.fabric != Fabric::nvswitch; }
+    [[nodiscard]] bool is_mesh() const { return c_.fabric == Fabric::nvlink_mesh; }
+    [[nodiscard]] bool has_tree() const {
+        if (is_mesh()) return c_.gpus_per_node > 1 && host_bandwidth() > BytesPerSecond(0);
+        return c_.gpus_per_node > 1 && c_.fabric != Fabric::nvswitch;
+    }
+    // Of a rank's link to the tree.
+    [[nodiscard]] BytesPerSecond host_bandwidth() const { return is_mesh() ? c_.intra.host_bandwidth : c_.intra.bandwidth; }
 
     // Ranks, NICs, then switches. The vertices of node n begin at n * vertices_per_node.
     void add_node(int n) {
@@ -86,9 +92,10 @@ private:
     void join_nodes() {
         for (int n = 0; n < t_.shown_nodes; ++n) {
             const int base = n * t_.vertices_per_node;
-            if (has_tree())
-                join_tree(base);
-            else if (c_.gpus_per_node > 1)
+            if (has_tree()) join_tree(base);
+            if (is_mesh())
+                join_mesh(base);
+            else if (c_.gpus_per_node > 1 && !has_tree())
                 for (int r = 0; r < t_.ranks_per_node; ++r)
                     join(base + r, base + t_.ranks_per_node + t_.nics, c_.intra.bandwidth);
             join_nics(n, base);
@@ -98,12 +105,17 @@ private:
     void join_tree(int base) {
         const int switches = base + t_.ranks_per_node + t_.nics, sockets_at = switches + pcie_switches();
         for (int r = 0; r < t_.ranks_per_node; ++r)
-            join(base + r, switches + r / ranks_per_pcie_switch, c_.intra.bandwidth);
-        for (int s = 0; s < pcie_switches(); ++s) join(switches + s, sockets_at + socket_of(s), c_.intra.bandwidth);
+            join(base + r, switches + r / ranks_per_pcie_switch, host_bandwidth());
+        for (int s = 0; s < pcie_switches(); ++s) join(switches + s, sockets_at + socket_of(s), host_bandwidth());
         const bool stated = c_.intra.socket_bandwidth > BytesPerSecond(0);
-        if (sockets() == 2) join(sockets_at, sockets_at + 1, stated ? c_.intra.socket_bandwidth : c_.intra.bandwidth);
+        if (sockets() == 2) join(sockets_at, sockets_at + 1, stated ? c_.intra.socket_bandwidth : host_bandwidth());
         if (c_.fabric == Fabric::nvlink_pairs)
             for (int r = 0; r + 1 < t_.ranks_per_node; r += 2) join(base + r, base + r + 1, c_.intra.pair_bandwidth);
+    }
+
+    void join_mesh(int base) {
+        for (int a = 0; a < t_.ranks_per_node; ++a)
+            for (int b = a + 1; b < t_.ranks_per_node; ++b) join(base + a, base + b, mesh_bandwidth(c_, a, b));
     }
 
     // A NIC that serves the ranks of several PCIe switches is plugged into the socket of the first.
@@ -115,7 +127,7 @@ private:
     }
     void join_nics(int n, int base) {
         if (t_.nics == 0) return;
-        if (has_tree())
+        if (has_tree() && !is_mesh())
             for (int i = 0; i < t_.nics; ++i) join(base + t_.ranks_per_node + i, host_of(i, base), unlimited);
         else
             for (int r = 0; r < t_.ranks_per_node; ++r)

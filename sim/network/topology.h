@@ -47,7 +47,8 @@ struct Topology {
 // route of the cluster looks like one between these three.
 enum class Extent : std::uint8_t { representative, whole };
 
-// nvswitch: one switch joins all ranks of a node at link.intra.bandwidth. pcie: two ranks share a PCIe switch, and the switches hang on
+// nvswitch: one switch joins all ranks of a node at link.intra.bandwidth. nvlink_mesh: each two ranks that NVLinks join are joined by
+// mesh_bandwidth(); what is for another rank goes over a third one, or over a tree as of pcie with link.intra.host_bandwidth. pcie: two ranks share a PCIe switch, and the switches hang on
 // two sockets; each link has link.intra.bandwidth, the one between the sockets link.intra.socket_bandwidth. nvlink_pairs: the same tree,
 // and ranks 2i and 2i + 1 are joined at link.intra.pair_bandwidth. NIC i serves the i-th share of a node's ranks and is plugged in next
 // to them. If there are more NICs than ranks, each rank has one NIC that is faster by that factor. A leaf joins NIC i of nodes_per_leaf

@@ -35,7 +35,7 @@ TEST_CASE("a matrix of links is read through colours, glued cells and missing fi
     const Machine m = matrix(four);
     CHECK(m.gpus == 4);
     CHECK(m.nvlinks == 18);
-    CHECK_FALSE(m.paired);
+    CHECK_FALSE(m.paired());
     CHECK(m.nics == 1);
     CHECK(m.other_nics == 1);
     CHECK(m.numa_nodes == 2);
@@ -192,12 +192,203 @@ TEST_CASE("a device that no file describes is a node of eight by its datasheet")
     CHECK_THAT(fmt::format("{}", fmt::join(file.report, "\n")), Contains("assumed: the links of h800-x8; no file tells") && Contains("assumed: a node of 8"));
 }
 
+namespace {
+
+// A matrix of these links, row by row above the diagonal.
+std::string matrix_text(int gpus, const std::vector<int>& joints) {
+    Machine m;
+    m.gpus = gpus;
+    m.joints.assign(joints.begin(), joints.end());
+    std::string text;
+    for (int g = 0; g < gpus; ++g) text += fmt::format("\tGPU{}", g);
+    text += "\tCPU Affinity\n";
+    for (int a = 0; a < gpus; ++a) {
+        text += fmt::format("GPU{}", a);
+        for (int b = 0; b < gpus; ++b)
+            text += a == b ? "\t X " : m.joint(a, b) > 0 ? fmt::format("\tNV{}", m.joint(a, b)) : "\tSYS";
+        text += "\t0-15\n";
+    }
+    return text;
+}
+
+struct Read {
+    Cluster cluster;
+    std::string report;
+};
+Read cluster_of(const Machine& machine, const char* gpu) {
+    const TestFolder folder;
+    const auto file = cluster_of_machine(machine, "c", gpu);
+    return {read_cluster(folder.write("c.toml", file.text)), fmt::format("{}", fmt::join(file.report, "\n"))};
+}
+
+const std::vector<int> cube{1, 1, 2, 2, 0, 0, 0, 2, 1, 0, 2, 0, 0, 2, 0, 0, 1, 0, 0, 0, 0, 1, 1, 1, 2, 2, 1, 2};
+
+}  // namespace
+
+// V100: 6 x 25 = 150 a GPU, 25 or 50 a pair; the cube is the preset's, so its constants apply. Half of a board has four of the six.
+TEST_CASE("a cube of direct links is a mesh, by its device and by its links alone") {
+    for (const char* gpu : {"V100", ""}) {
+        const Read read = cluster_of(matrix(matrix_text(8, cube)), gpu);
+        CHECK(read.cluster.fabric == Fabric::nvlink_mesh);
+        CHECK(read.cluster.intra.bandwidth == BytesPerSecond(150e9));
+        CHECK(mesh_bandwidth(read.cluster, 0, 1) == BytesPerSecond(25e9));
+        CHECK(mesh_bandwidth(read.cluster, 0, 4) == BytesPerSecond(50e9));
+        CHECK(mesh_bandwidth(read.cluster, 0, 5) == BytesPerSecond(0));
+        CHECK_THAT(read.report, Contains("links: direct, without a switch, between 16 of 28 pairs of GPUs: 25 GB/s to 50 GB/s a pair, 150 GB/s a GPU; "
+                                         "others reach each other over a third GPU"));
+        CHECK_THAT(read.report, !Contains("warning") && Contains("constants: those of dgx-v100"));
+    }
+    const Read half = cluster_of(matrix(matrix_text(4, {1, 1, 2, 2, 1, 2})), "V100");
+    CHECK(half.cluster.intra.bandwidth == BytesPerSecond(125e9));
+    CHECK(mesh_bandwidth(half.cluster, 0, 3) == BytesPerSecond(50e9));
+    CHECK_THAT(half.report, !Contains("warning"));
+}
+
+// Two boards of four A100 (NV4) in one node: 300 inside, the host between. Pairs that are no neighbours. H200 NVL: bridges of four, 18 links.
+// The same NV# behind a switch: eight H100 would have 7 x 18 links.
+TEST_CASE("islands, bridges and pairs out of order are direct links too; too many lead to a switch") {
+    std::vector<int> boards;
+    for (int a = 0; a < 8; ++a)
+        for (int b = a + 1; b < 8; ++b) boards.push_back(a / 4 == b / 4 ? 4 : 0);
+    const Read two = cluster_of(matrix(matrix_text(8, boards)), "A100");
+    CHECK(two.cluster.fabric == Fabric::nvlink_mesh);
+    CHECK(std::pair(two.cluster.intra.bandwidth, two.cluster.intra.host_bandwidth) == std::pair(BytesPerSecond(300e9), BytesPerSecond(24e9)));
+    CHECK_THAT(two.report, Contains("assumed: PCIe 24 GB/s") && Contains("others reach each other through the host"));
+    const Read crossed = cluster_of(matrix(matrix_text(4, {0, 12, 0, 0, 12, 0})), "A100 PCIe");
+    CHECK(crossed.cluster.fabric == Fabric::nvlink_mesh);
+    CHECK(mesh_bandwidth(crossed.cluster, 0, 2) == BytesPerSecond(300e9));
+    CHECK(crossed.cluster.intra.host_bandwidth > BytesPerSecond(0));
+    CHECK(cluster_of(matrix(matrix_text(4, {12, 0, 0, 0, 0, 12})), "A100 PCIe").cluster.fabric == Fabric::nvlink_pairs);
+    const Read bridged = cluster_of(matrix(matrix_text(4, {6, 6, 6, 6, 6, 6})), "H200 NVL");
+    CHECK(bridged.cluster.fabric == Fabric::nvlink_mesh);
+    CHECK(bridged.cluster.intra.bandwidth == BytesPerSecond(450e9));
+    const Read pair = cluster_of(matrix(matrix_text(2, {4})), "A100");
+    CHECK(std::pair(pair.cluster.fabric, pair.cluster.intra.bandwidth) == std::pair(Fabric::nvlink_mesh, BytesPerSecond(100e9)));
+    const Read switched = cluster_of(matrix(matrix_text(8, std::vector<int>(28, 18))), "H100");
+    CHECK(std::pair(switched.cluster.fabric, switched.cluster.intra.bandwidth) == std::pair(Fabric::nvswitch, BytesPerSecond(450e9)));
+    CHECK(cluster_of(matrix(matrix_text(4, std::vector<int>(6, 8))), "H800").cluster.fabric == Fabric::nvswitch);
+}
+
+namespace {
+
+// NCCL's topology of GPUs in a row whose links lead to each other: `links` of each pair, as elements `element`.
+std::string topology_text(int gpus, const std::vector<int>& joints, const std::string& element, const std::string& pci, const std::string& gpu) {
+    Machine m;
+    m.gpus = gpus;
+    m.joints.assign(joints.begin(), joints.end());
+    std::string text = "<system version=\"1\"><cpu numaid=\"0\" arch=\"x86_64\" vendor=\"AuthenticAMD\">";
+    for (int a = 0; a < gpus; ++a) {
+        text += fmt::format("<pci busid=\"0000:{:02x}:00.0\" {} link_speed=\"16.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"{}\" {}>", 0xa0 + a, pci, a, gpu);
+        for (int b = 0; b < gpus; ++b)
+            if (m.joint(a, b) > 0)
+                text += fmt::format("<{} target=\"0000:{:02X}:00.0\" count=\"{}\" tclass=\"0x030200\"/>", element, 0xa0 + b, m.joint(a, b));
+        text += "</gpu></pci>";
+    }
+    return text + "</cpu></system>";
+}
+
+Machine topology(const std::string& text) {
+    Machine m;
+    read_nccl_topology(text, "t.xml", m);
+    return m;
+}
+
+}  // namespace
+
+// The same machines as their matrices, by the addresses of NCCL's file (either case of letters).
+TEST_CASE("NCCL's topology tells direct links by the addresses of the GPUs") {
+    const std::string volta = R"(class="0x030200" vendor="0x10de" device="0x1db5")", cards = R"(class="0x030200" vendor="0x10de" device="0x20b5")";
+    const Read read = cluster_of(topology(topology_text(8, cube, "nvlink", volta, "sm=\"70\"")), "");
+    CHECK(read.cluster.fabric == Fabric::nvlink_mesh);
+    CHECK(read.cluster.intra.bandwidth == BytesPerSecond(150e9));
+    CHECK(mesh_bandwidth(read.cluster, 2, 3) == BytesPerSecond(50e9));
+    CHECK_THAT(read.report, Contains("6 NVLinks a GPU to other GPUs") && !Contains("warning"));
+    const Read crossed = cluster_of(topology(topology_text(4, {0, 12, 0, 0, 12, 0}, "nvlink", cards, "sm=\"80\"")), "");
+    CHECK(crossed.cluster.fabric == Fabric::nvlink_mesh);
+    CHECK(crossed.cluster.intra.host_bandwidth == BytesPerSecond(24e9));
+    CHECK(cluster_of(topology(topology_text(4, {12, 0, 0, 0, 0, 12}, "nvlink", cards, "sm=\"80\"")), "").cluster.fabric == Fabric::nvlink_pairs);
+}
+
+// RCCL's own elements, classes and numbers: xgmi, 0x038000 or 0x120000, an sm that is none of NVIDIA's. MI300X: 64 GB/s a link.
+TEST_CASE("RCCL's topology and rocm-smi tell GPUs that xGMI joins") {
+    for (const char* kind : {"0x038000", "0x120000"}) {
+        const std::string pci = fmt::format("class=\"{}\" vendor=\"0x1002\" device=\"0x74a1\"", kind);
+        const Read three = cluster_of(topology(topology_text(3, {1, 1, 1}, "xgmi", pci, R"(sm="90" gcn="gfx942")")), "");
+        CHECK(std::tuple(three.cluster.gpus_per_node, three.cluster.fabric, three.cluster.gpu.name) == std::tuple(3, Fabric::nvlink_mesh, "MI300X"));
+        CHECK(three.cluster.intra.bandwidth == BytesPerSecond(128e9));
+        CHECK_THAT(three.report, Contains("2 xGMI links a GPU to other GPUs"));
+    }
+    const std::string smi =
+        "===== Hops between two GPUs =====\n       GPU0  GPU1  GPU2\nGPU0   0     1     1\nGPU1   1     0     2\nGPU2   1     2     0\n\n"
+        "===== Link Type between two GPUs =====\n       GPU0  GPU1  GPU2\nGPU0   0     XGMI  PCIE\nGPU1   XGMI  0     XGMI\nGPU2   PCIE  XGMI  0\n\n"
+        "===== Numa Nodes =====\nGPU[0] : (Topology) Numa Node: 0\n";
+    const std::string amd =
+        "LINK TYPE TABLE:\n             0000:0c:00.0 0000:22:00.0\n0000:0c:00.0 SELF         XGMI\n0000:22:00.0 XGMI         SELF\n\nNUMA BW TABLE:\n";
+    const TestFolder folder;
+    for (const auto& text : {smi, amd}) CHECK(recognise_foreign(folder.write("r.txt", text)) == ForeignFormat::rocm_smi);
+    Machine m, two;
+    read_rocm_smi(smi, "r.txt", m);
+    CHECK(std::pair(m.gpus, m.joints) == std::pair(3, std::vector<double>{1, 0, 0}));  // 1 and 2 in two hops
+    read_rocm_smi(amd, "a.txt", two);
+    const Read read = cluster_of(two, "MI300X");
+    CHECK(std::pair(read.cluster.gpus_per_node, read.cluster.intra.bandwidth) == std::pair(2, BytesPerSecond(64e9)));
+    CHECK_THAT(read.report, Contains("one xGMI link between each two GPUs assumed"));
+    CHECK_THAT(complaint([&] { read_rocm_smi("Link Type between two GPUs\n GPU0 GPU1\nGPU0 0 XGMI\n", "r.txt", m); }),
+               Contains("1 rows below \"Link Type between two GPUs\" for 2 GPUs"));
+}
+
+// The table by itself, -L and -q as text; MI300X's other listings, network cards and processors tell no machine and are named.
+TEST_CASE("listings of nvidia-smi as text tell devices; other listings are named for what they are") {
+    const std::string table =
+        "| NVIDIA-SMI 535.1   Driver Version: 535.1   CUDA Version: 12.2 |\n"
+        "|   0  NVIDIA A100-SXM4-80GB   On  | 00000000:07:00.0 Off |                    0 |\n| N/A   31C    P0    61W / 400W |      3MiB / 81920MiB |      0%      Default |\n"
+        "|   1  NVIDIA A100-SXM4-80GB   On  | 00000000:0F:00.0 Off |                    0 |\n| N/A   31C    P0    61W / 400W |      3MiB / 81920MiB |      0%      Default |\n";
+    const std::string list = "GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)\nGPU 1: NVIDIA A100-SXM4-80GB (UUID: GPU-2)\n";
+    const std::string query = "==============NVSMI LOG==============\nAttached GPUs                             : 2\n"
+                              "GPU 00000000:07:00.0\n    Product Name                          : NVIDIA A100-SXM4-80GB\n    FB Memory Usage\n"
+                              "        Total                             : 81920 MiB\n        Reserved : 1 MiB\n    BAR1 Memory Usage\n        Total : 131072 MiB\n"
+                              "GPU 00000000:0F:00.0\n    Product Name                          : NVIDIA A100-SXM4-80GB\n";
+    const TestFolder folder;
+    for (const auto& text : {table, list, query}) {
+        CHECK(recognise_foreign(folder.write("s.txt", text)) == ForeignFormat::nvidia_smi);
+        Machine m;
+        read_nvidia_smi(text, "s.txt", m);
+        CHECK(std::tuple(m.gpus, m.gpu, m.links_told) == std::tuple(2, "NVIDIA A100-SXM4-80GB", false));
+        CHECK(m.memory == (text == list ? Bytes(0) : Bytes(81920.0 * 1048576)));
+    }
+    CHECK(recognise_foreign(folder.write("train.log", table + "iteration 1/10 | loss: 2.3\n")) == ForeignFormat::none);
+    CHECK_THAT(other_listing("CA 'mlx5_0'\n\tCA type: MT4129\n\tNumber of ports: 1\n"), Contains("ibstat"));
+    CHECK_THAT(other_listing("hca_id:\tmlx5_0\n\ttransport:\t\tInfiniBand (0)\n"), Contains("ibv_devinfo"));
+    CHECK_THAT(other_listing("==== ROCm System Management Interface ====\nGPU  Temp  AvgPwr\n0  40c 100W\n"), Contains("rocm-smi without --showtopo"));
+    CHECK_THAT(other_listing(" \tGPU0\tGPU1\nGPU0\tX\tOK\nGPU1\tOK\tX\nLegend:\n  OK   = Status Ok\n"), Contains("topo -p2p"));
+    CHECK_THAT(other_listing("Thread(s) per core: 2\nNUMA node(s):  2\n"), Contains("lscpu"));
+    CHECK(other_listing("a story of two GPUs").empty());
+    CHECK_THAT(complaint([] { matrix("$ nvidia-smi topo -mp\n\tGPU0\tGPU1\nGPU0\tX\tPIX\nGPU1\tPIX\tX\n"); }),
+               Contains("nvidia-smi topo -mp, which leaves NVLinks out; expected nvidia-smi topo -m"));
+}
+
+// A node of another size keeps its GPUs' share of the NICs (8 for 8: 1, 3), unless it states a number; a node of one GPU has one.
+TEST_CASE("a node of fewer GPUs has fewer NICs") {
+    const auto nics = [](std::vector<Override> set) {
+        set.push_back({"cluster.preset", "dgx-h100"});
+        set.push_back({"cluster.nodes", "2"});
+        return read_unchecked_experiment("moe_layer_alltoall", set).cluster.network.nics;
+    };
+    CHECK(nics({}) == 8);
+    CHECK(nics({{"cluster.gpus_per_node", "1"}}) == 1);
+    CHECK(nics({{"cluster.gpus_per_node", "3"}}) == 3);
+    CHECK(nics({{"cluster.gpus_per_node", "1"}, {"cluster.network.nics", "8"}}) == 8);
+    CHECK(read_cluster("h100-x1").network.nics == 1);
+    CHECK(read_cluster("h200-x1").network.nics == 1);
+}
+
 // Four A100 with four links to each other use all twelve; behind a switch NV12 are the same twelve.
 TEST_CASE("links of a board without a switch add up") {
     const auto m = matrix("\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tNV4\tNV4\tNV4\nGPU1\tNV4\tX\tNV4\tNV4\n"
                           "GPU2\tNV4\tNV4\tX\tNV4\nGPU3\tNV4\tNV4\tNV4\tX\n");
     const TestFolder folder;
     CHECK(read_cluster(folder.write("c.toml", cluster_of_machine(m, "c", "A100").text)).intra.bandwidth == BytesPerSecond(300e9));
+    CHECK_THAT(cluster_of(m, "A100").report, Contains("between 6 of 6 pairs of GPUs: 100 GB/s a pair, 300 GB/s a GPU") && !Contains("warning"));
 }
 
 TEST_CASE("lspci settles the device and leaves the links to others") {
@@ -229,7 +420,7 @@ TEST_CASE("real descriptions of machines read as their table says") {
     const auto hopper = matrix(text("topo_8xnv18_9nic_ansi.txt"));
     CHECK(std::tuple(hopper.gpus, hopper.nvlinks, hopper.nics, hopper.other_nics, hopper.numa_nodes) == std::tuple(8, 18, 8, 1, 2));
     const auto pairs = matrix(text("topo_4gpu_pairs.txt"));
-    CHECK(std::tuple(pairs.gpus, pairs.paired, pairs.nvlinks, pairs.nics) == std::tuple(4, true, 4, 0));
+    CHECK(std::tuple(pairs.gpus, pairs.paired(), pairs.nvlinks, pairs.nics) == std::tuple(4, true, 4, 0));
     Machine gaming;
     read_nccl_topology(text("nccl_topo_8x3090.xml"), "t.xml", gaming);
     CHECK(std::tuple(gaming.gpus, gaming.sm, gaming.nvlinks, gaming.nics, gaming.numa_nodes) == std::tuple(8, 86, 0, 1, 2));

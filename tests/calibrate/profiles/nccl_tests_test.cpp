@@ -71,6 +71,49 @@ TEST_CASE("nccl-tests: several tests in one file, wrong rows and empty ones left
     REQUIRE_THROWS_WITH(read("x.log", gathered, {.op = "foo"}), Contains("--op foo: no operation of nccl-tests"));
 }
 
+// Of 2019: no root, a column "error" with the largest deviation (1e-06 of floats passes its own check at 1e-05, 1e-03 does not), lines of
+// devices without a group. 2 x 4 / 5 = 1.6: five ranks, as the lines say.
+TEST_CASE("nccl-tests: a deviation below what the type allows is no wrong result") {
+    std::string text = "./all_reduce_perf -g 5\n# Using devices\n";
+    for (int r = 0; r < 5; ++r)
+        text += "#   Rank  " + std::to_string(r) + " Pid  77 on tower device  " + std::to_string(r) + " [0x1a] Quadro GV100\n";
+    text += "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n";
+    const std::string good = "    16777216       4194304   float     sum    400.0   41.94   67.11  1e-06    402.0   41.73   66.77  1e-06\n";
+    const auto log = read("x.log", text + good);
+    REQUIRE(log.rows.size() == 1);
+    REQUIRE(log.rows[0].out_of_place.ranks == 5);
+    REQUIRE(log.rows[0].out_of_place.nodes == 1);
+    REQUIRE(log.rows[0].out_of_place.time.si() == Approx(400e-6));
+    REQUIRE(log.rows[0].in_place.si() == Approx(402e-6));
+    std::string half = good;
+    half.replace(half.find("float"), 5, " half").replace(half.find("1e-06"), 5, "9e-03");
+    REQUIRE(read("x.log", text + half).rows.size() == 1);
+    std::string bad = good;
+    bad.replace(bad.find("1e-06"), 5, "1e-03");
+    REQUIRE_THROWS_WITH(read("x.log", text + bad), Contains("no row of results that counts: all_reduce: 1 rows with wrong results left out"));
+}
+
+// Two programs without MPI below mpirun, each with rank 0; one rank alone; and eight lines of devices whose bandwidths (x 1.5) are those of four.
+TEST_CASE("nccl-tests: processes that do not communicate are no collective") {
+    const auto device = [](int rank, const std::string& host) {
+        return "#  Rank  " + std::to_string(rank) + " Group  0 Pid 1 on " + host + " device 0 [0x07] GPU\n";
+    };
+    const std::string silent = header + " 1048576 262144 float sum -1 5.0 209.7 0.00 0 0.3 9 0 0\n";
+    const std::string run = "srun ./all_reduce_perf -g 1\n# nThread 1 nGpus 1\n";
+    REQUIRE_THROWS_WITH(read("x.log", run + device(0, "n3") + device(0, "n4") + device(0, "n5") + silent),
+                        Contains("rank 0 of group 0 is there twice: 3 device lines of separate processes") && Contains("MPI=1"));
+    REQUIRE_THROWS_WITH(read("x.log", run + device(0, "n3") + run + device(0, "n4") + silent), Contains("a run of one rank"));
+    std::string eight;
+    for (int r = 0; r < 8; ++r) eight += device(r, "n3");
+    const std::string of_four = header + " 1048576 262144 float sum -1 100.0 20.00 30.00 0 90.0 11.0 16.5 0\n";
+    REQUIRE_THROWS_WITH(read("x.log", run + eight + of_four),
+                        Contains("20 GB/s and 30 on the bus are not those of all_reduce between the 8 ranks of its device lines"));
+    REQUIRE(read("x.log", run + eight + of_four, {.op = "", .ranks = 4, .nodes = 1}).rows.size() == 1);
+    // A run that broke off before its table, and another in the same file.
+    REQUIRE(read("x.log", run + eight + run + device(0, "n3") + device(1, "n3") + header +
+                              " 1048576 262144 float sum -1 100.0 20.00 20.00 0 90.0 11.0 11 0\n").rows[0].out_of_place.ranks == 2);
+}
+
 TEST_CASE("nccl-tests: what is not told is asked for") {
     const std::string rows = header + " 1024 128 float none -1 7.5 0.14 0.10 0 7.5 0.1 0.1 0\n";
     REQUIRE_THROWS_WITH(read("x.log", rows), Contains("--op"));

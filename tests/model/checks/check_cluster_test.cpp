@@ -57,6 +57,31 @@ TEST_CASE("pairs come out even, have a link and a host bridge beyond it") {
     CHECK(told([&](Cluster& c) { pairs(c), c.intra.bandwidth = {}, c.gpus_per_node = 2, c.nodes = 1; }).empty());
 }
 
+// Eight ranks have 28 pairs; with links in two halves only, the host must join these.
+TEST_CASE("a mesh has a number of links for each pair, and a way to every rank") {
+    const auto mesh = [](Cluster& c) {
+        c.fabric = Fabric::nvlink_mesh;
+        c.intra.mesh.assign(28, 1);
+    };
+    CHECK(told(mesh).empty());
+    CHECK(told([&](Cluster& c) { mesh(c), c.gpus_per_node = 4; }).empty());  // the first four of the eight
+    CHECK(told([&](Cluster& c) { mesh(c), c.intra.mesh.clear(); }) ==
+          "cluster.link.intra.mesh: 0 numbers, but cluster.fabric is nvlink-mesh and the 8 ranks of a node have 28 pairs; expected the number of "
+          "links of each pair: of ranks 0 and 1, 0 and 2, .., 1 and 2, ..");
+    CHECK(told([&](Cluster& c) { mesh(c), c.intra.mesh.resize(27); }).starts_with("cluster.link.intra.mesh: 27 numbers"));
+    CHECK(told([&](Cluster& c) { mesh(c), c.intra.mesh.resize(6); }).starts_with("cluster.link.intra.mesh: 6 numbers"));
+    CHECK(told([&](Cluster& c) { mesh(c), c.intra.mesh[3] = -1; }) == "cluster.link.intra.mesh: -1 links between two ranks; expected 0 to 1000");
+    const auto halves = [&](Cluster& c) {
+        mesh(c);
+        std::size_t at = 0;
+        for (int a = 0; a < 8; ++a)
+            for (int b = a + 1; b < 8; ++b) c.intra.mesh[at++] = a / 4 == b / 4 ? 1 : 0;
+    };
+    CHECK_THAT(told(halves), Catch::Matchers::Contains("cluster.link.intra.mesh: no links lead from rank 0 to all others"));
+    CHECK(told([&](Cluster& c) { halves(c), c.intra.host_bandwidth = BytesPerSecond(1e10); }).empty());
+    CHECK(told([&](Cluster& c) { halves(c), c.gpus_per_node = 4; }).empty());
+}
+
 // 4 nodes below leaves of 3: the second leaf has one node.
 TEST_CASE("leaves below an oversubscribed spine are full") {
     CHECK(told([](Cluster& c) { c.network.nodes_per_leaf = 3; }).empty());

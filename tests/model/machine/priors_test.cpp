@@ -54,6 +54,21 @@ TEST_CASE("with a limit of power an operation takes the energy of alike machines
     CHECK(l40s.power.flop <= read_cluster("rtx-pro-6000-x8").power.flop);
 }
 
+// pcie-a100-x4 has no network: one that is stated beside it gets what all networked machines have, 0.8 of it and a start; what is stated wins.
+TEST_CASE("an own network beside a machine without one is not reached whole") {
+    const auto inter = [](std::vector<Override> set) {
+        set.push_back({"cluster.preset", "pcie-a100-x4"});
+        set.push_back({"cluster.link.inter.bandwidth", "25 GB/s"});
+        return read_unchecked_experiment("moe_layer_alltoall", set).cluster.inter;
+    };
+    const Link two = inter({{"cluster.nodes", "2"}});
+    CHECK(two.ring_efficiency == Approx(0.8));
+    CHECK(two.latency > Seconds(0));
+    CHECK(two.training == 1);  // a correction of other machines' laws
+    CHECK(inter({{"cluster.nodes", "2"}, {"cluster.link.inter.ring_efficiency", "0.9"}}).ring_efficiency == 0.9);
+    CHECK(inter({{"cluster.nodes", "1"}}).ring_efficiency == 1);  // not used
+}
+
 TEST_CASE("a shipped machine can be forecast from the others") {
     const Cluster left_out = cluster_from_others("b200-x8"), own = read_cluster("b200-x8");
     CHECK(left_out.gpu == own.gpu);

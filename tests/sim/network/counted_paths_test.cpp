@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <array>
 #include <limits>
 #include <map>
 #include <random>
@@ -292,7 +293,7 @@ Cluster random_cluster(std::mt19937& random) {
     Cluster c;
     c.nodes = pick({1, 2, 3, 4, 6, 8});
     c.gpus_per_node = pick({1, 2, 4, 6, 8});
-    c.fabric = static_cast<Fabric>(pick({0, 1, 2}));
+    c.fabric = std::array{Fabric::nvswitch, Fabric::nvlink_pairs, Fabric::pcie}[random() % 3];
     c.network.nics = pick({0, 1, 2, 3, 4, 8, 16});
     c.network.rails = pick({0, 1}) == 1;
     c.network.nodes_per_leaf = pick({1, 2, 3, 4, 32});

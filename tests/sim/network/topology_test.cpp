@@ -90,6 +90,26 @@ TEST_CASE("a pair has a link of its own beside the tree") {
     CHECK(passed(topology_of(cluster), 0, 2, 0, 3) == std::vector{Kind::rank, Kind::pcie_switch, Kind::rank});
 }
 
+// Links 0-1 and 1-2: from 0 to 2 over 1. With a host and link 0-1 alone, rank 3 is reached through it. NICs stand at their ranks.
+TEST_CASE("direct links lead over other ranks, and the host to those that have none") {
+    Cluster c;
+    c.gpus_per_node = 3;
+    c.fabric = Fabric::nvlink_mesh;
+    c.intra.bandwidth = BytesPerSecond(80e9);
+    c.intra.mesh = {2, 0, 2};
+    CHECK(passed(topology_of(c), 0, 0, 0, 1) == std::vector{Kind::rank, Kind::rank});
+    CHECK(passed(topology_of(c), 0, 0, 0, 2) == std::vector{Kind::rank, Kind::rank, Kind::rank});
+    c.gpus_per_node = 4;
+    c.intra.mesh = {2, 0, 0, 0, 0, 0};
+    c.intra.host_bandwidth = BytesPerSecond(20e9);
+    CHECK(passed(topology_of(c), 0, 0, 0, 1) == std::vector{Kind::rank, Kind::rank});
+    CHECK(passed(topology_of(c), 0, 0, 0, 3) ==
+          std::vector{Kind::rank, Kind::pcie_switch, Kind::socket, Kind::socket, Kind::pcie_switch, Kind::rank});
+    c.nodes = 2;
+    c.inter.bandwidth = BytesPerSecond(12e9);
+    CHECK(passed(topology_of(c), 0, 1, 1, 1) == std::vector{Kind::rank, Kind::nic, Kind::leaf, Kind::nic, Kind::rank});
+}
+
 // Four NICs are on the four switches of their ranks; a single NIC is on the first socket, so ranks 4..7 cross to it.
 TEST_CASE("NICs are plugged in beside the ranks that they serve") {
     auto cluster = pcie_node(8);
