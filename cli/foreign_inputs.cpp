@@ -195,7 +195,8 @@ ProfileImport profile_import_of(const Options& options) {
             .out = options.out,
             .system = options.system,
             .model = options.model,
-            .context = {.op = options.op, .ranks = options.ranks, .nodes = options.nodes}};
+            .context = {.op = options.op, .ranks = options.ranks, .nodes = options.nodes},
+            .format = options.format};
 }
 
 }  // namespace stepcast
