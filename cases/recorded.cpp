@@ -32,6 +32,7 @@ struct RecordedRun {
     std::map<int, Inputs> step_inputs;  // of single steps
     int last_step = -1;
     double global_batch = 0;  // as the log states it last; 0 = not stated
+    double memory = 0, reserved = 0;  // bytes of the rank that uses most, allocated (or what the log calls memory) and reserved; 0 = not stated
 };
 
 bool is_input(const Sample& s) {
@@ -45,6 +46,8 @@ void take(RecordedRun& run, const Sample& s) {
         return;
     }
     if (s.phase == "global_batch" && s.rank == -1) run.global_batch = s.value;
+    if (s.unit == "B" && s.phase == "memory") run.memory = std::max(run.memory, s.value);
+    if (s.unit == "B" && s.phase == "memory_reserved") run.reserved = std::max(run.reserved, s.value);
     if (s.unit != "s") return;
     if (s.phase == "step" && s.rank == -1) run.step_rows[s.step] = row_hash(s);
     const PhaseId id{s.phase, s.rank};
@@ -168,6 +171,7 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
             fmt::format("the log says a global batch of {}, the experiment {}: other work was measured than is "
                         "predicted; set parallelism.global_batch",
                         run.global_batch, batch));
+    if (const double peak = run.memory > 0 ? run.memory : run.reserved; peak > 0) found.measured_peak = Bytes(peak);
     take_phases(found, run, group, chosen);
     take_series(found, run, group);
     for (const auto& [one, row] : run.step_rows)
