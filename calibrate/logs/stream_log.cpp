@@ -165,6 +165,7 @@ ImportResult stream_log(const std::string& path, const ImportRequest& how, const
     const TakeRun complete = [&](ImportedRun&& run, SampleRecord& samples) {
         if (!how.system.empty()) run.system = how.system;
         if (!how.model.empty()) run.model = how.model;
+        if (run.ranks == 0) run.ranks = how.ranks;
         add_inputs(inputs, samples);
         take(std::move(run), samples);
     };
