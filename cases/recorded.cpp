@@ -144,19 +144,13 @@ void add_split(const Sample& run, const Experiment& base, std::vector<Override>&
         overrides.push_back({"parallelism.ep", std::to_string(run.ranks / each)});
 }
 
-bool names_machine(const std::string& preset) {
-    return std::ranges::any_of(stated_keys(preset, {}), [](const Override& o) { return o.key == "cluster.preset" || o.key.starts_with("cluster.gpu."); });
-}
+bool names_machine(const Experiment& e) { return e.cluster.gpu.memory > Bytes(0); }
 
 // An experiment of a log's arguments names no machine; `cluster` does.
 Experiment base_of(const std::string& preset, const std::string& cluster) {
-    if (!cluster.empty()) return read_unchecked_experiment(preset, std::vector<Override>{{"cluster.preset", cluster}});
-    try {
-        return read_unchecked_experiment(preset);
-    } catch (const ConfigError& error) {
-        if (names_machine(preset) || std::string_view(error.what()).find("cluster.gpu.") == std::string_view::npos) throw;
-        throw ConfigError(preset + ": names no machine; expected --cluster NAME (stepcast list presets)");
-    }
+    Experiment base = read_unchecked_experiment(preset);
+    if (!cluster.empty() || names_machine(base)) return base;
+    throw ConfigError(preset + ": names no machine; expected --cluster NAME (stepcast list presets)");
 }
 
 Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::string& preset, const std::string& cluster, bool chosen) {
@@ -168,7 +162,7 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
     std::vector<Override> overrides;
     const Experiment base = base_of(preset, cluster);
     const Parallelism& split = base.parallelism;
-    const int own = cluster.empty() || names_machine(preset) ? 0 : split.dp * split.tp * split.pp * split.cp;  // which then says how large the machine was
+    const int own = names_machine(base) ? 0 : split.dp * split.tp * split.pp * split.cp;  // which then says how large the machine was
     add_machine(cluster, base.cluster, run.first->ranks > 0 ? run.first->ranks : own, overrides, found.assumptions);
     add_split(*run.first, base, overrides);
     for (const auto& [key, value] : run.inputs) overrides.push_back({key, fmt::format("{}", value)});
