@@ -1,9 +1,8 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <optional>
+#include <random>
 
 #include <fmt/format.h>
 
@@ -227,7 +226,7 @@ std::vector<std::string> import_logs(const Options& options) {
 }
 
 std::vector<Comparison> comparisons_of_log(const Options& options, const std::string& path) {
-    const auto folder = std::filesystem::temp_directory_path() / fmt::format("stepcast-log-{}", getpid());
+    const auto folder = std::filesystem::temp_directory_path() / fmt::format("stepcast-log-{:08x}", std::random_device{}());
     const struct Removed {
         std::filesystem::path path;
         ~Removed() {

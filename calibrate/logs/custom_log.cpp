@@ -54,7 +54,7 @@ private:
         }
         if (is_other_bar(one, line.text)) return LineUse::skipped;
         if (one.counts_steps()) begin_step(step, rank, line.number);
-        if (is_of_run(one)) return read_of_run(one);
+        if (is_of_run(one)) return read_of_run(one, line.number);
         if (step < 0) return LineUse::skipped;  // before the first step
         const auto iterations = std::ranges::find(one.fields(), "iterations", &LinePattern::Field::name);
         const bool micro_batch = iterations != one.fields().end() && values_[static_cast<std::size_t>(iterations - one.fields().begin())] != step;
@@ -86,7 +86,9 @@ private:
     static bool is_of_run(const LinePattern& one) {
         return std::ranges::all_of(one.fields(), [](const auto& field) { return field.name.starts_with("run."); });
     }
-    LineUse read_of_run(const LinePattern& one) {
+    LineUse read_of_run(const LinePattern& one, long line) {
+        if (log_.run.first_line == 0) log_.run.first_line = line;
+        log_.run.last_line = line;
         for (std::size_t i = 0; i < values_.size(); ++i) {
             const auto& field = one.fields()[i];
             if (!std::isfinite(values_[i])) continue;
@@ -95,6 +97,7 @@ private:
             else
                 log_.record.add(log_.record.phase(field.name.substr(4), field.unit), -1, -1, values_[i]);
         }
+        if (mean_step_) close();  // this line ends a run
         return LineUse::used;
     }
 

@@ -128,6 +128,10 @@ TEST_CASE("the Trainer's log is its progress bar and its last line") {
         CHECK(values_of(folder, bars + logged + last, "loss", "huggingface") == Points{{2, 3.5}});
         CHECK(values_of(folder, logged + last, "step", "huggingface") == Points{{-1, 2.5}});
         CHECK(values_of(folder, logged + last, "samples_per_s", "huggingface") == Points{{-1, 3.2}});
+        // The last line ends a run: a second one has a bar of its own.
+        const ReadLog both = import_log(folder.file("two.log", bars + logged + last + "  3%|# | 1/30 [00:03<00:57, 2.25s/it]\n" + logged + last));
+        REQUIRE(both.runs.size() == 2);
+        CHECK(series(both.runs[1], "step") == Points{{1, 2.25}});
     }
 }
 
