@@ -196,7 +196,7 @@ void run_import(const Options& options) {
     const bool profiles = told || (options.format == "auto" && are_profiles(options.inputs));
     check_options_of_import(options, profiles ? ImportKind::profile : ImportKind::log);
     for (const std::string& line :
-         profiles ? import_profiles(profile_import_of(options)) : import_to_files(import_request_of(options)))
+         profiles ? import_profiles(profile_import_of(options)) : import_logs(options))
         options.say(line);
 }
 

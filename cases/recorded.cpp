@@ -32,6 +32,7 @@ struct RecordedRun {
     std::map<int, Inputs> step_inputs;  // of single steps
     int last_step = -1;
     double global_batch = 0;  // as the log states it last; 0 = not stated
+    double memory = 0, reserved = 0;  // bytes of the rank that uses most, allocated (or what the log calls memory) and reserved; 0 = not stated
 };
 
 bool is_input(const Sample& s) {
@@ -45,6 +46,8 @@ void take(RecordedRun& run, const Sample& s) {
         return;
     }
     if (s.phase == "global_batch" && s.rank == -1) run.global_batch = s.value;
+    if (s.unit == "B" && s.phase == "memory") run.memory = std::max(run.memory, s.value);
+    if (s.unit == "B" && s.phase == "memory_reserved") run.reserved = std::max(run.reserved, s.value);
     if (s.unit != "s") return;
     if (s.phase == "step" && s.rank == -1) run.step_rows[s.step] = row_hash(s);
     const PhaseId id{s.phase, s.rank};
@@ -141,6 +144,15 @@ void add_split(const Sample& run, const Experiment& base, std::vector<Override>&
         overrides.push_back({"parallelism.ep", std::to_string(run.ranks / each)});
 }
 
+bool names_machine(const Experiment& e) { return e.cluster.gpu.memory > Bytes(0); }
+
+// An experiment of a log's arguments names no machine; `cluster` does.
+Experiment base_of(const std::string& preset, const std::string& cluster) {
+    Experiment base = read_unchecked_experiment(preset);
+    if (!cluster.empty() || names_machine(base)) return base;
+    throw ConfigError(preset + ": names no machine; expected --cluster NAME (stepcast list presets)");
+}
+
 Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::string& preset, const std::string& cluster, bool chosen) {
     Case found;
     found.source = "measurements";
@@ -148,8 +160,10 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
     found.series = preset;
     found.x = run.first->experts;
     std::vector<Override> overrides;
-    const Experiment base = read_experiment(preset);
-    add_machine(cluster, base.cluster, run.first->ranks, overrides, found.assumptions);
+    const Experiment base = base_of(preset, cluster);
+    const Parallelism& split = base.parallelism;
+    const int own = names_machine(base) ? 0 : split.dp * split.tp * split.pp * split.cp;  // which then says how large the machine was
+    add_machine(cluster, base.cluster, run.first->ranks > 0 ? run.first->ranks : own, overrides, found.assumptions);
     add_split(*run.first, base, overrides);
     for (const auto& [key, value] : run.inputs) overrides.push_back({key, fmt::format("{}", value)});
     for (const auto& [key, value] : group.inputs) {
@@ -168,6 +182,10 @@ Case case_of_group(const RecordedRun& run, const StepGroup& group, const std::st
             fmt::format("the log says a global batch of {}, the experiment {}: other work was measured than is "
                         "predicted; set parallelism.global_batch",
                         run.global_batch, batch));
+    if (const double peak = run.memory > 0 ? run.memory : run.reserved; peak > 0) {
+        found.measured_peak = Bytes(peak);
+        if (run.memory == 0) found.assumptions.emplace_back("the log's memory is what the allocator reserved, the forecast's what is allocated");
+    }
     take_phases(found, run, group, chosen);
     take_series(found, run, group);
     for (const auto& [one, row] : run.step_rows)
@@ -261,7 +279,7 @@ std::vector<Comparison> comparisons_of_recorded(const std::vector<Sample>& sampl
     for (const RecordedRun& run : runs) {
         try {
             const std::string preset = experiment_of_recorded(run.first->system, run.first->model, known);
-            const int told = read_experiment(preset).recorded.steps_from;
+            const int told = base_of(preset, cluster).recorded.steps_from;
             const int from = told > 0 ? told : first_steady_step(run.last_step + 1);
             const bool chosen = told > 0 || !run.step_inputs.empty();
             for (const StepGroup& group : groups_of(run, from))

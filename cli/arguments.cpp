@@ -130,9 +130,9 @@ void add_calibrate(CLI::App& app, Options& options, const Verbs& verbs) {
 void add_compare(CLI::App& app, Options& options, const Verbs& verbs) {
     CLI::App* verb = add_verb(app, "compare", "predicted against measured", verbs, options);
     verb->add_option("INPUT", options.inputs,
-                     "CASES.csv, MEASUREMENTS.csv, a table of kernels, RUN_DIR, or a profiler's traces, one a rank")
+                     "CASES.csv, MEASUREMENTS.csv, a training log, a table of kernels, RUN_DIR, or a profiler's traces, one a rank")
         ->required();
-    verb->add_option("--model", options.model, "of traces: the experiment that ran; without it their own kernel tables predict them")
+    verb->add_option("--model", options.model, "of traces and logs: the experiment that ran; without it a trace's own kernel tables predict it, a log's own arguments")
         ->type_name("EXPERIMENT");
     verb->add_option("--gpus", options.gpus, "of --model: its ranks")->check(count_from(1, 1 << 20));
     verb->add_option("--set", options.set, "of --model: KEY=VALUE")->allow_extra_args(false)->type_name("KEY=VALUE");

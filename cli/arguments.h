@@ -46,6 +46,14 @@ SweepQuestion question_of(const Options& options);
 // What `import` reads and writes. Throws ConfigError for an unknown format.
 ImportRequest import_request_of(const Options& options);
 
+// Whether the path is a training log, by its name, or because it begins with the dump of its arguments.
+bool is_log(const std::string& path);
+// Imports logs. One that begins with the dump of its arguments is an experiment, too: without --model it is written beside the table, and
+// predicts the runs. Returns the lines to show.
+std::vector<std::string> import_logs(const Options& options);
+// The runs of a log as cases, predicted by --model, or by the experiment of its own arguments.
+std::vector<Comparison> comparisons_of_log(const Options& options, const std::string& path);
+
 // The same for inputs that are profiles or the output of nccl-tests.
 ProfileImport profile_import_of(const Options& options);
 

@@ -1,5 +1,7 @@
 #include "cli/verbs.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "calibrate/kernel_comparisons.h"
@@ -57,8 +59,9 @@ void compare_with_forecast(const Options& options, const std::vector<Profile>& j
 
 bool compare_traces(const Options& options) {
     if (!are_profiles(options.inputs)) {
-        if (!options.model.empty() || !options.trace.empty() || !options.set.empty() || options.gpus > 0)
-            throw ConfigError("compare: --model, --trace, --set and --gpus are of traces of a profiler; " + options.inputs.front() +
+        const bool logs = !options.inputs.empty() && std::ranges::all_of(options.inputs, is_log);
+        if ((!options.model.empty() && !logs) || !options.trace.empty() || !options.set.empty() || options.gpus > 0)
+            throw ConfigError("compare: --trace, --set and --gpus are of traces of a profiler, --model of these and of logs; " + options.inputs.front() +
                               " is none; expected --cluster or --framework, or cases that say it");
         return false;
     }
@@ -81,7 +84,9 @@ Compared compare_inputs(const Options& options, const Progress& progress) {
     if (!options.framework.empty()) (void)read_framework(options.framework);
     Compared compared{};
     for (const std::string& path : options.inputs) {
-        if (holds_kernels(path))
+        if (is_log(path))
+            std::ranges::move(comparisons_of_log(options, path), std::back_inserter(compared.comparisons));
+        else if (holds_kernels(path))
             add(compared.kernels, read_kernel_comparisons(path, options.cluster));
         else
             for (Comparison& c : read_comparisons(path, options.cluster, options.framework))

@@ -1,7 +1,10 @@
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <optional>
+#include <random>
+
+#include <fmt/format.h>
 
 #include <fmt/format.h>
 
@@ -198,12 +201,70 @@ ImportRequest import_request_of(const Options& options) {
             .inputs = options.step_inputs};
 }
 
+namespace {
+
+// A log that begins with the dump of its arguments.
+bool is_experiment_log(const std::string& path) { return recognise_foreign(path) == ForeignFormat::megatron; }
+
+}  // namespace
+
+bool is_log(const std::string& path) {
+    const std::string kind = std::filesystem::path(path).extension().string();
+    std::error_code none;
+    return std::filesystem::is_regular_file(path, none) && (kind == ".log" || kind == ".out" || kind == ".txt" || is_experiment_log(path));
+}
+
+std::vector<std::string> import_logs(const Options& options) {
+    ImportRequest request = import_request_of(options);
+    std::optional<Translation> own;
+    if (options.model.empty() && options.inputs.size() == 1 && is_experiment_log(options.inputs.front())) {
+        own = translate(options.inputs.front(), translate_options(options));
+        request.model = std::filesystem::path(options.out).replace_extension("experiment.toml").string();
+        keep_apart({request.model}, options.inputs);
+        require_writable(request.model);
+        request.ranks = static_cast<int>(own->ranks_of_split() * own->count("parallelism.dp", 1));
+    }
+    std::vector<std::string> lines = import_to_files(request);
+    if (!own) return lines;
+    write_whole({{request.model, experiment_text(*own)}});
+    std::vector<std::string> told = report(*own);
+    told.push_back(request.model + ": the experiment of the log's own arguments, which predicts its runs; compare with --cluster, where it names no machine");
+    told.insert(told.end(), lines.begin(), lines.end());
+    return told;
+}
+
+std::vector<Comparison> comparisons_of_log(const Options& options, const std::string& path) {
+    const auto folder = std::filesystem::temp_directory_path() / fmt::format("stepcast-log-{:08x}", std::random_device{}());
+    const struct Removed {
+        std::filesystem::path path;
+        ~Removed() {
+            std::error_code none;
+            std::filesystem::remove_all(path, none);
+        }
+    } removed{folder};
+    std::filesystem::create_directories(folder);
+    Options import = options;
+    import.inputs = {path};
+    import.format = "auto";
+    import.out = (folder / (std::filesystem::path(path).stem().string() + ".csv")).string();
+    for (const std::string& line : import_logs(import))
+        if (line.find(folder.string()) == std::string::npos) options.say(line);
+    std::vector<Comparison> found = read_comparisons(import.out, options.cluster, options.framework);
+    for (Comparison& c : found) {
+        c.what.source = path;
+        if (options.model.empty()) c.what.series = std::filesystem::path(path).stem().string();
+        if (const auto at = c.refused_because.find(folder.string() + "/"); at != std::string::npos) c.refused_because.erase(at, folder.string().size() + 1);
+    }
+    return found;
+}
+
 ProfileImport profile_import_of(const Options& options) {
     return {.paths = options.inputs,
             .out = options.out,
             .system = options.system,
             .model = options.model,
-            .context = {.op = options.op, .ranks = options.ranks, .nodes = options.nodes}};
+            .context = {.op = options.op, .ranks = options.ranks, .nodes = options.nodes},
+            .format = options.format};
 }
 
 }  // namespace stepcast

@@ -232,6 +232,9 @@ std::string preset_path(PresetKind kind, const std::string& name) {
         if (kind == PresetKind::cluster) hint += "; to write one: a datasheet as in " + folder(PresetKind::nameplate).string();
         if (valid.empty()) hint = "; there are none in " + folder(kind).string() + " ($STEPCAST_HOME chooses the root)";
     }
+    if (fs::is_regular_file(name, ignored))
+        throw ConfigError(name + ": is a file that says no " + noun + "; expected FILE.toml or the name of a preset " + noun +
+                          " (of logs and profiles, import and compare read what was measured)");
     throw ConfigError("\"" + name + "\" is no preset " + noun + hint);
 }
 

@@ -244,7 +244,7 @@ ForeignFormat recognise_foreign(const std::string& path) {
     if (first == std::string::npos) return ForeignFormat::none;
     const bool markup = text[first] == '<';
     if (const auto machine = recognise_machine(text, markup); markup || machine != ForeignFormat::none) return machine;
-    if (has(text, "\"traceEvents\"")) return ForeignFormat::none;
+    if (has(text, "\"traceEvents\"") || (text[first] == '[' && has(text, "\"ph\""))) return ForeignFormat::none;  // whose metadata may hold anything
     if (text[first] == '{') {
         if (has(text, "\"model_type\"") || has(text, "\"architectures\"")) return ForeignFormat::hub_config;
         if (has(text, "train_batch_size") || has(text, "train_micro_batch_size_per_gpu") || has(text, "zero_optimization"))

@@ -129,14 +129,19 @@ private:
         file_.begin_run(like);
         NeighbourWatch watch;
         std::set<int> there;
+        std::map<std::pair<std::string, int>, double> peaks;  // of memory, by phase and rank: a run's is its greatest, not its median
         samples.replay([&](const SampleRecord::Value& v) {
             const SampleRecord::Phase& phase = samples.phases()[v.phase];
             if (v.step >= 0) there.insert(v.step);
             if (!steps_.holds(v.step)) return;
             if (phase.name == "step" && v.rank == -1 && v.step >= 0) watch.take(v.step, v.value);
             if (v.step >= from) steady.insert(v.step);
-            if (v.step >= 0 && why.empty() && !is_input(phase.name)) summary.take(v.phase, v.rank, v.step, v.value);
-            if (v.step < 0 || is_written(phase.name)) file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
+            if (is_peak(phase)) {
+                double& peak = peaks[{phase.name, v.rank}];
+                peak = std::max(peak, v.value);
+            }
+            if (v.step >= 0 && why.empty() && !is_input(phase.name) && !is_peak(phase)) summary.take(v.phase, v.rank, v.step, v.value);
+            if ((v.step < 0 && !is_peak(phase)) || (v.step >= 0 && is_written(phase.name))) file_.add(phase.name, v.rank, v.step, v.value, phase.unit);
         });
         if (!there.empty() && std::ranges::none_of(there, [&](int step) { return steps_.holds(step); }))
             throw ConfigError(fmt::format("--only-steps {}: {} has steps {} to {}; expected some of them", request_.steps, run.run_id, *there.begin(),
@@ -145,9 +150,12 @@ private:
         // Values that only few steps state (overflow, means over a hundred steps) get no median of a steady step.
         const long least = run.model.starts_with("moe_layer") ? 1 : static_cast<long>(steady.size()) / 2;
         for (const Sample& row : summary.rows(like, samples.phases(), least)) medians_.push_back(row);
+        for (const auto& [of, peak] : peaks) medians_.push_back(sample_of(like, of.first, of.second, -1, peak, "B"));
         for (const Sample& row : routing_rows(run)) medians_.push_back(row);
         if (run.routing && !request_.routing_out.empty()) runs_.push_back(std::move(run));
     }
+
+    static bool is_peak(const SampleRecord::Phase& phase) { return phase.unit == "B" && (phase.name == "memory" || phase.name == "memory_reserved"); }
 
     [[nodiscard]] bool is_input(const std::string& phase) const {
         return std::ranges::any_of(request_.inputs, [&](const std::string& input) { return input.starts_with(phase + "="); });

@@ -57,6 +57,7 @@ struct ImportRequest {
     std::string pattern = {};  // a file, for custom; with automatic it implies custom
     std::string system = {}, model = {};
     std::vector<std::string> inputs = {};  // "KEY=A,B,..": one value for each step from the first on; a single value: for the run
+    int ranks = 0;  // of the runs, where the log's lines do not say; 0 = not known
 };
 
 // Reads run by run in bounded memory. `take` gets each run and a record that replays the samples of all its steps. Several samples of one

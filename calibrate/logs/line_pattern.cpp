@@ -18,13 +18,14 @@ namespace {
 
 constexpr LogUnit units[] = {{"us", "s", 1, 1e6},      {"ms", "s", 1, 1e3},          {"s", "s", 1, 1},   {"B", "B", 1, 1},
                              {"KB", "B", 1e3, 1},      {"MB", "B", 1e6, 1},          {"GB", "B", 1e9, 1}, {"KiB", "B", 1024, 1},
-                             {"MiB", "B", 1048576, 1}, {"GiB", "B", 1073741824, 1}, {"1", "1", 1, 1},   {"tokens/s", "tokens/s", 1, 1}};
+                             {"MiB", "B", 1048576, 1}, {"GiB", "B", 1073741824, 1}, {"1", "1", 1, 1},   {"tokens/s", "tokens/s", 1, 1},
+                             {"%", "1", 1, 100},       {"steps/s", "s", 1, 1, true}};
 
 const LogUnit& unit_of(const std::string& name) {
     for (const LogUnit& unit : units)
         if (unit.name == name) return unit;
     throw ConfigError("\"" + name +
-                      "\" is no unit here; expected us, ms, s, B, KB, MB, GB, KiB, MiB, GiB, 1 or tokens/s");
+                      "\" is no unit here; expected us, ms, s, steps/s, B, KB, MB, GB, KiB, MiB, GiB, 1, % or tokens/s");
 }
 
 bool is_letter(std::string_view text) { return !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])); }
@@ -58,16 +59,18 @@ bool read_entry(const TomlEntry& entry, LogPattern& pattern) {
         for (const std::string& text : texts_in(entry.value)) at_place("\"" + text + "\"", [&] { pattern.lines.emplace_back(text); });
         return true;
     }
-    if (entry.path != "ignore") return read_field(entry.path, entry.value, pattern);
-    pattern.ignore = texts_in(entry.value);
-    if (std::ranges::find(pattern.ignore, "") != pattern.ignore.end())
+    if (entry.path != "ignore" && entry.path != "recognise") return read_field(entry.path, entry.value, pattern);
+    std::vector<std::string>& texts = entry.path == "ignore" ? pattern.ignore : pattern.recognise;
+    const auto* one = entry.path == "recognise" ? std::get_if<std::string>(&entry.value.value) : nullptr;
+    texts = one ? std::vector<std::string>{*one} : texts_in(entry.value);
+    if (std::ranges::find(texts, "") != texts.end())
         throw ConfigError("an empty text stands in every line; expected what only such lines hold");
     return true;
 }
 
 std::string no_such_key(const TomlEntry& entry) {
     std::vector<std::string> valid = names_of_fields(keys_in<LogPattern>());
-    valid.insert(valid.end(), {"lines", "ignore"});
+    valid.insert(valid.end(), {"lines", "ignore", "recognise"});
     return entry.path + ": is no key of a pattern file" + did_you_mean(entry.path, valid);
 }
 
@@ -111,12 +114,13 @@ bool LinePattern::counts_steps() const {
     return std::ranges::any_of(fields_, [](const Field& f) { return f.name == "#"; });
 }
 
-// K, M, G or T directly behind a number whose pattern allows it.
+// K, M, B or G, T or P directly behind a number whose pattern allows it.
 double LinePattern::suffix_scale(const Token& field, LineCursor& cursor) {
-    constexpr std::pair<char, double> suffixes[] = {{'k', 1e3}, {'K', 1e3}, {'M', 1e6}, {'G', 1e9}, {'T', 1e12}};
+    constexpr std::pair<char, double> suffixes[] = {{'k', 1e3}, {'K', 1e3}, {'m', 1e6}, {'M', 1e6}, {'b', 1e9}, {'B', 1e9}, {'G', 1e9}, {'T', 1e12}, {'P', 1e15}};
     if (!field.suffixed || cursor.rest().empty()) return 1;
     for (const auto& [letter, scale] : suffixes)
-        if (cursor.rest().front() == letter && !is_letter(cursor.rest().substr(1))) {
+        if (letter == 'B' && field.unit->si == "B") continue;  // bytes
+        else if (cursor.rest().front() == letter && !is_letter(cursor.rest().substr(1))) {
             cursor.word(std::string_view(&letter, 1));
             return scale;
         }
@@ -132,7 +136,7 @@ std::string LinePattern::cut_text(const Token& field, double value, std::string_
     if (!more_digits && !other_unit && !(adjoins && word != field.unit->name)) return "";
     const std::string& name = fields_[static_cast<std::size_t>(field.field)].name;
     const std::string number = quoted_piece(number_text(value) + std::string(rest.substr(0, 12)));
-    const std::string suffix = adjoins && word.size() == 1 ? fmt::format(", or {{{}:{}*}} for an SI suffix", name, field.unit->name) : "";
+    const std::string suffix = adjoins && word.size() == 1 ? fmt::format(", or {{{}:{}*}} for a suffix of thousands", name, field.unit->name) : "";
     return fmt::format("number {} is cut by {{{}:{}}}; expected a pattern with its unit{}", number, name, field.unit->name, suffix);
 }
 
@@ -154,7 +158,8 @@ bool LinePattern::match(std::string_view line, std::vector<double>& values) cons
         } else {
             const auto value = cursor.grouped_number();
             if (!value) return false;
-            values[static_cast<std::size_t>(token.field)] = *value * suffix_scale(token, cursor) * token.unit->scale / token.unit->divisor;
+            const double scaled = *value * suffix_scale(token, cursor) * token.unit->scale / token.unit->divisor;
+            values[static_cast<std::size_t>(token.field)] = token.unit->inverse ? 1 / scaled : scaled;
             pending = cut_text(token, *value, cursor.rest());
         }
         gap = false;

@@ -58,6 +58,22 @@ struct Signs {
     }
 };
 
+bool holds_text(const LogPattern& pattern, std::string_view line) {
+    return std::ranges::any_of(pattern.recognise, [&](const std::string& text) { return position_of(text, line) != std::string_view::npos; });
+}
+
+// Whether one of the pattern's lines matches; a number that it would cut is of its tool, too, and is refused when the log is read.
+bool is_line_of(const LogPattern& pattern, std::string_view line) {
+    std::vector<double> values;
+    return std::ranges::any_of(pattern.lines, [&](const LinePattern& one) {
+        try {
+            return one.match(line, values);
+        } catch (const ConfigError&) {
+            return true;
+        }
+    });
+}
+
 // Recognises the dialect by lines that only it has; for a shipped pattern, sets `pattern` to its file.
 LogFormat recognise(const std::string& path, std::string& pattern) {
     std::vector<LogPattern> patterns;
@@ -65,14 +81,19 @@ LogFormat recognise(const std::string& path, std::string& pattern) {
     Signs signs;
     std::optional<LogFormat> found;
     long lines = 0;
+    std::string near;
     read_lines(path, [&](const LogLine& line) {
         lines = line.number;
         found = signs.take(line.text);
-        for (const LogPattern& one : patterns)
-            if (!found && !one.recognise.empty() && position_of(one.recognise, line.text) != std::string_view::npos) {
-                found = LogFormat::custom;
-                pattern = one.path;
+        for (const LogPattern& one : patterns) {
+            if (found || !holds_text(one, line.text)) continue;
+            if (!is_line_of(one, line.text)) {
+                if (near.empty()) near = fmt::format("; line {} has a word of {}'s, and is none of its lines", line.number, one.name);
+                continue;
             }
+            found = LogFormat::custom;
+            pattern = one.path;
+        }
         return !found;
     });
     if (found) return *found;
@@ -84,12 +105,13 @@ LogFormat recognise(const std::string& path, std::string& pattern) {
         "{}: not a log that stepcast recognises: looked through {} lines for \"[Benchmark] ..\" or \"STEP-0: step_time "
         "= "
         "..\" (moe-steps, moe-phases), \"[rank:0 stage:0] .. forward time\" (opt-prime), \"time (ms) | forward: ..\" "
-        "(deepspeed) and the lines of shipped patterns ({}), and found {}; another log is read with --format custom "
-        "--pattern FILE",
+        "(deepspeed) and the lines of shipped patterns ({}), and found {}{}; another log is read with --format custom "
+        "--pattern FILE, a file that describes its lines (docs/importing.md)",
         path, lines, names.empty() ? "none" : names.substr(2),
         signs.step     ? "STEP lines without the start of a run"
         : signs.phases ? "phase lines without a [Benchmark] line"
-                       : "none of them"));
+                       : "none of them",
+        near));
 }
 
 // An input of the steps that the log does not print ("workload.seq=88,109,..").
@@ -143,6 +165,7 @@ ImportResult stream_log(const std::string& path, const ImportRequest& how, const
     const TakeRun complete = [&](ImportedRun&& run, SampleRecord& samples) {
         if (!how.system.empty()) run.system = how.system;
         if (!how.model.empty()) run.model = how.model;
+        if (run.ranks == 0) run.ranks = how.ranks;
         add_inputs(inputs, samples);
         take(std::move(run), samples);
     };

@@ -9,6 +9,7 @@
 
 #include "calibrate/profiles/byte_stream.h"
 #include "calibrate/profiles/profile_times.h"
+#include "calibrate/profiles/trace_events.h"
 #include "calibrate/profiles/trace_records.h"
 #include "model/errors.h"
 #include "model/files/csv.h"
@@ -135,6 +136,8 @@ std::vector<std::string> import_profiles(const ProfileImport& request) {
         if (fs::equivalent(path, request.out, none))
             throw ConfigError(request.out + ": is an input itself; expected another file for --out");
     }
+    if (paths.empty()) throw ConfigError(fmt::format("{}: holds no profile; expected traces, one a rank", fmt::join(request.paths, ", ")));
+    if (request.format == "profile") return import_traces(request);
     const auto traces = std::ranges::count_if(paths, is_profile);
     if (traces == 0) return import_benchmarks(request);
     if (traces != static_cast<long>(paths.size()))
@@ -153,18 +156,7 @@ bool is_communication(std::string_view kernel) {
 
 bool is_nsight(const std::string& path) { return beginning_of(path, 4096).starts_with(std::string("SQLite format 3\0", 16)); }
 
-// Accepts a JSON object with the profiler's keys, or an array of events.
-bool is_kineto(const std::string& path) {
-    std::string text = beginning_of(path, 4096);
-    if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
-    const std::size_t first = text.find_first_not_of(" \t\r\n");
-    if (first == std::string::npos) return false;
-    if (text[first] == '[') return text.find("\"ph\"", first) != std::string::npos;
-    if (text[first] != '{') return false;
-    for (const char* key : {"\"traceEvents\"", "\"schemaVersion\"", "\"deviceProperties\"", "\"distributedInfo\""})
-        if (text.find(key) != std::string::npos) return true;
-    return false;
-}
+bool is_kineto(const std::string& path) { return is_trace(path); }
 
 std::vector<Profile> read_profiles(const std::string& path) {
     std::vector<Profile> all;

@@ -17,6 +17,7 @@ struct ProfileImport {
     std::string out;                 // "X.csv": steps and phases; X.gemms.csv, X.collectives.csv and others are written next to it
     std::string system, model;       // as in measurements; "" = not given
     NcclTestsContext context;
+    std::string format = {};  // "profile": what is no profile is refused as such; else as recognised
 };
 
 // Whether every path is a profile or nccl-tests output (or a folder of profiles).

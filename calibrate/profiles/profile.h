@@ -134,7 +134,7 @@ struct Profile {
 // Reads a file of either profiler; an Nsight export may hold several processes, each a profile. Throws ConfigError for other files and for
 // traces without GPU work.
 std::vector<Profile> read_profiles(const std::string& path);
-bool is_kineto(const std::string& path);  // by its first bytes
+bool is_kineto(const std::string& path);  // by its structure
 bool is_nsight(const std::string& path);
 
 // Whether a kernel moves data between ranks, by its name: NCCL's and RCCL's, symmetric memory's, DeepEP's, NVSHMEM's.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "model/records/measurements.h"
+
 namespace stepcast {
 namespace {
 
@@ -34,8 +36,9 @@ std::vector<StepWork> work_of_steps(const Profile& p, const std::vector<std::int
 
 bool worked(const StepWork& w) { return w.end.has_value(); }
 
-// By how many nanoseconds the device fell behind the host from the first step to the last; 0 where this is small. Without any known
-// launch the queue may have been long from the beginning, so less than a step counts as 0.
+// By how many nanoseconds the device fell behind the host from the first step to the last; 0 where this is small, or where the device
+// was as far behind at the end of the first step already: a queue that stays as long lets host and device take the same time for a step.
+// Without any known launch the queue may have been long from the beginning, so less than a step counts as 0.
 double lag_of(const Profile& p, const std::vector<std::int64_t>& bounds, const std::vector<StepWork>& work) {
     const double step = (static_cast<double>(bounds.back()) - static_cast<double>(bounds.front())) / static_cast<double>(work.size());
     const auto first = std::ranges::find_if(work, worked);
@@ -51,15 +54,34 @@ double lag_of(const Profile& p, const std::vector<std::int64_t>& bounds, const s
     }
     std::size_t last = work.size() - 1;
     while (!worked(work[last])) --last;
-    behind = static_cast<double>(*work[last].end) - static_cast<double>(bounds[last + 1]) - static_cast<double>(first->waited);
-    return behind > most_lag * step ? behind : 0;
+    const auto at_end_of = [&](std::size_t i) { return static_cast<double>(*work[i].end) - static_cast<double>(bounds[i + 1]); };
+    behind = at_end_of(last) - static_cast<double>(first->waited);
+    const auto index = static_cast<std::size_t>(first - work.begin());
+    const double grown = index == last ? behind : at_end_of(last) - at_end_of(index);
+    return std::min(behind, grown) > most_lag * step ? behind : 0;
+}
+
+// Whether the host went ahead in the first step, and only there: its mark is then shorter than the step's work on the device.
+bool first_runs_ahead(const std::vector<HostSpan>& marks, const std::vector<StepWork>& work, const std::vector<std::int64_t>& bounds) {
+    if (marks.size() < 3 || !worked(work.front())) return false;
+    std::vector<double> later;
+    for (std::size_t i = 1; i < marks.size(); ++i) later.push_back(static_cast<double>(marks[i].length.ns()));
+    const double step = median(later), ahead = static_cast<double>(*work.front().end - bounds[1] - work.front().waited);
+    return ahead > most_lag * step && static_cast<double>(marks.front().length.ns()) < (1 - most_lag) * step;
 }
 
 // Adds steps with the host's times. A short last mark that launches nothing, while others do, marks the end and is no step.
-void add_host_steps(const TraceRecords& records, std::vector<HostSpan> marks, const std::vector<StepWork>& work, std::int64_t origin, Profile& p) {
+void add_host_steps(const TraceRecords& records, std::vector<HostSpan> marks, const std::vector<StepWork>& work, const std::vector<std::int64_t>& bounds,
+                    std::int64_t origin, Profile& p) {
     const auto is_short = [&] { return marks.back().length.ns() < (marks.back().start - marks.front().start) / static_cast<std::int64_t>(marks.size()) / 2; };
     if (!worked(work.back()) && std::ranges::any_of(work, worked) && is_short()) marks.pop_back();
-    for (const HostSpan& m : marks) p.steps.push_back({records.names[m.name], seconds(m.start - origin), seconds(m.length.ns())});
+    int skipped = 0;
+    if (first_runs_ahead(marks, work, bounds)) {
+        marks.erase(marks.begin());
+        skipped = 1;
+        p.notes.emplace_back("the host ran ahead of the device in the first step, and stayed as far ahead: the first is left out");
+    }
+    for (const HostSpan& m : marks) p.steps.push_back({records.names[m.name], seconds(m.start - origin), seconds(m.length.ns()), skipped});
 }
 
 // Adds steps from the end of the previous step's work to the end of their own. The first step is skipped, as its beginning is unknown.
@@ -97,7 +119,7 @@ void add_steps(const TraceRecords& records, std::int64_t origin, Profile& p) {
     bounds.push_back(std::max(bounds.back(), marks.back().finish() - origin));
     const std::vector<StepWork> work = work_of_steps(p, bounds);
     const double lag = lag_of(p, bounds, work);
-    if (lag == 0) return add_host_steps(records, marks, work, origin, p);
+    if (lag == 0) return add_host_steps(records, marks, work, bounds, origin, p);
     add_device_steps(records, marks, work, p);
     p.notes.push_back(fmt::format("the host ran ahead of the device, by {:.3f} ms at the end of its last step: {}", lag * 1e-6,
                                   p.steps.empty() ? "no step can be timed, the whole window is one piece"

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 #include <tuple>
+#include <unordered_map>
 
 #include "calibrate/building_blocks.h"
 #include "calibrate/profiles/profile_times.h"
@@ -23,7 +24,8 @@ namespace {
 constexpr std::int64_t held = 2000;       // ns: work that began this soon after another may have waited for it
 constexpr std::int64_t released = 50000;  // ns: work that began later than this after another did not wait for it
 
-// An action of a rank in the host's order: a launch, a wait for the device, or work without known launch. `at`: when the host has done it.
+// An action of a rank in the host's order: a launch, a wait for the device, or work without known launch. `at`: when the host had done it
+// at the latest.
 struct Item {
     std::int64_t at = 0;
     const DeviceSpan* span = nullptr;  // nullptr: a wait
@@ -42,6 +44,7 @@ struct RankState {
         std::int64_t start, finish;
     };
     std::map<Lane, std::vector<Issued>> issued;
+    std::unordered_map<const DeviceSpan*, TaskId> launchers;  // of work whose launch is not in the trace, and of the first work
 };
 
 bool is_exchange(const DeviceSpan& s) { return s.kind == SpanKind::communication; }
@@ -63,11 +66,20 @@ std::map<std::uint32_t, Lane> lanes_of(const Profile& p) {
     return lanes;
 }
 
+// A stream runs its work in the order of the launches. So work whose launch is not in the trace, because it came before the window, goes
+// before what was launched to its stream later, though that launch may lie before the work's start.
 std::vector<Item> items_of(const Profile& p) {
     std::vector<Item> items;
-    for (const DeviceSpan& s : p.spans) items.push_back({s.launched == not_launched ? s.start : s.launched, &s, nullptr});
+    std::map<std::uint32_t, std::int64_t> follower;  // by stream: when what starts next was launched
+    for (auto s = p.spans.rbegin(); s != p.spans.rend(); ++s) {
+        std::int64_t& next = follower.try_emplace(s->stream, std::numeric_limits<std::int64_t>::max()).first->second;
+        next = std::min(next, s->launched == not_launched ? s->start : s->launched);
+        items.push_back({next, &*s, nullptr});
+    }
+    std::ranges::reverse(items);
     for (const HostWait& w : p.waits) items.push_back({w.finish, nullptr, &w});
     std::ranges::stable_sort(items, {}, &Item::at);
+    while (!items.empty() && items.back().span == nullptr) items.pop_back();  // what the host does after its last launch is no work of the device
     return items;
 }
 
@@ -115,11 +127,13 @@ public:
             if (s.items.empty()) continue;
             s.host = s.items.front().at;  // the trace does not show what the host did before
             begin_ = std::min(begin_, s.host + s.shift);
+            work_ = std::min(work_, p.spans.front().start + s.shift);
         }
         for (RankState& s : states_) s.host = s.elsewhere = begin_ - s.shift;
     }
 
     Replay build() {
+        add_other_launchers();
         for (bool moved = true; moved;) {
             moved = false;
             for (std::size_t r = 0; r < states_.size(); ++r)
@@ -134,7 +148,8 @@ public:
         return std::move(result_);
     }
     [[nodiscard]] const std::vector<std::vector<std::pair<int, TaskId>>>& waits_of() const { return waits_of_; }
-    [[nodiscard]] std::int64_t begin() const { return begin_; }
+    // From the beginning of the replay, the first launch, to the first work on any device.
+    [[nodiscard]] Seconds before_work() const { return seconds(work_ - begin_); }
 
 private:
     // Adds the rank's next item; false if it is a collective that other ranks have not reached yet.
@@ -173,10 +188,15 @@ private:
     TaskId host_task(std::size_t r, std::int64_t at, std::span<const TaskId> after) {
         return launcher_task("host", Place(static_cast<int>(r), Lane::host), states_[r].host, at, after);
     }
-    // Launches that are not in the trace: their time passes on a lane of its own.
-    TaskId other_launcher(std::size_t r, std::int64_t at) {
-        return launcher_task("launched elsewhere", Place(static_cast<int>(r), Lane::receive_up), states_[r].elsewhere,
-                             at, {});
+    // Launches that are not in the trace, and what held the device up before its first work in it: their time passes on a lane of its own,
+    // from the beginning on, since no host waits for them.
+    void add_other_launchers() {
+        for (std::size_t r = 0; r < states_.size(); ++r) {
+            RankState& s = states_[r];
+            for (const DeviceSpan& span : s.profile->spans)  // by start
+                if (span.launched == not_launched || &span == &s.profile->spans.front())
+                    s.launchers[&span] = launcher_task("launched elsewhere", Place(static_cast<int>(r), Lane::receive_up), s.elsewhere, span.start, {});
+        }
     }
 
     // The host waits for work that had ended when its waiting call ended; the host's own time before the wait ends where the call began.
@@ -234,9 +254,9 @@ private:
             RankState& s = states_[r];
             const DeviceSpan& span = *s.items[s.next].span;
             const Lane lane = s.lanes.at(span.stream);
-            const TaskId issued = span.launched == not_launched ? other_launcher(r, span.start) : host_task(r, span.launched, {});
             std::vector<TaskId> needs = dependencies(r, span, lane);
-            needs.push_back(issued);
+            if (span.launched != not_launched) needs.push_back(host_task(r, span.launched, {}));
+            if (const auto launcher = s.launchers.find(&span); launcher != s.launchers.end()) needs.push_back(launcher->second);
             if (!s.issued[lane].empty()) needs.push_back(s.issued[lane].back().task);
             for (const TaskId t : needs) {
                 by_rank.emplace_back(static_cast<int>(r), t);
@@ -274,7 +294,7 @@ private:
     std::vector<RankState> states_;
     std::vector<std::vector<std::pair<int, TaskId>>> waits_of_;  // by task: (rank, task that it waits for)
     std::vector<Span> traced_;
-    std::int64_t begin_ = std::numeric_limits<std::int64_t>::max();
+    std::int64_t begin_ = std::numeric_limits<std::int64_t>::max(), work_ = begin_;
 };
 
 // On each rank a collective's kernel begins when this rank arrives.
@@ -325,17 +345,17 @@ Replay replay(const std::vector<Profile>& ranks) {
     const Costs by_table{r.table, std::vector<Seconds>(r.graph.size())}, as_measured{r.measured, std::vector<Seconds>(r.graph.size())};
     Timeline timeline;
     run_in_order(r.graph, as_measured, timeline);
-    r.step.error.replayed = timeline.end;
+    const Seconds replayed = timeline.end;
     run_in_order(r.graph, by_table, timeline);
-    r.step.error.predicted = timeline.end;
-    r.step.error.measured = step_end(r.traced);
+    // All three from the first work on a device to the last, as the spans of the ranks are.
+    r.step.error = {timeline.end - builder.before_work(), replayed - builder.before_work(), step_end(r.traced) - builder.before_work(), {}};
     r.predicted = with_arrivals(r.graph, timeline, builder.waits_of());
     for (std::size_t i = 0; i < ranks.size(); ++i) {
         const auto traced = use_of(r.graph, r.traced, static_cast<int>(i)), predicted = use_of(r.graph, r.predicted, static_cast<int>(i));
         r.step.ranks.push_back({ranks[i].rank, traced.span, predicted.span, traced.exposed, predicted.exposed});
     }
     const auto last = std::ranges::max_element(r.traced.spans, {}, &Span::finish);
-    r.step.error.kinds = kind_errors(r.graph, as_measured, r.step.error.replayed, r.table, [&](const Place& p) {
+    r.step.error.kinds = kind_errors(r.graph, as_measured, replayed, r.table, [&](const Place& p) {
         return p.rank() == last->place.rank() && on_device(p.lane());
     });
     r.step.name = ranks.front().path;

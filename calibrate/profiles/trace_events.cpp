@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "calibrate/profiles/byte_stream.h"
@@ -15,7 +17,7 @@ namespace {
 
 constexpr std::size_t padding = 64;               // bytes that are readable behind a value
 constexpr std::size_t chunk = std::size_t{1} << 20;
-constexpr std::size_t longest_value = std::size_t{64} << 20;  // of one event, or one member of the top level
+constexpr std::size_t longest_value = std::size_t{64} << 20;  // of one event; longer members of the top level are passed over
 
 enum Class : unsigned char { other, quote, open, close, blank };
 constexpr std::array<unsigned char, 256> classes = [] {
@@ -45,15 +47,24 @@ public:
         for (; c && (*c == ',' || class_of(*c) == blank); c = peek()) ++at_;
         return c;
     }
-    // Reads one value and leaves the cursor behind it; nullopt if the value is incomplete.
+    // Reads one value and leaves the cursor behind it; nullopt if the value is incomplete. Throws ConfigError if it is too long to keep.
     std::optional<TraceText> value() {
         keep_from_ = at_;
         const bool whole = scan();
-        const TraceText found{{text_.data() + keep_from_, at_ - keep_from_}, text_.size() - keep_from_};
-        keep_from_ = none;
+        const std::size_t from = dropped_ ? at_ : std::exchange(keep_from_, none);
         if (!whole) return std::nullopt;
+        return TraceText{{text_.data() + from, at_ - from}, text_.size() - from};
+    }
+    // The same; empty where the value is too long to keep.
+    std::optional<TraceText> value_of_any_length() {
+        drop_long_ = true;
+        auto found = value();
+        if (found && dropped_) found = TraceText{};
+        drop_long_ = dropped_ = false;
         return found;
     }
+    // Moves the cursor behind one value without keeping it; false if it is incomplete.
+    bool pass() { return scan(); }
     [[nodiscard]] std::size_t position() const { return before_ + at_; }
     [[nodiscard]] const std::string& torn() const { return stream_.torn(); }
 
@@ -61,6 +72,10 @@ private:
     static constexpr std::size_t none = static_cast<std::size_t>(-1);
 
     bool fill() {
+        if (drop_long_ && keep_from_ != none && end_ - keep_from_ > longest_value) {
+            keep_from_ = none;
+            dropped_ = true;
+        }
         const std::size_t from = keep_from_ == none ? at_ : keep_from_;
         if (from > 0) {
             std::memmove(text_.data(), text_.data() + from, end_ - from);
@@ -122,7 +137,40 @@ private:
     std::vector<char> text_;
     std::size_t at_ = 0, end_ = 0, before_ = 0;
     std::size_t keep_from_ = none;
+    bool drop_long_ = false, dropped_ = false;
 };
+
+void skip_byte_order_mark(Window& window) {
+    while (window.peek() == '\xef' || window.peek() == '\xbb' || window.peek() == '\xbf') window.skip();
+}
+
+// The key before the cursor's value; nullopt at the object's end, or where it breaks off (`broken`).
+std::optional<std::string> next_key(Window& window, bool& broken) {
+    const auto c = window.next();
+    if (c == '}') return std::nullopt;
+    const auto quoted = c == '"' ? window.value() : std::nullopt;
+    broken = !quoted || window.next() != ':';
+    if (broken) return std::nullopt;
+    std::string key(quoted->json.substr(1, quoted->json.size() - 2));
+    window.skip();
+    (void)window.next();
+    return key;
+}
+
+// Whether the object at the cursor has one of the keys, or breaks off behind a key that only hints at a trace. Without, the cursor is
+// left behind the object.
+bool has_key(Window& window, std::initializer_list<std::string_view> keys, std::string_view hint = "") {
+    window.skip();
+    bool hinted = false, broken = false;
+    while (const auto key = next_key(window, broken)) {
+        if (std::ranges::find(keys, *key) != keys.end()) return true;
+        hinted = hinted || *key == hint;
+        if (!window.pass()) return hinted;
+    }
+    if (broken) return hinted;
+    window.skip();
+    return false;
+}
 
 class FileReading {
 public:
@@ -131,7 +179,7 @@ public:
         : window_(path), event_(event), member_(member) {}
 
     TraceReading run(const std::string& path) {
-        while (window_.peek() == '\xef' || window_.peek() == '\xbb' || window_.peek() == '\xbf') window_.skip();  // a byte order mark
+        skip_byte_order_mark(window_);
         const auto first = window_.next();
         if (!first || (*first != '{' && *first != '['))
             throw ConfigError(path + ": is no trace; expected a JSON object with \"traceEvents\" or an array of events");
@@ -179,9 +227,9 @@ private:
                 if (!events()) return;
                 continue;
             }
-            const auto text = window_.value();
+            const auto text = window_.value_of_any_length();
             if (!text) return stop("the trace breaks off inside \"" + key + "\"");
-            member_(key, *text);
+            if (!text->json.empty()) member_(key, *text);
         }
     }
 
@@ -192,6 +240,21 @@ private:
 };
 
 }  // namespace
+
+bool is_trace(const std::string& path) {
+    Window window(path);
+    try {
+        skip_byte_order_mark(window);
+        const auto first = window.next();
+        if (first == '{') return has_key(window, {"traceEvents", "deviceProperties", "distributedInfo"}, "schemaVersion");
+        if (first != '[') return false;
+        window.skip();
+        while (window.next() == '{')
+            if (has_key(window, {"ph"})) return true;
+    } catch (const ConfigError&) {  // a key of that length
+    }
+    return false;
+}
 
 TraceReading read_trace_events(const std::string& path, const std::function<void(const TraceText&)>& event,
                                const std::function<void(std::string_view key, const TraceText&)>& member) {

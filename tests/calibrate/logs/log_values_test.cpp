@@ -237,7 +237,7 @@ TEST_CASE("a pattern file's entries have their kinds") {
     CHECK(wrong("tokens = 2.5\n").empty());
     CHECK_FALSE(wrong("mean_since_last = 3\n").empty());
     const LogPattern p = read_log_pattern(folder.file("mine.toml", "lines = [\"a {#}\"]\nname = \"n\"\nrecognise = \"r\"\nmodel = \"m\"\nranks = 7\ntokens = 2.5\nmean_since_last = true\n"));
-    CHECK((p.name == "n" && p.recognise == "r" && p.system == "n" && p.model == "m" && p.ranks == 7 && p.tokens == 2.5 && p.mean_since_last));
+    CHECK((p.name == "n" && p.recognise == std::vector<std::string>{"r"} && p.system == "n" && p.model == "m" && p.ranks == 7 && p.tokens == 2.5 && p.mean_since_last));
     CHECK(read_log_pattern(folder.file("mine.toml", "lines = [\"a {#}\"]\n")).system == "mine");
     CHECK_THAT(complaint([&] { read_log_pattern(folder.file("p.toml", "lines = \"a {#}\"\n")); }), Contains("lines: found \"a {#}\"; expected an array of texts"));
     CHECK_THAT(complaint([&] { read_log_pattern(folder.file("p.toml", "lines = [3]\n")); }), Contains("lines: expected an array of texts"));

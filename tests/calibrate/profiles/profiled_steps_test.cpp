@@ -107,6 +107,36 @@ TEST_CASE("steps are the host's where it keeps in step with the device, also far
     }
 }
 
+// Five steps of 100 us on the host and on the device. The device begins with the first launch, ends the first step's work 80 us behind the
+// host's mark, and each later one as late: the queue is as long at the end as after the first step, so a step takes 100 and none is lost. One that
+// grows by 15 in each step is timed on the device, where the first has no beginning.
+TEST_CASE("a device that stays as far behind the host as after the first step is timed by the host") {
+    const auto read = [](std::int64_t host_first, std::int64_t grows) {
+        MarkedWork x;
+        std::int64_t at = 1;
+        for (int i = 0; i < 5; ++i) {
+            const std::int64_t next = at + (i == 0 ? host_first : 100);
+            x.mark(i, at, next);
+            x.work(at + 1, i == 0 ? at + 2 : at + 75 + grows * (i - 1), next + 80 + grows * i);
+            at = next;
+        }
+        return x.profile();
+    };
+    const Profile constant = read(100, 0);
+    CHECK_FALSE(constant.steps_on_device);
+    CHECK(steps_of(constant) == Names{"step 0 -2+100", "step 1 98+100", "step 2 198+100", "step 3 298+100", "step 4 398+100"});
+    CHECK_FALSE(says(constant, "ran ahead"));
+    const Profile growing = read(100, 15);
+    CHECK(growing.steps_on_device);
+    CHECK(growing.steps.size() == 4);
+    // Where the host was through with the first step after 20, its mark is not what the step took: it is left out, the others stay.
+    const Profile ahead = read(20, 0);
+    CHECK_FALSE(ahead.steps_on_device);
+    CHECK(steps_of(ahead) == Names{"step 1 18+100", "step 2 118+100", "step 3 218+100", "step 4 318+100"});
+    CHECK(says(ahead, "ran ahead of the device in the first step, and stayed as far ahead: the first is left out"));
+    CHECK(rows(ahead, "step").front() == "1: 100.000");
+}
+
 TEST_CASE("a step that cannot be timed has no length") {
     MarkedWork one;
     one.mark(0, 1, 21);

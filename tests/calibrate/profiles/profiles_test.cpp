@@ -391,6 +391,46 @@ TEST_CASE("times written as texts, and a byte order mark, are read as any others
     REQUIRE_FALSE(is_kineto(folder.write("text.json", "traceEvents")));
 }
 
+// What stands before the events may have any length and any form; what has no event, or only words of a trace in its texts, is none.
+TEST_CASE("a trace is known by its structure, however much stands before its events") {
+    const TestFolder folder;
+    int number = 0;
+    const auto known = [&](const std::string& text) { return is_kineto(folder.write(std::to_string(++number) + ".json", text)); };
+    const std::string event = R"({"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":30,"dur":4,"args":{"device":0,"stream":7}})";
+    for (const std::size_t length : {10UL, 5'000UL, 20'000UL, 3'000'000UL}) {
+        CAPTURE(length);
+        const std::string text = "\"" + std::string(length, 'x') + "\"", list = "[" + text + ",{\"a\":[" + text + "]}]";
+        CHECK(known("{\"metadata\":" + list + ",\"traceEvents\":[" + event + "]}"));
+        CHECK(known("{\"a\":1," + text + ":{},\n \"traceEvents\" : []}"));
+        CHECK(known("{\"schemaVersion\":1,\"env\":" + list + ",\"traceEvents\":[" + event + "]}"));
+        CHECK(known("[{\"name\":\"process_name\",\"args\":{\"labels\":" + text + "},\"ph\":\"M\"}," + event + "]"));
+        CHECK(known("[{\"metadata\":" + list + "}," + event + "]"));
+        // Torn: a head that the profiler writes says so; another does not.
+        CHECK(known("{\"schemaVersion\":1,\"env\":[" + text));
+        CHECK_FALSE(known("{\"metadata\":[" + text));
+        CHECK_FALSE(known("{\"metadata\":" + list + ",\"note\":\"traceEvents\",\"inner\":{\"traceEvents\":[]}}"));
+        CHECK_FALSE(known("{\"schemaVersion\":2,\"layers\":" + list + "}"));
+        CHECK_FALSE(known("[" + text + "," + event + "]"));
+        CHECK_FALSE(known("[{\"loss\":" + list + "},{\"loss\":2}]"));
+    }
+    CHECK_FALSE(known("{'loss': 2.0, \"traceEvents\": []}"));
+    CHECK_FALSE(known("[rank0]: step 1"));
+    const Profile p = read(folder, "{\"metadata\":[\"" + std::string(70 << 20, 'x') + "\"],\"deviceProperties\":[{\"id\":0,\"name\":\"G\"}],\"traceEvents\":[" + event + "]}");
+    CHECK(p.broken.empty());
+    CHECK(p.device.name == "G");
+    CHECK(us(device_times(p).busy) == Approx(4));
+}
+
+// --format profile says what a trace is, nothing of nccl-tests.
+TEST_CASE("what is told to be a profile and is none is refused as such") {
+    const TestFolder folder;
+    const std::string path = folder.write("x.json", "{\"a\":1}"), out = folder.path() + "/o.csv";
+    CHECK_THROWS_WITH(import_profiles({.paths = {path}, .out = out, .system = {}, .model = {}, .context = {}, .format = "profile"}),
+                      Catch::Matchers::Contains("is neither a PyTorch profiler's trace"));
+    CHECK_THROWS_WITH(import_profiles({.paths = {folder.path()}, .out = out, .system = {}, .model = {}, .context = {}, .format = "profile"}),
+                      Catch::Matchers::Contains("holds no profile"));
+}
+
 TEST_CASE("memory stays bounded where all is at one time") {
     const TestFolder folder;
     std::string text = R"({"traceEvents":[)";

@@ -125,6 +125,7 @@ TEST_CASE("the host waits for what has ended when its call returns") {
 }
 
 // What nobody launched in the window begins by itself at 10 and 70 us after the first launch, on a line of its own; the host's is not moved.
+// On that line stands, too, what held the first work for 1 us after its launch.
 TEST_CASE("work from before the window is launched elsewhere, at its time") {
     const Replay r = replay({profile_of({kernel(1000, 2000, 5000), kernel(not_launched, 11'000, 20'000, 8), kernel(not_launched, 71'000, 90'000, 8), kernel(101'000, 102'000, 103'000)})});
     std::vector<double> lengths;
@@ -135,11 +136,17 @@ TEST_CASE("work from before the window is launched elsewhere, at its time") {
             elsewhere.push_back(t);
             CHECK(r.graph.places(t)[0].lane() == Lane::receive_up);
         }
-    REQUIRE(lengths.size() == 2);
-    CHECK(lengths[0] == Approx(10));
-    CHECK(lengths[1] == Approx(60));
-    CHECK(waits(r, elsewhere[0] + 1, elsewhere[0]));
-    CHECK(r.step.error.measured.si() == Approx(102e-6));  // from 1 to 103 us
+    REQUIRE(lengths.size() == 3);
+    CHECK(lengths[0] == Approx(1));
+    CHECK(lengths[1] == Approx(9));
+    CHECK(lengths[2] == Approx(60));
+    std::vector<TaskId> waiting;  // the two, which compute longest
+    for (TaskId t = 0; t < r.graph.size(); ++t)
+        if (r.graph.places(t)[0].lane() == Lane::compute) waiting.push_back(t);
+    REQUIRE(waiting.size() == 2);
+    CHECK(waits(r, waiting[0], elsewhere[1]));
+    CHECK(waits(r, waiting[1], elsewhere[2]));
+    CHECK(r.step.error.measured.si() == Approx(101e-6));  // from 2 to 103 us
 }
 
 // Streams by what they do most; the longest computing one is the computing lane, further ones have lanes of their own, and those beyond four share.
@@ -212,4 +219,32 @@ TEST_CASE("ranks meet in their collectives by one clock") {
     CHECK(starts[0] == Approx(45));
     CHECK(starts[1] == Approx(50));
     CHECK(r.step.error.predicted.si() == Approx(60e-6));
+}
+
+// Microseconds. Two launches at 10 and 12 whose work begins only 160 later, because the device was held up by work that the trace does not
+// show: 172 .. 180 and 180 .. 200; then the host waits from 13 to 900 for something else. From the first work to the last 28 as traced, and 28
+// as replayed; 190 (from the first launch on) belongs to neither, and the host's end at 900 to nothing.
+TEST_CASE("a replay and its trace are of one span: from the first work on the device to the last") {
+    Profile p = profile_of({kernel(10'000, 172'000, 180'000), kernel(12'000, 180'000, 200'000)});
+    p.waits = {{13'000, 900'000}};
+    const Replay r = replay({p});
+    const auto ns = [](Seconds time) { return std::lround(1e9 * time.si()); };
+    CHECK(ns(r.step.error.measured) == 28'000);
+    CHECK(ns(r.step.error.replayed) == 28'000);
+    CHECK(ns(r.step.ranks.at(0).measured_span) == 28'000);
+    CHECK(ns(r.step.ranks.at(0).predicted_span) == 28'000);
+}
+
+// Microseconds. Work launched before the window: 100 .. 120 and, after a gap, 150 .. 170, on the stream that a kernel is launched to at 20, which
+// runs 170 .. 200. Streams keep the order of launches, so the gap stays and the whole takes 100; had the kernel of the window gone first, at 20,
+// it would have ended at 170. On another stream work without a launch begins at 130 and takes 5: it stays there, too.
+TEST_CASE("work launched before the window keeps its place in the stream, and its gaps") {
+    const auto length = [](std::vector<DeviceSpan> spans) { return std::lround(1e9 * replay({profile_of(std::move(spans))}).step.error.replayed.si()); };
+    const DeviceSpan first = kernel(not_launched, 100'000, 120'000), second = kernel(not_launched, 150'000, 170'000),
+                     other = kernel(not_launched, 130'000, 135'000, 9), launched = kernel(20'000, 170'000, 200'000), late = kernel(190'000, 260'000, 270'000, 9);
+    CHECK(length({first, second, launched}) == 100'000);
+    CHECK(length({first, other, second, launched}) == 100'000);
+    CHECK(length({first, other, second, launched, late}) == 100'000);  // launched at 190: 190 .. 200
+    // The host is busy until 60 with other launches: work of before the window does not wait for that.
+    CHECK(length({kernel(10'000, 11'000, 12'000, 9), kernel(60'000, 61'000, 62'000, 9), first, second}) == 159'000);
 }
