@@ -58,6 +58,9 @@ enum class ForeignFormat : std::uint8_t {
     megatron_bridge,
     torchtitan,
     deepspeed,
+    gpt_neox,
+    primus,
+    config_file,  // of one of the tools in model/presets/config_files.toml
     hub_config,
     topology_matrix,  // nvidia-smi topo -m; from here to lspci: machines
     nccl_topology,
@@ -68,7 +71,7 @@ enum class ForeignFormat : std::uint8_t {
 };
 constexpr auto names_of(ForeignFormat) {
     return names_as_written<static_cast<std::size_t>(ForeignFormat::none)>(
-        "a format of --format", "megatron, nemo, megatron-bridge, torchtitan, deepspeed-config, config.json, topo, nccl-topology, nccl-graph, "
+        "a format of --format", "megatron, nemo, megatron-bridge, torchtitan, deepspeed-config, gpt-neox, primus, config-file, config.json, topo, nccl-topology, nccl-graph, "
                                 "nvidia-smi, lspci");
 }
 // Throws ConfigError with these formats and `others`, which are read elsewhere.
