@@ -1,6 +1,7 @@
 #include "translate/tool_files.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <set>
 
@@ -65,6 +66,7 @@ void take_entry(Tool& tool, const std::string& name, const TomlEntry& entry) {
     else if (name == "source") tool.source = text_of(entry);
     else if (name == "signs") tool.signs = list_of(entry);
     else if (name == "always") tool.always = list_of(entry);
+    else if (name == "of_sizes") tool.of_sizes = list_of(entry);
     else if (name == "quiet") tool.quiet = list_of(entry);
     else if (name == "open") tool.open = list_of(entry);
     else throw ConfigError(entry.key_at + ": " + name + " is no part of a tool");
@@ -154,6 +156,13 @@ bool take_number(const ToolKey& key, const NamedValue* v, Batch& b, Translation&
 
 void take_machine(const Batch& b, Translation& t, long& replicas) {
     const long each = b.each > 0 ? b.each : b.gpus > 0 ? b.gpus / std::max(1L, b.nodes) : 0, nodes = std::max(1L, b.nodes), split = t.ranks_of_split();
+    if (const auto* dp = t.find("parallelism.dp"); dp && each == 0) {
+        const long stated = t.count("parallelism.dp", 1);
+        if (replicas > 0 && replicas != stated)
+            t.problems.push_back(fmt::format("{} data-parallel replicas by the file ({}), but {} on as many GPUs as asked; the forecast has those", stated, dp->at, replicas));
+        if (replicas == 0) replicas = stated;
+        return t.open.push_back(fmt::format("{} GPUs by its degrees", split * stated));
+    }
     if (each == 0) return t.open.push_back(fmt::format("how many GPUs: a multiple of {}; say it with --gpus", split));
     const std::string at = b.at.empty() ? t.path : b.at;
     t.set("cluster.nodes", nodes, at);
@@ -204,16 +213,18 @@ void take_listed(const Tool& tool, Document& d, Translation& t, long replicas) {
     for (const ToolKey& key : tool.keys) {
         const auto* v = stated(d, key);
         if (take_number(key, v, batch, t)) continue;
-        if (key.key == "model") {
-            if (v) take_model_name(*v, t);
-            continue;
-        }
+        if (key.key == "model" && v) take_model_name(*v, t);
+        if (key.key == "ratio" && t.find("workload.hidden"))
+            t.set("workload.ffn", std::lround((v ? number_in(*v) : std::stod(key.otherwise)) * static_cast<double>(t.count("workload.hidden", 1))), v ? v->at : "default of " + t.format);
+        if (key.key == "model" || key.key == "ratio") continue;
         const std::string text = v ? read_value(key, *v, t) : "";
         if (!text.empty()) t.set(key.key, text, v->at);
         else if (!key.otherwise.empty()) t.take_default(key.key, key.otherwise);
     }
-    for (const std::string& fixed : tool.always) t.take_default(fixed.substr(0, fixed.find('=')), fixed.substr(fixed.find('=') + 1));
-    if (const auto* layers = t.find("workload.layers")) t.set("workload.kind", "transformer", layers->at);
+    const auto fix = [&](const std::string& fixed) { t.take_default(fixed.substr(0, fixed.find('=')), fixed.substr(fixed.find('=') + 1)); };
+    std::ranges::for_each(tool.always, fix);
+    if (t.find("workload.layers")) std::ranges::for_each(tool.of_sizes, fix);
+    if (const auto* layers = t.find("workload.layers")) t.set("workload.kind", "transformer", std::string(layers->at));
     take_machine(batch, t, replicas);
     take_batch(batch, t, replicas);
     t.open.insert(t.open.end(), tool.open.begin(), tool.open.end());
@@ -237,21 +248,22 @@ Translation translate_tool(const Tool& tool, Document d, long replicas) {
     return t;
 }
 
+bool speaks_of_work(const std::string& name) {
+    const std::string last = lower_case(name.substr(name.find_last_of('.') + 1));
+    const auto holds = [&](const std::string& word) { return last.find(word) != std::string::npos; };
+    return std::ranges::any_of(config_files().sizes, holds) || std::ranges::any_of(config_files().switches, holds);
+}
+
 void name_unread(Document& d, Translation& t) {
     const ConfigFiles& files = config_files();
     std::set<std::string> seen;
     for (NamedValue& value : d.values) {
-        if (value.used || value.null || value.value.empty() || !seen.insert(value.name).second) continue;
-        if (std::ranges::any_of(files.quiet, [&](const std::string& name) { return below(value.name, name); })) continue;
-        const std::string last = lower_case(value.name.substr(value.name.find_last_of('.') + 1));
-        const auto speaks = [&](const std::vector<std::string>& words) {
-            return std::ranges::any_of(words, [&](const std::string& word) { return last.find(word) != std::string::npos; });
-        };
-        if (std::ranges::find(files.quiet, last) != files.quiet.end()) continue;
+        if (value.used || value.null || !speaks_of_work(value.name) || !seen.insert(value.name).second) continue;
+        if (std::ranges::any_of(files.quiet, [&](const std::string& name) { return below(value.name, name) || value.name.ends_with("." + name); })) continue;
         const auto number = as_number<double>(value.value);
         const std::string word = lower_case(value.value);
-        const bool size = number && *number > 1 && speaks(files.sizes), on = word == "true" && speaks(files.switches);
-        if (!size && !on) continue;
+        const bool offload = value.name.find("offload") != std::string::npos && !word.empty() && word != "none" && word != "false" && word != "no";
+        if (number ? *number <= 1 : word != "true" && !offload) continue;
         t.problem(value, fmt::format("{} is not read by the reader of {}; the forecast leaves it out", value.value.substr(0, 40), t.format));
         value.used = true;
     }

@@ -9,7 +9,8 @@
 
 namespace stepcast {
 
-// One of `names` states `key`: a key of an experiment, or micro, accumulation, global, gpus, nodes, gpus_per_node or model.
+// One of `names` states `key`: a key of an experiment, or micro, accumulation, global, gpus, nodes, gpus_per_node, model or
+// ratio (of the inner width to the model's).
 struct ToolKey {
     std::string key, as;                            // as: count, flag, text or inverse (of a flag)
     std::vector<std::string> names;                 // a name that ends in a dot stands for any name below it
@@ -21,6 +22,7 @@ struct Tool {
     std::string id, name, framework, source;
     std::vector<std::string> signs;   // names of which each is there; "a|b": one of them
     std::vector<std::string> always;  // "parallelism.zero=3"
+    std::vector<std::string> of_sizes;  // the same, where the file states the sizes itself
     std::vector<std::string> quiet;   // names and sections that do not change a step
     std::vector<std::string> open;
     std::vector<ToolKey> keys;
@@ -45,6 +47,8 @@ void take_listed(const Tool& tool, Document& document, Translation& translation,
 void set_aside(const Tool& tool, Document& document, Translation& translation);  // what the data calls quiet
 Translation translate_tool(const Tool& tool, Document document, long replicas);
 
+// Whether a name says that it is a size, a degree or a switch of a step's work.
+bool speaks_of_work(const std::string& name);
 // Reports as problems what no rule has read though its name says that it is a size, a degree or a switch of a step's work.
 void name_unread(Document& document, Translation& translation);
 

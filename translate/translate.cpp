@@ -278,6 +278,7 @@ Translation translate(const std::string& path, const TranslateOptions& options) 
                     .ignored = read_hub_config(path).notes,  // reading it here reports now what the forecast would refuse
                     .open = {"split and machine: say them with --set, --cluster and --gpus"}};
         default:
+            if (const auto what = unknown_configuration(path); !what.empty()) throw ConfigError(what);
             throw ConfigError(path + ": is no launch script or configuration that is known; expected Megatron-LM "
                               "arguments, NeMo or Megatron-Bridge YAML, torchtitan TOML, DeepSpeed JSON or a config.json");
     }

@@ -81,6 +81,9 @@ bool is_cluster(ForeignFormat format);
 // Recognises a file by its content, not its name. Never throws; `none` if it cannot be read.
 ForeignFormat recognise_foreign(const std::string& path);
 
+// What to say of YAML, JSON or TOML that no reader knows; "" if the file is none of these.
+std::string unknown_configuration(const std::string& path);
+
 // What a file does not state.
 struct TranslateOptions {
     ForeignFormat format = ForeignFormat::none;  // none: as recognised

@@ -48,7 +48,25 @@ Variable variable_at(const std::string& text, std::size_t at) {
 
 }  // namespace
 
+namespace {
+
+// "${variables.max_seq_len}": the document's own value, if that is stated without another one.
+void fill_own(Document& document, NamedValue& value) {
+    for (auto at = value.value.find("${"); at != std::string::npos; at = value.value.find("${", at + 2)) {
+        const auto close = value.value.find('}', at);
+        if (close == std::string::npos) return;
+        const auto name = value.value.substr(at + 2, close - at - 2);
+        const auto own = std::find_if(document.values.rbegin(), document.values.rend(), [&](const NamedValue& other) { return other.name == name; });
+        if (name.find('.') == std::string::npos || own == document.values.rend() || own->value.find('$') != std::string::npos) continue;
+        own->used = true;
+        value.value.replace(at, close + 1 - at, own->value);
+    }
+}
+
+}  // namespace
+
 void fill_variables(Document& document, const std::map<std::string, std::string>& given) {
+    for (NamedValue& value : document.values) fill_own(document, value);
     for (NamedValue& value : document.values)
         for (auto at = value.value.find('$'); at != std::string::npos; at = value.value.find('$', at)) {
             const Variable v = variable_at(value.value, at);
