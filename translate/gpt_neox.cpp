@@ -25,7 +25,7 @@ void take_widths(Document& d, Translation& t) {
     if (const auto* v = d.find("moe_num_experts"); v && integer_in(*v) > 1) {
         t.set("workload.moe.experts", integer_in(*v), v->at);
         t.take("workload.moe.top_k", d.find("moe_top_k"), integer_text, "1");
-        t.take("workload.moe.interval", d.find_any({"moe_expert_interval", "expert_interval"}), integer_text);
+        t.take("workload.moe.interval", d.find_any({"moe_expert_interval", "expert_interval"}), integer_text, "2");
         t.take("parallelism.ep", d.find("moe_expert_parallel_size"), integer_text, "1");
     }
 }
@@ -84,14 +84,21 @@ Translation translate_gpt_neox(Document d, long replicas) {
             if (value.name == name && value.value == "0") value.value = "1";
     take_listed(tool, d, t, replicas);
     const auto* dp = t.find("parallelism.dp");
+    const auto* precision = d.find("precision");
     take_deepspeed_training(d, t, dp ? t.count("parallelism.dp", 1) : replicas);
+    if (const auto* dtype = t.find("workload.dtype"); precision && dtype && dtype->at.starts_with("default of ")) {
+        t.set("workload.dtype", precision->value.starts_with("bf") ? "bf16" : precision->value == "fp16" ? "fp16" : "fp32", precision->at);
+        std::erase_if(t.defaulted, [](const std::string& line) { return line.starts_with("workload.dtype"); });
+    }
     take_widths(d, t);
     take_vocabulary(d, t);
     take_dropout(d, t);
     take_recompute(d, t);
     if (!t.find("workload.layers") || !t.find("workload.hidden")) {
         t.open.push_back("layers and widths: not in this file (NeoX joins several; join them into one here), or name the model with --model");
-        std::erase_if(t.settings, [](const Setting& s) { return s.key.starts_with("workload.") && s.at.starts_with("default of "); });
+        const auto of_model = [](const std::string& key) { return key.starts_with("workload.") && !key.starts_with("workload.dtype") && !key.starts_with("workload.optimizer"); };
+        std::erase_if(t.settings, [&](const Setting& s) { return of_model(s.key) && s.at.starts_with("default of "); });
+        std::erase_if(t.defaulted, of_model);
     }
     set_aside(tool, d, t);
     leave_rest(d, t);

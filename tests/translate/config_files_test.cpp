@@ -70,6 +70,18 @@ TEST_CASE("GPT-NeoX is read: hyphens in braces, underscores in lines, several fi
                                     "fp16:\n  enabled: true\nhidden-dropout: 0.2\nattention-dropout: 0.2\n"));
 }
 
+// Sizes in another file; experts in every second layer unless the file says otherwise; precision by name alone.
+TEST_CASE("parts and newer keys of GPT-NeoX") {
+    const TestFolder folder;
+    const Translation part = translate(folder.write("p.yml", "pipe_parallel_size: 0\nmodel_parallel_size: 4\ntrain_micro_batch_size_per_gpu: 4\nnum_unique_layers: 3\n"), {});
+    check_values(part, {{"parallelism.pp", "1"}, {"parallelism.tp", "4"}, {"parallelism.micro_batch", "4"}, {"workload.norm", ""}, {"workload.ffn", ""}});
+    CHECK_THAT(lines(part.open), Contains("--model"));
+    CHECK_THAT(lines(part.problems), Contains("num_unique_layers"));
+    const Translation experts = translate(folder.write("e.yml", "num_layers: 6\nhidden_size: 96\nnum_attention_heads: 6\nmodel_parallel_size: 1\nprecision: bfloat16\nmoe_num_experts: 8\n"
+                                                                "moe_expert_parallel_size: 2\nactivation: swiglu\nintermediate_size: 300\n"), {});
+    check_values(experts, {{"workload.moe.experts", "8"}, {"workload.moe.interval", "2"}, {"parallelism.ep", "2"}, {"workload.dtype", "bf16"}, {"workload.gated", "true"}, {"workload.ffn", "300"}});
+}
+
 TEST_CASE("what a reader does not know though it states a size, a degree or a switch is a problem") {
     const TestFolder folder;
     const auto problems = [&](const std::string& name, const std::string& text) { return lines(translate(folder.write(name, text), {}).problems); };
