@@ -1,54 +1,62 @@
 // JSON as people write it: DeepSpeed reads its files with hjson (runtime/config.py), others join several files in braces.
-#include <algorithm>
-
 #include "translate/document.h"
 
 namespace stepcast {
 namespace {
 
-// Walks through the text and keeps its lines. Blanks comments, adds commas that the end of a line stands for, and begins a new document
-// between a closing and an opening brace.
+// Copies the text and keeps its lines. Blanks comments, adds commas that the end of a line stands for, and begins a new document between
+// a closing and an opening brace.
 class Tidy {
 public:
-    explicit Tidy(std::string text) : text_(std::move(text)) {}
+    explicit Tidy(const std::string& text) : text_(text) {}
 
     std::string all() {
         for (at_ = 0; at_ < text_.size(); ++at_) {
             const char c = text_[at_];
-            if (c == '"' || (c == '\'' && opens())) pass_string(c);
+            if (c == '"' || (c == '\'' && open_or_apart())) pass_string(c);
             else if (c == '#' || text_.compare(at_, 2, "//") == 0) blank_until("\n");
             else if (text_.compare(at_, 2, "/*") == 0) blank_until("*/");
-            else if (std::string_view(" \t\r").find(c) != std::string_view::npos) continue;
-            else if (c == '\n') line_ended_ = true;
+            else if (c == '\n' || c == ' ' || c == '\t' || c == '\r') pass_blank(c);
             else take(c);
         }
-        return std::move(text_);
+        return std::move(out_);
     }
 
 private:
+    [[nodiscard]] char last() const { return last_ == 0 ? '{' : out_[last_ - 1]; }
     // Where a value can begin; elsewhere an apostrophe is part of a word.
-    [[nodiscard]] bool opens() const { return last_ == 0 || std::string_view("{[,:").find(text_[last_ - 1]) != std::string_view::npos; }
+    [[nodiscard]] bool open_or_apart() const { return std::string_view("{[,:").find(last()) != std::string_view::npos; }
+
+    void pass_blank(char c) {
+        out_ += c;
+        line_ended_ = line_ended_ || c == '\n';
+    }
 
     void pass_string(char quote) {
         separate();
-        for (++at_; at_ < text_.size() && text_[at_] != quote && text_[at_] != '\n'; ++at_)
-            if (text_[at_] == '\\') ++at_;
-        last_ = std::min(at_ + 1, text_.size());
+        out_ += quote;
+        for (++at_; at_ < text_.size() && text_[at_] != '\n'; ++at_) {
+            out_ += text_[at_];
+            if (text_[at_] == quote) break;
+            if (text_[at_] == '\\' && at_ + 1 < text_.size()) out_ += text_[++at_];
+        }
+        last_ = out_.size();
+        if (at_ < text_.size() && text_[at_] == '\n') --at_;  // no closing quote
     }
 
     void blank_until(std::string_view end) {
         const auto found = text_.find(end, at_ + 1);
         const auto stop = found == std::string::npos ? text_.size() : end == "\n" ? found : found + end.size();
-        for (auto i = at_; i < stop; ++i)
-            if (text_[i] != '\n') text_[i] = ' ';
-        at_ = stop - 1;
+        for (; at_ < stop; ++at_) pass_blank(text_[at_] == '\n' ? '\n' : ' ');
+        --at_;
     }
 
     void take(char c) {
         if (c != '}' && c != ']' && c != ',' && c != ':') separate();
         if (c == '{' || c == '[') ++depth_;
         if (c == '}' || c == ']') --depth_;
-        last_ = at_ + 1;
+        out_ += c;
+        last_ = out_.size();
         line_ended_ = false;
     }
 
@@ -56,16 +64,13 @@ private:
     void separate() {
         if (!line_ended_ || last_ == 0) return;
         line_ended_ = false;
-        if (depth_ > 0 && std::string_view("{[,:").find(text_[last_ - 1]) == std::string_view::npos) insert(last_, ",");
-        if (depth_ == 0 && text_[last_ - 1] == '}') insert(text_.rfind('\n', at_) + 1, "--- ");
-    }
-    void insert(std::size_t where, std::string_view what) {
-        text_.insert(where, what);
-        at_ += what.size();
+        if (depth_ > 0 && !open_or_apart()) out_.insert(last_, ",");
+        if (depth_ == 0 && last() == '}') out_.insert(out_.rfind('\n') + 1, "--- ");
     }
 
-    std::string text_;
-    std::size_t at_ = 0, last_ = 0;  // last_: behind the last character that says something
+    const std::string& text_;
+    std::string out_;
+    std::size_t at_ = 0, last_ = 0;  // last_: in what is written, behind the last character that says something
     long depth_ = 0;
     bool line_ended_ = false;
 };

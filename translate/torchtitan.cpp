@@ -82,13 +82,15 @@ std::vector<long> shared_out(long layers, long first_less, long last_less, long 
 void read_stages(Document& d, Translation& t, long pp, long vp) {
     const auto *first = d.find("parallelism.pipeline_parallel_first_stage_less_layers"), *last = d.find("parallelism.pipeline_parallel_last_stage_less_layers");
     const auto* modules = d.find("parallelism.module_fqns_per_model_part");
-    const long less = first ? integer_in(*first) : 1, less_last = last ? integer_in(*last) : 1, layers = t.layers();
+    constexpr long most = 1'000'000;
+    const long less = std::clamp(first ? integer_in(*first) : 1, 0L, most), less_last = std::clamp(last ? integer_in(*last) : 1, 0L, most), layers = t.layers();
     const auto* each = d.find("parallelism.pipeline_parallel_layers_per_stage");
-    if (each && vp > 1 && layers > 0) vp = std::max(1L, (layers + less + less_last + count_in(*each) - 1) / count_in(*each) / pp);
-    else if (each && vp > 1) t.open.push_back("pipeline_parallel_layers_per_stage (" + each->at + "): say the chunks with --set vp=N");
-    const bool told = vp > 1 && !d.text("parallelism.pipeline_parallel_schedule").starts_with("Interleaved");
-    if (vp > 1 && !told && each && layers > 0) t.set("parallelism.vp", vp, each->at);
-    else if (vp > 1 && !told && !each) t.take_default("parallelism.vp", "2");
+    const bool told = vp > 1 && !d.text("parallelism.pipeline_parallel_schedule").starts_with("Interleaved");  // two chunks, by its form
+    if (each && vp > 1 && !told && layers > 0) {
+        t.set("parallelism.vp", std::max(1L, (layers + less + less_last + count_in(*each) - 1) / count_in(*each) / pp), each->at);
+        vp = t.count("parallelism.vp", 1);
+    } else if (each && vp > 1 && !told) t.open.push_back("pipeline_parallel_layers_per_stage (" + each->at + "): say the chunks with --set vp=N");
+    else if (vp > 1 && !told) t.take_default("parallelism.vp", "2");
     if (layers == 0 && !modules && less + less_last > 0)
         return t.open.push_back("layers of each stage: the first and the last have fewer; name the model with --model");
     const std::string at = modules ? modules->at : first ? first->at : last ? last->at : "default of torchtitan";
