@@ -18,11 +18,13 @@ namespace {
 struct Flavor {
     std::string_view name, flavor, preset;
 };
-constexpr std::array<Flavor, 6> flavors{{{"llama3", "8B", "llama3-8b"},
+constexpr std::array<Flavor, 8> flavors{{{"llama3", "8B", "llama3-8b"},
                                          {"llama3", "70B", "llama3-70b"},
                                          {"llama3", "405B", "llama3-405b"},
                                          {"deepseek_v3", "671B", "deepseek-v3"},
                                          {"qwen3", "32B", "qwen3-32b"},
+                                         {"qwen3", "30B-A3B", "qwen3-30b-a3b"},
+                                         {"qwen3", "235B-A22B", "qwen3-235b-a22b"},
                                          {"deepseek_v3", "16B", "deepseek-v2-lite"}}};
 
 // Renames the keys of v0.1, which had degrees under [training] and [experimental] and a switch for float8.
