@@ -83,6 +83,12 @@ void require_experiment(const std::string& name) {
                           name + " --out cluster.toml");
 }
 
+// Only .toml and a model's .json can be stepcast's own.
+void refuse_unknown(const std::string& name) {
+    if (!name.ends_with(".yaml") && !name.ends_with(".yml")) return;
+    if (const auto what = unknown_configuration(name); !what.empty()) throw ConfigError(what);
+}
+
 }  // namespace
 
 void require_foreign(const Options& options, const std::vector<std::string>& names) {
@@ -102,13 +108,19 @@ void require_one_answer(const Options& options) {
 
 std::vector<std::string> files_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides) {
     if (options.texts.contains(name)) return {};
-    if (!is_translated(options, recognise_foreign(name))) return files_of_experiment(name, overrides);
+    if (!is_translated(options, recognise_foreign(name))) {
+        refuse_unknown(name);
+        return files_of_experiment(name, overrides);
+    }
     return {name};
 }
 
 std::vector<Override> stated_keys_asked(const Options& options, const std::string& name, const std::vector<Override>& overrides) {
     if (const auto own = options.texts.find(name); own != options.texts.end()) return stated_keys({name, own->second}, overrides);
-    if (!is_translated(options, recognise_foreign(name))) return stated_keys(name, overrides);
+    if (!is_translated(options, recognise_foreign(name))) {
+        refuse_unknown(name);
+        return stated_keys(name, overrides);
+    }
     return stated_keys({name + of_translation, experiment_text(asked_translation(options, name, overrides))}, overrides);
 }
 
@@ -136,7 +148,10 @@ Experiment asked_experiment(const Options& options, const std::string& name, con
 std::string shown(const Options& options) {
     const std::string& name = options.experiment;
     const std::vector<Override> overrides = overrides_of(options);
-    if (!is_translated(options, recognise_foreign(name))) return show(name, overrides);
+    if (!is_translated(options, recognise_foreign(name))) {
+        refuse_unknown(name);
+        return show(name, overrides);
+    }
     require_experiment(name);
     const Translation translation = asked_translation(options, name, overrides);
     for (const std::string& line : report(translation)) options.say(line);
@@ -171,7 +186,10 @@ bool import_foreign(const Options& options) {
         return false;
     else if (std::ranges::find(log_formats, options.format) == log_formats.end())
         format = parse_foreign_format(options.format, log_formats);
-    if (format == ForeignFormat::none) return false;
+    if (format == ForeignFormat::none) {
+        if (const auto what = options.format == "auto" ? unknown_configuration(options.inputs.front()) : ""; !what.empty()) throw ConfigError(what);
+        return false;
+    }
     check_options_of_import(options, is_cluster(format) ? ImportKind::machine : ImportKind::configuration);
     if (is_cluster(format)) {
         import_machine(options);

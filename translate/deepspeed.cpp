@@ -103,12 +103,16 @@ void read_precision(Document& d, Translation& t) {
 
 }  // namespace
 
-Translation translate_deepspeed(Document d, long replicas) {
-    Translation t{.path = d.path, .format = "DeepSpeed", .framework = "deepspeed",
-                  .open = {"layers and widths: such a file never says them; name the model with --model"}};
+void take_deepspeed_training(Document& d, Translation& t, long replicas) {
     read_batch(d, t, replicas);
     read_zero(d, t);
     read_precision(d, t);
+}
+
+Translation translate_deepspeed(Document d, long replicas) {
+    Translation t{.path = d.path, .format = "DeepSpeed", .framework = "deepspeed",
+                  .open = {"layers and widths: such a file never says them; name the model with --model"}};
+    take_deepspeed_training(d, t, replicas);
     if (const auto* v = stated(d, "tensor_parallel.autotp_size", t); v && integer_in(*v) > 1)
         t.set("parallelism.tp", integer_in(*v), v->at);
     if (const auto* v = stated(d, "sequence_parallel_size", t); v && integer_in(*v) > 1) {

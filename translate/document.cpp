@@ -87,7 +87,9 @@ std::string value_text(const ConfigValue& value) {
 }  // namespace
 
 void wrong(const NamedValue& value, const std::string& expected) {
-    throw ConfigError(value.at + ": " + value.name + ": found \"" + value.value.substr(0, 60) + "\"; expected " + expected);
+    const bool variable = value.value.find('$') != std::string::npos;
+    throw ConfigError(value.at + ": " + value.name + ": found \"" + value.value.substr(0, 60) + "\"; expected " + expected +
+                      (variable ? ". It is a variable of the environment: say it with --env NAME=VALUE" : ""));
 }
 
 double number_in(const NamedValue& value) {
@@ -163,7 +165,7 @@ Document read_yaml(const std::string& text, const std::string& path) {
     Document document{path, {}};
     try {
         std::size_t visited = 0;
-        flatten(YAML::Load(text), "", 0, document, visited);
+        for (const YAML::Node& part : YAML::LoadAll(text)) flatten(part, "", 0, document, visited);
     } catch (const YAML::Exception& error) {
         throw ConfigError(fmt::format("{}:{}:{}: {}", path, error.mark.line + 1, error.mark.column + 1, error.msg));
     }

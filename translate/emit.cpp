@@ -82,19 +82,18 @@ void check_torchtitan(const Experiment& e, Emission& out) {
     out.note_unless(p.overlap, "parallelism.overlap = false: it always overlaps");
     out.note_unless(p.rank_order == "tp-cp-dp-pp", "parallelism.rank_order " + p.rank_order);
     out.without.push_back("sizes of the model: model.name and model.flavor choose them; seq " + std::to_string(e.workload.seq));
-    const int each = (e.workload.layers + 2 + p.pp * p.vp - 1) / (p.pp * p.vp);
-    out.refuse_unless(p.vp == 1 || (e.workload.layers + 2 + each - 1) / each == p.pp * p.vp,
+    out.refuse_unless(p.vp == 1 || e.workload.layers % (p.pp * p.vp) == 0,
                       fmt::format("{} chunks of {} layers", p.pp * p.vp, e.workload.layers));
 }
 
-// torchtitan gives the first and last stage chunk one layer less.
+// torchtitan's first and last stage chunk have one layer less than others unless that is switched off.
 std::string pipeline_text(const Experiment& e) {
     const auto& p = e.parallelism;
     if (p.pp == 1) return "";
     std::string text = fmt::format("pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n", schedule_name(p),
                                    p.micro_batch);
-    if (p.vp > 1)
-        text += fmt::format("pipeline_parallel_layers_per_stage = {}\n", (e.workload.layers + 2 + p.pp * p.vp - 1) / (p.pp * p.vp));
+    text += "pipeline_parallel_first_stage_less_layers = 0\npipeline_parallel_last_stage_less_layers = 0\n";
+    if (p.vp > 1) text += fmt::format("pipeline_parallel_layers_per_stage = {}\n", e.workload.layers / (p.pp * p.vp));
     return text;
 }
 
@@ -107,6 +106,13 @@ std::string recompute_text(const Experiment& e, Emission& out) {
     if (p.recompute_layers == 0 || p.recompute_layers >= stage) return "mode = \"full\"\n";
     out.refuse_unless(stage % p.recompute_layers == 0, fmt::format("{} of {} layers computed again: it takes every N-th", p.recompute_layers, stage));
     return fmt::format("mode = \"selective\"\nselective_ac_option = \"{}\"\n", stage / p.recompute_layers);
+}
+
+// Layers and the loss are compiled each by itself.
+std::string compile_text(const Experiment& e) {
+    const bool model = !e.parallelism.eager, loss = e.workload.fused_loss;
+    const std::string parts = model && !loss ? "\"model\"" : loss && !model ? "\"loss\"" : "\"model\", \"loss\"";
+    return fmt::format("\n[compile]\nenable = {}\ncomponents = [{}]\n", truth(model || loss), parts);
 }
 
 std::string emit_torchtitan(const Experiment& e, Emission& out) {
@@ -130,7 +136,7 @@ std::string emit_torchtitan(const Experiment& e, Emission& out) {
     if (p.overlap_tp) text += "enable_async_tensor_parallel = true\n";
     text += pipeline_text(e);
     text += "\n[activation_checkpoint]\n" + recompute_text(e, out);
-    text += fmt::format("\n[compile]\nenable = {}\ncomponents = [\"model\", \"loss\"]\n", p.eager ? "false" : "true");
+    text += compile_text(e);
     return text;
 }
 

@@ -83,7 +83,7 @@ private:
         out_.note_unless(!p.eager, "parallelism.eager: element-wise passes run fused here");
         out_.note_unless(!w.post_norms, "workload.post_norms: it has no norms behind blocks");
         out_.note_unless(w.fused_optimizer, "workload.fused_optimizer = false: its optimizer is fused");
-        out_.note_unless(w.attention != AttentionKind::plain, "workload.attention plain: runs flash where it can");
+        out_.note_unless(w.attention != AttentionKind::plain || nemo(), "workload.attention plain: runs flash where it can");
     }
 
     void model() {
@@ -115,6 +115,7 @@ private:
         out_.note_unless(w.qkv_bias || !w.linear_bias, "workload.qkv_bias = false with biases");
         flag_or_not("untie_embeddings_and_output_weights", "share_embeddings_and_output_weights", w.tied);
         add("hidden_dropout", fmt::format("{}", w.dropout));
+        if (nemo()) add("use_flash_attention", truth(w.attention != AttentionKind::plain));  // off if it is not stated
         add("attention_dropout", fmt::format("{}", w.score_dropout ? w.dropout : 0.0));
         numbers({"workload.vocab"});
         if (const int tp = e_.parallelism.tp; lm() && w.vocab % (128 * tp) != 0) add("make_vocab_size_divisible_by", std::gcd(128, w.vocab / tp));

@@ -184,6 +184,14 @@ Translation translate_nemo(Document d) {
         t.set("cluster.gpus_per_node", integer_in(*g), g->at);
     }
     take_adapters(d, t);
+    // Without one of these, NeMo 1's attention is PyTorch's operators (1.23.0, megatron_gpt_model.py).
+    bool fused = false;
+    for (const char* name : {"transformer_engine", "mcore_gpt", "use_flash_attention"}) fused = d.on(name) || fused;
+    if (const auto* attention = t.find("workload.attention"); attention && attention->at.starts_with("default of ") && !fused) {
+        t.set("workload.attention", "plain", attention->at);
+        for (std::string& line : t.defaulted)
+            if (line.starts_with("workload.attention")) line = "workload.attention = plain";
+    }
     return t;
 }
 

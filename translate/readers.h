@@ -89,6 +89,14 @@ Document dumped_arguments(const std::string& text, const std::string& path);
 
 // DeepSpeed's JSON configuration. `replicas` (also below): those of the machine if the file leaves them open; 0 = unknown.
 Translation translate_deepspeed(Document document, long replicas);
+// Batch, ZeRO, precision and optimizer of such a file, which GPT-NeoX's has too.
+void take_deepspeed_training(Document& document, Translation& translation, long replicas);
+
+// GPT-NeoX's YAML, and Primus' (Megatron-LM's keys below modules.NAME.overrides).
+Translation translate_gpt_neox(Document document, long replicas);
+bool is_gpt_neox(const Document& document);
+bool is_primus(const Document& document);
+Translation translate_primus(Document document);
 
 // torchtitan's names of pipeline schedules; of the two for 1F1B the second is for several chunks per stage.
 inline constexpr std::pair<std::string_view, Schedule> titan_schedules[] = {{"GPipe", Schedule::gpipe}, {"1F1B", Schedule::one_f_one_b},
@@ -99,7 +107,7 @@ Translation translate_torchtitan(Document document, const std::string& model, lo
 
 // Reports as problems what a file states that changes a step but has no key.
 void name_unmodelled(Document& document, Translation& translation);
-// The same, and lists what no rule has read. Data, logs, checkpoints and learning settings do not affect a step.
+// The same for what no rule has read; the rest is listed. Data, logs, checkpoints and learning settings do not affect a step.
 void leave_rest(Document& document, Translation& translation);
 // Adam, SGD or Lamb. Another optimizer is reported and replaced by one of these.
 void set_optimizer(Translation& translation, const NamedValue& value);

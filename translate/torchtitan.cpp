@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "model/files/plain_text.h"
 
@@ -15,11 +18,13 @@ namespace {
 struct Flavor {
     std::string_view name, flavor, preset;
 };
-constexpr std::array<Flavor, 6> flavors{{{"llama3", "8B", "llama3-8b"},
+constexpr std::array<Flavor, 8> flavors{{{"llama3", "8B", "llama3-8b"},
                                          {"llama3", "70B", "llama3-70b"},
                                          {"llama3", "405B", "llama3-405b"},
                                          {"deepseek_v3", "671B", "deepseek-v3"},
                                          {"qwen3", "32B", "qwen3-32b"},
+                                         {"qwen3", "30B-A3B", "qwen3-30b-a3b"},
+                                         {"qwen3", "235B-A22B", "qwen3-235b-a22b"},
                                          {"deepseek_v3", "16B", "deepseek-v2-lite"}}};
 
 // Renames the keys of v0.1, which had degrees under [training] and [experimental] and a switch for float8.
@@ -50,6 +55,54 @@ void read_model(Document& d, Translation& t) {
                                  name->value, flavor->value));
 }
 
+// Layers of each stage chunk where the file lists its modules: "[[tok_embeddings, layers.0], [layers.1, norm, output]]".
+std::vector<long> listed_layers(const NamedValue& modules) {
+    constexpr std::string_view layer = "layers.";
+    std::vector<long> chunks;
+    long layers = 0;
+    for (std::size_t i = 0; i < modules.value.size(); ++i) {
+        if (modules.value.compare(i, layer.size(), layer) == 0) ++layers;
+        if (modules.value[i] != ']') continue;
+        chunks.push_back(layers);
+        layers = 0;
+    }
+    if (!chunks.empty()) chunks.pop_back();  // the bracket of the whole list
+    return chunks;
+}
+
+// Embedding and head count as layers of the first and last chunk; what is left over goes to the first chunks, one layer each
+// (distributed/pipeline_parallel.py: generate_llm_fqn_per_model_part).
+std::vector<long> shared_out(long layers, long first_less, long last_less, long chunks) {
+    const long all = layers + first_less + last_less;
+    std::vector<long> of_chunk;
+    for (long i = 0; i < chunks; ++i) of_chunk.push_back(all / chunks + (i < all % chunks ? 1 : 0));
+    of_chunk.front() -= first_less;
+    of_chunk.back() -= last_less;
+    return of_chunk;
+}
+
+void read_stages(Document& d, Translation& t, long pp, long vp) {
+    const auto *first = d.find("parallelism.pipeline_parallel_first_stage_less_layers"), *last = d.find("parallelism.pipeline_parallel_last_stage_less_layers");
+    const auto* modules = d.find("parallelism.module_fqns_per_model_part");
+    constexpr long most = 1'000'000;
+    const long less = std::clamp(first ? integer_in(*first) : 1, 0L, most), less_last = std::clamp(last ? integer_in(*last) : 1, 0L, most), layers = t.layers();
+    const auto* each = d.find("parallelism.pipeline_parallel_layers_per_stage");
+    const bool told = vp > 1 && !d.text("parallelism.pipeline_parallel_schedule").starts_with("Interleaved");  // two chunks, by its form
+    if (each && vp > 1 && !told && layers > 0) {
+        t.set("parallelism.vp", std::max(1L, (layers + less + less_last + count_in(*each) - 1) / count_in(*each) / pp), each->at);
+        vp = t.count("parallelism.vp", 1);
+    } else if (each && vp > 1 && !told) t.open.push_back("pipeline_parallel_layers_per_stage (" + each->at + "): say the chunks with --set vp=N");
+    else if (vp > 1 && !told) t.take_default("parallelism.vp", "2");
+    if (layers == 0 && !modules && less + less_last > 0)
+        return t.open.push_back("layers of each stage: the first and the last have fewer; name the model with --model");
+    const std::string at = modules ? modules->at : first ? first->at : last ? last->at : "default of torchtitan";
+    const std::vector<long> chunks = modules ? listed_layers(*modules) : shared_out(layers, less, less_last, pp * vp);
+    if (std::ranges::any_of(chunks, [](long n) { return n < 0; }) || (layers > 0 && std::reduce(chunks.begin(), chunks.end()) != layers))
+        t.problems.push_back(fmt::format("stages ({}): {} layers do not make chunks of {}; the forecast has even ones", at, layers, fmt::join(chunks, ", ")));
+    else if (layers > 0 && std::ranges::adjacent_find(chunks, std::not_equal_to{}) != chunks.end())
+        t.set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(chunks, ", ")), at);
+}
+
 void read_pipeline(Document& d, Translation& t, long pp) {
     const auto* schedule = d.find("parallelism.pipeline_parallel_schedule");
     if (pp == 1) {
@@ -62,19 +115,11 @@ void read_pipeline(Document& d, Translation& t, long pp) {
         t.set("parallelism.schedule", std::string(to_string(known->second)), at);
     else
         t.problems.push_back(fmt::format("pipeline_parallel_schedule ({}): {} is not modelled; taken as 1F1B", at, name));
-    if (name == "Interleaved1F1B") {
-        const auto* each = d.find("parallelism.pipeline_parallel_layers_per_stage");
-        const long layers = t.layers();
-        if (each && layers > 0) {
-            const long less = 2;  // embedding and head count as one layer each
-            const long chunks = (layers + less + count_in(*each) - 1) / count_in(*each);
-            t.set("parallelism.vp", chunks / pp, each->at);
-        } else if (each) {
-            t.open.push_back("pipeline_parallel_layers_per_stage (" + each->at + "): say the chunks with --set vp=N");
-        } else {
-            t.take_default("parallelism.vp", "2");
-        }
-    }
+    // Schedules of several chunks have two on each rank (torch.distributed.pipelining's PipelineScheduleMulti).
+    read_stages(d, t, pp, name == "1F1B" || name == "GPipe" ? 1 : 2);
+    const auto* overlap = d.find("parallelism.pipeline_parallel_expert_parallel_overlap");
+    if (name == "DualPipeV" && t.count("parallelism.ep", 1) > 1)
+        t.take("parallelism.overlap_experts", overlap, flag_text, "true");
 }
 
 // `dp`: 0 = unknown. With a pipeline, micro-batches are parts of the local batch; otherwise the local batch is one micro-batch.
@@ -93,6 +138,21 @@ void read_batch(Document& d, Translation& t, long pp, long dp) {
         t.set("parallelism.global_batch", batch * dp, local ? local->at : "default of torchtitan");
     else if (pp > 1)
         t.open.push_back(fmt::format("global batch: {} x data-parallel replicas; say it with --set global_batch=N", batch));
+}
+
+bool compiles(Document& d, std::string_view part) {
+    const auto* compile = d.find_any({"compile.enable", "training.compile"});
+    const std::string parts = d.text("compile.components", "[model, loss]");
+    return compile && flag_in(*compile) && parts.find(part) != std::string::npos;
+}
+
+void read_tensor_parallel(Document& d, Translation& t, long tp) {
+    if (const auto* v = d.on("parallelism.enable_async_tensor_parallel"); v && tp > 1) {
+        t.set("parallelism.overlap_tp", "true", v->at);
+        if (!compiles(d, "model")) t.problem(*v, "torchtitan stops without compile.enable and \"model\" in compile.components");
+    }
+    if (const auto* v = d.on("parallelism.disable_loss_parallel"); v && tp > 1)
+        t.problem(*v, "logits are gathered over the tensor-parallel ranks; the forecast has a loss over their parts");
 }
 
 // `shards`: ranks per replica, below 0 if unknown.
@@ -133,11 +193,11 @@ void read_split(Document& d, Translation& t, long filling) {
         t.set("parallelism.zero", 2, reshard ? reshard->at : "default of torchtitan");
     if (replicate > 1) read_replicas_of_shards(t, replicate, shards * cp, at);
     if (tp > 1) t.take_default("parallelism.sequence_parallel", "true");
-    if (const auto* v = d.on("parallelism.enable_async_tensor_parallel"); v && tp > 1)
-        t.set("parallelism.overlap_tp", "true", v->at);
+    read_tensor_parallel(d, t, tp);
     if (cp > 1) t.take_default("parallelism.context_exchange", d.text("parallelism.context_parallel_rotate_method") == "alltoall" ? "ring" : "all-gather");
-    if (const auto* v = d.find("parallelism.expert_tensor_parallel_degree"); v && tp > 1)
-        t.set("parallelism.expert_tensor_parallel", integer_in(*v) == 1 ? "false" : "true", v->at);
+    // It has no effect without expert parallelism: tensor parallelism then splits each expert.
+    if (const auto* v = d.find("parallelism.expert_tensor_parallel_degree"); tp > 1 && t.count("parallelism.ep", 1) > 1)
+        t.take("parallelism.expert_tensor_parallel", v, [](const NamedValue& of) { return truth(integer_in(of) != 1); }, "false");
     t.take("parallelism.dispatch_once", d.find("parallelism.expert_parallel_comm_backend"),
            [](const NamedValue& v) { return truth(v.value == "deepep"); });
     read_pipeline(d, t, pp);
@@ -185,6 +245,8 @@ void read_training(Document& d, Translation& t) {
     const auto* option = d.find("activation_checkpoint.selective_ac_option");
     const std::string at = mode ? mode->at : "default of torchtitan";
     t.set("parallelism.recompute", how == "memory_budget" || how == "selective" ? "alternate" : how, at);
+    if (how == "memory_budget")
+        t.problem(*mode, "the compiler chooses what runs again; the forecast has selective_ac_option = \"op\" in its place");
     if (how == "selective" && (!option || option->value != "op")) {
         const long every = option ? count_in(*option) : 2;
         const long layers = t.layers(), pp = t.count("parallelism.pp", 1);
@@ -195,10 +257,11 @@ void read_training(Document& d, Translation& t) {
             t.open.push_back(fmt::format("every {}. layer is computed again: say --set recompute_layers=N of a stage", every));
     }
     const auto* compile = d.find_any({"compile.enable", "training.compile"});
-    const auto components = d.text("compile.components", "[model, loss]");
-    const bool compiled = compile && flag_in(*compile) && components.find("model") != std::string::npos;
-    t.set("parallelism.eager", compiled ? "false" : "true", compile ? compile->at : "default of torchtitan");
+    const std::string said = compile ? compile->at : "default of torchtitan";
+    t.set("parallelism.eager", truth(!compiles(d, "model")), said);
+    t.set("workload.fused_loss", truth(compiles(d, "loss")), said);  // components/loss.py: compiled by itself, else PyTorch's cross entropy in fp32
     if (const auto* v = d.find("optimizer.name")) set_optimizer(t, *v);
+    else t.take_default("workload.optimizer", "adam");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "model/files/whole_files.h"
 #include "translate/machine.h"
 #include "translate/readers.h"
+#include "translate/tool_files.h"
 
 namespace stepcast {
 namespace {
@@ -53,6 +54,22 @@ ForeignFormat recognise_machine(const std::string& text, bool markup) {
 // The format of Megatron-LM's --yaml-cfg: the flags' destinations in tables.
 bool is_yaml_configuration(const std::string& text) {
     return has(text, "language_model:") && has(text, "model_parallel:") && has(text, "num_layers:");
+}
+
+// The format of YAML or JSON by the names in it, or none. Some tools' files hold words of others', so names count before words.
+ForeignFormat recognise_names(const std::string& text, const std::string& path) {
+    constexpr std::size_t most = 1 << 20;  // a configuration is shorter
+    if (text.size() > most || text.starts_with("#!") || path.ends_with(".toml")) return ForeignFormat::none;
+    try {
+        Document d = read_json_or_yaml(text, path);
+        if (d.states("model_type") || d.states("architectures")) return ForeignFormat::none;  // a model's config.json
+        if (is_gpt_neox(d)) return ForeignFormat::gpt_neox;
+        if (is_primus(d)) return ForeignFormat::primus;
+        if (tool_of(d)) return ForeignFormat::config_file;
+    } catch (const ConfigError&) {
+        return ForeignFormat::none;
+    }
+    return ForeignFormat::none;
 }
 
 // The format of a configuration or launch script, or none.
@@ -244,8 +261,10 @@ ForeignFormat recognise_foreign(const std::string& path) {
     if (first == std::string::npos) return ForeignFormat::none;
     const bool markup = text[first] == '<';
     if (const auto machine = recognise_machine(text, markup); markup || machine != ForeignFormat::none) return machine;
-    if (has(text, "\"traceEvents\"") || (text[first] == '[' && has(text, "\"ph\""))) return ForeignFormat::none;  // whose metadata may hold anything
-    if (text[first] == '{') {
+    // Traces, whose metadata may hold anything.
+    if (has(text, "\"traceEvents\"") || (text[first] == '[' && has(text, "\"ph\""))) return ForeignFormat::none;
+    if (const auto named = recognise_names(text, path); named != ForeignFormat::none) return named;
+    if (is_json(text)) {
         if (has(text, "\"model_type\"") || has(text, "\"architectures\"")) return ForeignFormat::hub_config;
         if (has(text, "train_batch_size") || has(text, "train_micro_batch_size_per_gpu") || has(text, "zero_optimization"))
             return ForeignFormat::deepspeed;
@@ -254,26 +273,55 @@ ForeignFormat recognise_foreign(const std::string& path) {
     return recognise_training(text, path);
 }
 
+namespace {
+
+// A reader that takes nothing has the wrong file before it.
+void require_something(const Translation& t) {
+    const bool some = std::ranges::any_of(t.settings, [](const Setting& s) { return !s.at.starts_with("default of ") && s.at != "--model"; });
+    if (!some && !t.problems.empty())
+        throw ConfigError(fmt::format("{}: read as {}, of which it states nothing: {}", t.path, t.format, t.problems.front()));
+    if (!some)
+        throw ConfigError(fmt::format("{}: read as {}, of which it states nothing. Another tool's file? --format names its reader", t.path, t.format));
+}
+
+}  // namespace
+
 Translation translate(const std::string& path, const TranslateOptions& options) {
     const auto format = options.format == ForeignFormat::none ? recognise_foreign(path) : options.format;
     const auto text = read_described(path);
     Translation t;
+    const auto filled = [&] {
+        Document d = read_json_or_yaml(text, path);
+        fill_variables(d, options.environment);
+        return d;
+    };
     switch (format) {
         case ForeignFormat::megatron:
-            t = has(text, "MODEL_ARGS:")       ? translate_megatron_yaml(read_yaml(text, path))
+            t = has(text, "MODEL_ARGS:")       ? translate_megatron_yaml(filled())
                 : is_argument_dump(text)       ? translate_dump(dumped_arguments(text, path))
-                : is_yaml_configuration(text) ? translate_yaml_arguments(read_yaml(text, path))
+                : is_yaml_configuration(text) ? translate_yaml_arguments(filled())
                                                : translate_script(text, path, options);
             break;
-        case ForeignFormat::nemo: t = translate_nemo(read_yaml(text, path)); break;
-        case ForeignFormat::megatron_bridge: t = translate_bridge(read_yaml(text, path), options.variant); break;
+        case ForeignFormat::nemo: t = translate_nemo(filled()); break;
+        case ForeignFormat::megatron_bridge: t = translate_bridge(filled(), options.variant); break;
         case ForeignFormat::torchtitan: t = translate_torchtitan(read_toml_values(text, path), options.model, options.replicas); break;
-        case ForeignFormat::deepspeed: t = translate_deepspeed(read_yaml(text, path), options.replicas); break;
+        case ForeignFormat::deepspeed: t = translate_deepspeed(filled(), options.replicas); break;
+        case ForeignFormat::gpt_neox: t = translate_gpt_neox(filled(), options.replicas); break;
+        case ForeignFormat::primus: t = translate_primus(filled()); break;
+        case ForeignFormat::config_file: {
+            Document d = filled();
+            const Tool* tool = tool_of(d);
+            if (!tool) throw ConfigError(path + ": has the keys of none of the tools of model/presets/config_files.toml");
+            t = translate_tool(*tool, std::move(d), options.replicas);
+            break;
+        }
         case ForeignFormat::hub_config: return translate_hub_config(path, options.model);
         default:
+            if (const auto what = unknown_configuration(path); !what.empty()) throw ConfigError(what);
             throw ConfigError(path + ": is no launch script or configuration that is known; expected Megatron-LM "
                               "arguments, NeMo or Megatron-Bridge YAML, torchtitan TOML, DeepSpeed JSON or a config.json");
     }
+    require_something(t);
     add_model(t, options.model, path);
     if (options.replicas > 0) std::erase_if(t.open, [](const std::string& line) { return line.starts_with("how many GPUs"); });
     return t;

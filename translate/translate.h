@@ -58,6 +58,9 @@ enum class ForeignFormat : std::uint8_t {
     megatron_bridge,
     torchtitan,
     deepspeed,
+    gpt_neox,
+    primus,
+    config_file,  // of one of the tools in model/presets/config_files.toml
     hub_config,
     topology_matrix,  // nvidia-smi topo -m; from here to lspci: machines
     nccl_topology,
@@ -70,8 +73,8 @@ enum class ForeignFormat : std::uint8_t {
 };
 constexpr auto names_of(ForeignFormat) {
     return names_as_written<static_cast<std::size_t>(ForeignFormat::none)>(
-        "a format of --format", "megatron, nemo, megatron-bridge, torchtitan, deepspeed-config, config.json, topo, nccl-topology, nccl-graph, "
-                                "nvidia-smi, rocm-smi, other-listing, lspci");
+        "a format of --format", "megatron, nemo, megatron-bridge, torchtitan, deepspeed-config, gpt-neox, primus, config-file, config.json, "
+                                "topo, nccl-topology, nccl-graph, nvidia-smi, rocm-smi, other-listing, lspci");
 }
 // Throws ConfigError with these formats and `others`, which are read elsewhere.
 ForeignFormat parse_foreign_format(std::string_view text, std::span<const std::string_view> others);
@@ -79,6 +82,9 @@ bool is_cluster(ForeignFormat format);
 
 // Recognises a file by its content, not its name. Never throws; `none` if it cannot be read.
 ForeignFormat recognise_foreign(const std::string& path);
+
+// What to say of YAML, JSON or TOML that no reader knows; "" if the file is none of these.
+std::string unknown_configuration(const std::string& path);
 
 // What a file does not state.
 struct TranslateOptions {

@@ -11,6 +11,7 @@
 #include "model/keys/keys.h"
 #include "translate/document.h"
 #include "translate/readers.h"
+#include "translate/tool_files.h"
 
 namespace stepcast {
 namespace {
@@ -110,8 +111,9 @@ std::string experiment_text(const Translation& t) {
 std::vector<std::string> report(const Translation& t) {
     const auto stated = static_cast<std::size_t>(std::ranges::count_if(
         t.settings, [](const Setting& s) { return !s.at.starts_with("default of "); }));
-    std::vector<std::string> lines{fmt::format("{}: {}, {} values taken, {} defaults, {} ignored", t.path, t.format,
-                                               stated, t.defaulted.size(), t.ignored.size())};
+    const bool less = stated < t.ignored.size() + t.problems.size();
+    std::vector<std::string> lines{fmt::format("{}: {}, {} values taken, {} defaults, {} ignored{}", t.path, t.format,
+                                               stated, t.defaulted.size(), t.ignored.size(), less ? ": less is taken than left" : "")};
     const auto list = [&](const char* what, const std::vector<std::string>& items, std::size_t most) {
         if (items.empty()) return;
         std::string text;
@@ -177,6 +179,7 @@ void name_unmodelled(Document& d, Translation& t) {
 
 void leave_rest(Document& d, Translation& t) {
     name_unmodelled(d, t);
+    name_unread(d, t);
     for (const auto& value : d.values)
         if (!value.used) t.ignored.push_back(value.name);
 }

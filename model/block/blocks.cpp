@@ -207,9 +207,9 @@ std::vector<bool> alternate_runs(std::span<const Operator> operators, int tp) {
     for (const Operator& op : operators)
         runs.push_back(std::visit(
             [&]<class T>(const T& of) {
-                if constexpr (std::same_as<T, Linear>) return products++ % 2 == 1 && (tp == 1 || of.split != Split::row);
-                if constexpr (std::same_as<T, Activate>) return of.rows == Activate::Rows::tokens;
-                return OneOf<T, Normalize, HeadLayout, Elementwise, Residual>;
+                if constexpr (std::same_as<T, Linear>)
+                    return of.name == "router" || (products++ % 2 == 1 && (tp == 1 || of.split != Split::row));
+                return OneOf<T, Normalize, HeadLayout, Activate, Elementwise, Residual, Route, ToExperts, GroupedLinear, FromExperts, AddShared>;
             },
             op));
     return runs;

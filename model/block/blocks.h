@@ -33,7 +33,9 @@ Block expert_block(const Workload& workload, const RankShape& shape);
 std::vector<SharedBlock> layer_blocks(const Workload& workload, const RankShape& shape, int layer);
 
 // For each operator, whether an alternate recompute runs it again. It reruns memory passes and every second product in forward order,
-// unless tensor parallelism sums that product's result. It never reruns attention or the work of experts.
+// unless tensor parallelism sums that product's result. It never reruns attention. Experts run again, because their grouped products are
+// not on torchtitan's list of operators whose results are kept (0.2.2, models/*/infra/parallelize.py: _op_sac_save_list), and so does the
+// router, which is not counted among the products (per_op_sac_force_recompute_mm_shapes_by_fqns). What their exchanges brought is kept.
 std::vector<bool> alternate_runs(std::span<const Operator> operators, int tp);
 
 // The block in front of the layer in a module that predicts a further token.

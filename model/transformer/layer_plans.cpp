@@ -112,6 +112,7 @@ std::size_t cut(std::span<const Operator> feed_forward) {
     return std::holds_alternative<Elementwise>(feed_forward[i - 1]) ? i - 1 : i;
 }
 
+// Slots that an all-to-all brought are kept, so the exchanges of experts do not run again: their group is one rank.
 Plan alternate_plan(const Maker& m, std::span<const Operator> mixing, std::span<const Operator> feed_forward, KernelStyle style) {
     Block again;
     for (const auto operators : {mixing, feed_forward}) {
@@ -119,8 +120,10 @@ Plan alternate_plan(const Maker& m, std::span<const Operator> mixing, std::span<
         for (std::size_t i = 0; i < operators.size(); ++i)
             if (runs[i]) again.push_back(operators[i]);
     }
+    LayerContext alone = m.c;
+    alone.groups.expert = Group{};
     const Part part[] = {{again, style}};
-    return m.forward(part, plan_module);
+    return Maker{m.graph, alone, m.traffic, m.split}.forward(part, plan_module);
 }
 
 // A layer: attention or a Mamba block, then a dense block or experts, of which a full recompute runs the first `again` operators.

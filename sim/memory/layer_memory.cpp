@@ -174,12 +174,23 @@ Activations memory_of(const Block& block, const LayerContext& c) {
     return sum;
 }
 
-// Results of products and of attention that an alternate recompute keeps, and the inputs of experts.
+// What an all-to-all of experts brought: the slots that this rank computes, or its own slots back.
+Bytes exchanged(const Operator& op, const LayerContext& c) {
+    const Workload& w = c.experiment.workload;
+    if (c.experiment.parallelism.ep == 1) return Bytes(0);
+    if (std::holds_alternative<ToExperts>(op)) return Rules{{c}}(ToExperts{}).kept;
+    if (!std::holds_alternative<FromExperts>(op)) return Bytes(0);
+    const double share = w.moe.capacity_factor > 0 ? w.moe.capacity_factor : 1;
+    return number(c.shape.routed_tokens * w.moe.top_k) * share * number(c.shape.hidden) * c.shape.element();
+}
+
+// Results of products, of attention and of the exchanges of experts, which an alternate recompute keeps.
 Bytes kept_by_alternate(const Block& block, const LayerContext& c) {
     const RankShape& s = c.shape;
     const std::vector<bool> runs = alternate_runs(block, c.experiment.parallelism.tp);
     Bytes sum;
     for (std::size_t i = 0; i < block.size(); ++i) {
+        sum += exchanged(block[i], c);
         if (runs[i]) continue;
         const auto* linear = std::get_if<Linear>(&block[i]);
         if (const auto* attend = std::get_if<Attend>(&block[i]))

@@ -181,4 +181,11 @@ cp "$sources/model/presets/clusters/host.toml" start.toml
 refused 'start.toml' 'another file' -- calibrate --measurements absent.csv --cluster start.toml --out start.toml
 cmp -s start.toml "$sources/model/presets/clusters/host.toml" || fail "$command_line: edited its input"
 
+# A configuration of no known tool is no log and no preset.
+printf 'net:\n  depth: 4\n  num_layers: 3\n' > unknown.yaml
+refused 'unknown.yaml: YAML with net.num_layers, net.depth: the configuration of no tool that is known' 'GPT-NeoX, nanotron' -- import unknown.yaml --out x.toml
+refused 'the configuration of no tool that is known' -- simulate unknown.yaml --cluster H100
+printf 'MODEL_ARGS:\n  --num-layers: ${LAYERS}\n' > variable.yaml
+refused 'found "${LAYERS}"; expected a whole number' '--env NAME=VALUE' -- import variable.yaml --out x.toml
+
 finish

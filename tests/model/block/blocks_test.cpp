@@ -278,8 +278,13 @@ TEST_CASE("an alternate recompute runs every second product and the passes") {
     CHECK(names(attention, 1) == Names{"pass", "key", "pass", "attention_output", "pass"});
     CHECK(names(attention, 2) == Names{"pass", "key", "pass", "pass"});
     CHECK(names(feed_forward, 1) == Names{"pass", "ffn_up", "pass", "pass"});
+    // Of the experts: norm; router, which counts as none of the products; choice, slots to experts, up, activation, down, slots back, sum.
+    // The shared experts' up projection is the first product, so their down projection is the second.
     e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
-    CHECK(names(expert_block(e.workload, s), 1) == Names{"pass", "pass"});  // norm and residual; the router is the first product
+    CHECK(names(expert_block(e.workload, s), 1) == Names{"pass", "router", "pass", "pass", "pass", "pass", "pass", "pass", "pass"});
+    e.workload.moe.shared_experts = 1;
+    CHECK(names(expert_block(e.workload, s), 1) ==
+          Names{"pass", "router", "pass", "pass", "pass", "pass", "pass", "pass", "pass", "shared_down", "pass", "pass"});
 }
 
 // 48 tokens of 64 in bf16 are 6144 bytes, read and written. Forward: what is gathered before the up projection and scattered after the down

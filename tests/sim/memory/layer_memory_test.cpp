@@ -204,3 +204,16 @@ TEST_CASE("a layer that runs again keeps its input, and what an alternate recomp
     e.parallelism.sequence_parallel = true;
     CHECK(kept() == 48 * 1.0 * Bytes(64 + 128 + 64 + 256 + 64 + 64));
 }
+
+// Of a layer with experts, alternate recompute keeps its input, queries, keys and values, and attention's result; experts run again. Over
+// two ranks of 48 tokens with 2 experts each, it also keeps the 96 slots of 64 elements that arrived, and the 96 that came back.
+TEST_CASE("an alternate recompute keeps of experts only what their exchanges brought") {
+    Experiment e = small_model();
+    e.workload.moe = {.experts = 8, .top_k = 2, .ffn = 32};
+    e.parallelism.recompute = Recompute::alternate;
+    const Routing balanced;
+    const auto kept = [&] { return layer_memory({e, rank_shape(e), rank_groups(e.parallelism), balanced}, 1).rerun; };
+    CHECK(kept() == 48 * 2.0 * Bytes(64 + 128 + 64));
+    e.parallelism.dp = e.parallelism.ep = 2;
+    CHECK(kept() == 48 * 2.0 * Bytes(64 + 128 + 64) + 96 * 2.0 * Bytes(64 + 64));
+}
