@@ -226,6 +226,7 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
             while (i + 1 < arguments.size() && !ends_values(arguments[i + 1].text) && !arguments[i + 1].text.ends_with(".py") &&
                    dotted_name(arguments[i + 1].text) == 0)
                 value += (value.empty() ? "" : " ") + arguments[++i].text;
+        value = unquoted(value);  // quotes in a variable, which a second shell takes off (bash -c "$CMD")
         // --no-X switches off a boolean that is true by default. Flags whose own name in Megatron begins with "no" stay.
         if (value.empty() && name.starts_with("no_") && std::ranges::find(taken, name.substr(3)) != taken.end())
             document.add(name.substr(3), "false", at);

@@ -76,7 +76,7 @@ void check_word(MegatronSource& s, const NamedValue* stated, std::initializer_li
 
 void take_norms_and_positions(MegatronSource& s) {
     check_word(s, s.d.find("normalization"), {"rmsnorm", "layernorm1p", "layernorm"});
-    check_word(s, s.d.find("position_embedding_type"), {"rope", "yarn", "mrope", "rotary", "learned_absolute", "absolute", "relative", "alibi", "none"});
+    check_word(s, s.d.find("position_embedding_type"), {"rope", "yarn", "mrope", "rotary", "learned_absolute", "absolute", "relative", "none"});
     s.take("workload.norm", s.d.find("normalization"),
            [](const NamedValue& v) { return lower_case(v.value) == "rmsnorm" ? "rmsnorm" : "layernorm"; }, "layernorm");
     const auto *old = s.d.on("use_rotary_position_embeddings"), *kind = s.d.find("position_embedding_type");
@@ -111,7 +111,7 @@ void take_biases_and_ends(MegatronSource& s) {
     const double of_scores = scores ? number_in(*scores) : 0.1, of_hidden = hidden ? number_in(*hidden) : 0.1;
     s.take("workload.dropout", hidden ? hidden : scores, [&](const NamedValue&) { return fmt::format("{}", std::max(of_scores, of_hidden)); }, "0.1");
     if (scores && of_scores == 0 && of_hidden > 0) s.t.set("workload.score_dropout", "false", scores->at);
-    if (s.sized && !s.t.find("workload.vocab"))
+    if (s.sized && !s.t.find("workload.vocab") && !s.d.states("pad_vocab_size_to"))
         s.t.open.push_back("vocab: from the tokenizer; say it with --set vocab=N");
 }
 

@@ -8,6 +8,7 @@
 #include "model/errors.h"
 #include "model/families/families.h"
 #include "model/files/whole_files.h"
+#include "model/presets.h"
 #include "translate/readers.h"
 
 namespace stepcast {
@@ -79,6 +80,16 @@ Translation translate_yaml_arguments(Document d) {
     return translate_megatron(d, MegatronDialect::lm, 0, true);
 }
 
+// --model as a name of a preset, or a file in the working folder or else beside the file that is read.
+std::string model_asked(const std::string& model, const std::string& path) {
+    namespace fs = std::filesystem;
+    if (model.empty() || has_preset(PresetKind::workload, model)) return model;
+    std::error_code none;
+    for (const fs::path& file : {fs::path(model), fs::path(path).parent_path() / model})
+        if (fs::is_regular_file(file, none)) return fs::absolute(file, none).lexically_normal().string();
+    return model;
+}
+
 // Sets the model that the file leaves to a recipe or to code.
 void add_model(Translation& t, const std::string& model) {
     if (model.empty()) return;
@@ -124,7 +135,9 @@ ForeignFormat recognise_foreign(const std::string& path) {
     return recognise_training(text, path);
 }
 
-Translation translate(const std::string& path, const TranslateOptions& options) {
+Translation translate(const std::string& path, const TranslateOptions& asked) {
+    TranslateOptions options = asked;
+    options.model = model_asked(asked.model, path);
     const auto format = options.format == ForeignFormat::none ? recognise_foreign(path) : options.format;
     const auto text = read_described(path);
     Translation t;

@@ -57,6 +57,10 @@ TEST_CASE("Megatron-DeepSpeed's sequence parallelism, schedule and partition") {
     check_values(deepspeed(partition + "4"), {{"parallelism.stage_layers", "[2, 3, 3, 2]"}});
     CHECK_THAT(lines(deepspeed(partition + "5").problems), Contains("12 layers with embedding and loss do not divide over 5 stages"));
     CHECK_THAT(lines(deepspeed("--pp-partition-method parameters --pipeline-model-parallel-size 4").problems), Contains("cuts between equal numbers of layers"));
+    // Quotes in a variable that a second shell takes off.
+    const auto twice = read("A=\"--pp-partition-method 'type:transformer|embedding' --num-layers 10 --pipeline-model-parallel-size 4 --pad-vocab-size-to 1024\"\n"
+                            "srun bash -c \"deepspeed pretrain_gpt.py --deepspeed" + sizes + "$A\"\n");
+    check_values(twice, {{"parallelism.stage_layers", "[2, 3, 3, 2]"}, {"workload.vocab", "1024"}});
     CHECK(value(deepspeed("--vocab-size 1000 --pad-vocab-size-to 1408"), "workload.vocab") == "1408");
 }
 
@@ -247,4 +251,32 @@ TEST_CASE("flags below ARGS in YAML are Megatron-LM's") {
         check_values(t, {{"workload.layers", "6"}, {"workload.heads", "4"}, {"workload.gated", "true"}, {"workload.norm", "rmsnorm"}, {"parallelism.tp", "2"}, {"workload.ffn", "320"}});
         CHECK_THAT(lines(t.problems), Contains("attention_tricks ("));
     }
+}
+
+// llama of 3 layers: of the working folder first, else beside the script.
+TEST_CASE("--model is a file of the working folder or beside the file that is read") {
+    namespace fs = std::filesystem;
+    const TestFolder folder;
+    fs::create_directories(folder.path() + "/jobs");
+    const auto config = [](int layers) {
+        return "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 128, \"num_attention_heads\": 4, \"vocab_size\": 100, \"num_hidden_layers\": " +
+               std::to_string(layers) + "}";
+    };
+    const auto script = folder.write("jobs/run.sh", "torchrun --nproc_per_node 8 train.py model.tensor_model_parallel_size=2 train.global_batch_size=8\n");
+    folder.write("jobs/beside.json", config(3));
+    folder.write("jobs/both.json", config(3));
+    folder.write("here.json", config(5));
+    folder.write("both.json", config(5));
+    const auto before = fs::current_path();
+    fs::current_path(folder.path());
+    const auto layers = [&](const std::string& model) {
+        TranslateOptions options;
+        options.model = model;
+        return translate("jobs/run.sh", options).layers();
+    };
+    CHECK(layers("beside.json") == 3);
+    CHECK(layers("here.json") == 5);
+    CHECK(layers("both.json") == 5);
+    CHECK(layers("llama3-8b") == 32);
+    fs::current_path(before);
 }
