@@ -1,5 +1,6 @@
 // Launch scripts: the command that they run, with the configurations that it names.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -145,6 +146,16 @@ bool names(const ShellLaunch& launch, std::string_view word) {
     return std::ranges::any_of(launch.arguments, [&](const ShellArgument& a) { return a.text == word || std::filesystem::path(a.text).filename() == word; });
 }
 
+// A size, a degree or a batch of Megatron-LM, a recipe's override, or sizes that stand in a checkpoint.
+bool concerns_megatron(const Document& d) {
+    static constexpr std::array<std::string_view, 12> names{"num_layers", "encoder_num_layers", "hidden_size", "seq_length", "micro_batch_size", "batch_size",
+                                                            "global_batch_size", "use_checkpoint_args", "tensor_model_parallel_size",
+                                                            "pipeline_model_parallel_size", "model_parallel_size", "context_parallel_size"};
+    return std::ranges::any_of(d.values, [](const NamedValue& v) {
+        return v.name.find('.') != std::string::npos || std::ranges::find(names, v.name) != names.end();
+    });
+}
+
 // Flags of Megatron-LM and Megatron-DeepSpeed, or overrides of Megatron-Bridge's recipe.
 Translation translate_flags(const ShellLaunch& launch, Document d) {
     const auto documents = deepspeed_documents(d, launch);
@@ -169,7 +180,11 @@ Translation translate_script(const std::string& text, const std::string& path, c
         if (is_titan_launch(launch)) return translate_titan_launch(launch, machine_of(d).per_node, machine_of(d).ranks, path, options);
         if (is_nemo_launch(program_of(launch), d)) return translate_nemo_launch(program_of(launch), std::move(d), path);
         if (names(launch, "nemo")) return translate_nemo_recipe(std::move(d));
-        if (names(launch, "accelerate")) refuse_accelerate(launch);
+        if (names(launch, "accelerate") || d.states("per_device_train_batch_size") || d.states("model_name_or_path")) refuse_trainer(launch);
+        if (!concerns_megatron(d))
+            throw ConfigError(fmt::format("{}: {} is launched with no flag of Megatron-LM or its relatives (as --num-layers, --micro-batch-size, "
+                                          "--tensor-model-parallel-size); expected such a launch, or name the model's config.json and say the split with --set",
+                                          launch.arguments.front().at, program_of(launch).empty() ? "what it runs" : program_of(launch) + ".py"));
         return translate_flags(launch, std::move(d));
     });
     take_program(launch, options.model, t);

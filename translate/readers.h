@@ -110,7 +110,7 @@ Translation translate_nemo_launch(const std::string& program, Document arguments
 Translation translate_nemo_recipe(Document arguments);
 bool is_titan_launch(const ShellLaunch& launch);
 Translation translate_titan_launch(const ShellLaunch& launch, long per_node, long ranks, const std::string& path, const TranslateOptions& options);
-[[noreturn]] void refuse_accelerate(const ShellLaunch& launch);
+[[noreturn]] void refuse_trainer(const ShellLaunch& launch);  // also of Hugging Face's Trainer without accelerate
 std::string found_file(const std::string& name, const std::string& script);  // beside the script or above it; "" = none
 
 // DeepSpeed's JSON configuration. `replicas` (also below): those of the machine if the file leaves them open; 0 = unknown.

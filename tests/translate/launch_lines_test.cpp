@@ -237,9 +237,13 @@ TEST_CASE("torchtitan's launcher names a TOML file, and flags override it") {
     CHECK_THAT(complaint([&] { with("MODULE=llama3 CONFIG=llama3_8b ./run_train.sh"); }), Contains("names no TOML file"));
 }
 
-TEST_CASE("accelerate's launch is named, with what to say instead") {
+TEST_CASE("launches of accelerate and of Hugging Face's Trainer are named, with what to say instead") {
     CHECK_THAT(complaint([&] { read("accelerate launch --config_file fsdp.yaml --num_processes 8 sft.py --model_name_or_path x --per_device_train_batch_size 2\n"); }),
-               Contains("accelerate starts sft.py") && Contains("fsdp.yaml has GPUs, precision and sharding") && Contains("--framework"));
+               Contains("launches sft.py") && Contains("precision and sharding are in fsdp.yaml") && Contains("--framework"));
+    CHECK_THAT(complaint([&] { read("torchrun --nproc_per_node 8 train.py --stage sft --model_name_or_path x --deepspeed=z3.json\n"); }), Contains("are in z3.json"));
+    CHECK_THAT(complaint([&] { read("deepspeed --num_gpus 8 sft.py --deepspeed z3.json --per_device_train_batch_size 2\n"); }), Contains("launches sft.py"));
+    CHECK_THAT(complaint([&] { read("torchrun --nproc_per_node 8 own.py --depth 12 --width 64\n"); }), Contains("own.py is launched with no flag of Megatron-LM"));
+    CHECK_NOTHROW(read("torchrun --nproc_per_node 8 pretrain_gpt.py --use-checkpoint-args --load x\n"));
 }
 
 TEST_CASE("flags below ARGS in YAML are Megatron-LM's") {
