@@ -34,7 +34,11 @@ bool has(const std::string& text, std::string_view word) { return text.find(word
 std::vector<Document> deepspeed_documents(Document& d, const ShellLaunch& launch) {
     std::vector<Document> found;
     if (!d.states("deepspeed") && !d.states("deepspeed_config")) return found;
-    for (const auto& [text, at] : launch.documents) found.push_back(read_yaml(text, at));
+    for (const auto& [text, at] : launch.documents) {  // positions are those of the script
+        const auto colon = at.rfind(':');
+        const auto before = static_cast<std::size_t>(std::max(0L, std::atol(at.c_str() + colon + 1) - 1));
+        found.push_back(read_yaml(std::string(before, '\n') + text, at.substr(0, colon)));
+    }
     const auto* file = d.find("deepspeed_config");
     if (!found.empty() || !file) return found;
     if (const auto path = found_file(file->value, d.path); !path.empty()) found.push_back(read_yaml(plain_utf8(read_text(path, "DeepSpeed's configuration")), path));

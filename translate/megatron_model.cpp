@@ -22,7 +22,7 @@ void take_feed_forward(MegatronSource& s) {
         s.t.set("workload.activation", "squared_relu", (squared ? squared : activation)->at);
     const long hidden = s.t.count("workload.hidden", 0);
     s.take("workload.ffn", s.d.find("ffn_hidden_size"), integer_text,
-           std::to_string(s.lm() && s.d.on("swiglu") ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden));
+           std::to_string(s.lm() && (s.d.on("swiglu") || named == "swiglu") ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden));
 }
 
 // Flags for fused attention before --attention-backend, of Megatron-LM and Megatron-DeepSpeed.

@@ -78,6 +78,8 @@ TEST_CASE("what DeepSpeed's configuration of a launch says is taken, whether wri
         CHECK_THAT(lines(t.ignored), Contains("zero_optimization.round_robin_gradients ("));
         CHECK_THAT(lines(t.defaulted), !Contains("parallelism.overlap ="));
     }
+    // The batch stands in the script's third line.
+    CHECK_THAT(lines(read("cat <<EOT > own.json\n" + json + "EOT\n" + launch + "\n").problems), Contains("run.sh:3)"));
     CHECK_THAT(lines(read(launch + "\n").open), Contains("own.json is not there: stage, buckets and overlap"));
 }
 
