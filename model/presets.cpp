@@ -191,6 +191,9 @@ std::string home_folder() {
 std::string sources_path() { return shared_path("sources.toml").string(); }
 std::string hub_path() { return shared_path("hub.toml").string(); }
 std::string libraries_path() { return shared_path("libraries.toml").string(); }
+std::string nemo_programs_path() { return shared_path("nemo_programs.toml").string(); }
+std::string nemo_recipes_path() { return shared_path("nemo_recipes.toml").string(); }
+std::string launch_flags_path() { return shared_path("launch_flags.toml").string(); }
 
 std::vector<std::string> preset_names(PresetKind kind) {
     std::vector<std::string> names;

@@ -15,11 +15,15 @@ NAMED_ENUM(PresetKind, "a kind of preset", workload, cluster, experiment, framew
 std::string preset_path(PresetKind kind, const std::string& name);
 bool has_preset(PresetKind kind, const std::string& name);  // true for names of presets, not for paths of files
 std::vector<std::string> preset_names(PresetKind kind);
-// Three files: which framework the rows of published tables ran in; how a model's config.json states a workload; what libraries lack on
-// a device.
+// Files of one subject: which framework the rows of published tables ran in; how a model's config.json states a workload; what libraries
+// lack on a device; what the flags of Megatron-LM and its relatives do to a step; what NeMo's programs and recipes have below the
+// overrides of a launch.
 std::string sources_path();
 std::string hub_path();
 std::string libraries_path();
+std::string launch_flags_path();
+std::string nemo_programs_path();
+std::string nemo_recipes_path();
 // Root folder with model/presets and calibrate/patterns: $STEPCAST_HOME; else the source tree for a program in its build folder, wherever
 // both were moved; else ../share/stepcast beside an installed or copied program.
 std::string home_folder();

@@ -121,6 +121,7 @@ struct Workload {
     KEY(bool, qkv_bias, true, "biases in the query, key and value projections");
     KEY(bool, post_norms, false, "what attention and feed-forward add to the residual stream is normalized first");
     KEY(bool, qk_norm, false, "queries and keys are normalized, head by head");
+    KEY(bool, attention_gate, false, "what attention gives is multiplied by a gate, which a query projection of twice the width makes");
     KEY(double, dropout, 0, "share of activations dropped; 0 = no dropout", 0, 1);  // 0: no mask is made, read or kept
     KEY(bool, inner_dropout, false, "dropout after the activation");
     KEY(bool, score_dropout, true, "dropout of attention scores, where there is dropout");

@@ -13,6 +13,7 @@
 #include "model/files/plain_text.h"
 #include "model/keys/key_values.h"
 #include "model/keys/toml_reader.h"
+#include "translate/launch_flags.h"
 #include "translate/readers.h"
 
 namespace stepcast {
@@ -186,27 +187,12 @@ Document read_toml_values(const std::string& text, const std::string& path) {
 
 namespace {
 
-// Flags that affect a step, under argparse's names. An abbreviated flag is compared with these and megatron_numbers.
-constexpr std::array others{"ffn_hidden_size", "num_query_groups", "seq_length", "normalization", "position_embedding_type",
-                            "disable_bias_linear", "add_qkv_bias", "untie_embeddings_and_output_weights", "hidden_dropout",
-                            "attention_dropout", "make_vocab_size_divisible_by", "multi_latent_attention", "moe_layer_freq",
-                            "moe_expert_capacity_factor", "mtp_num_layers", "expert_tensor_parallel_size", "sequence_parallel",
-                            "num_layers_per_virtual_pipeline_stage", "num_virtual_stages_per_pipeline_rank",
-                            "pipeline_model_parallel_layout", "rampup_batch_size", "use_distributed_optimizer", "overlap_grad_reduce",
-                            "overlap_param_gather", "ddp_bucket_size", "recompute_granularity", "recompute_method",
-                            "recompute_num_layers", "recompute_activations", "recompute_modules", "fp8_format", "grad_reduce_in_bf16"};
-
-std::vector<std::string_view> known_flags() {
-    std::vector<std::string_view> known(others.begin(), others.end());
-    for (const MegatronNumber& number : megatron_numbers) known.push_back(number.of_lm);
-    return known;
-}
-
-// "tensor_model_parallel" -> "tensor_model_parallel_size"; unchanged if no known flag or several begin with `name`.
-std::string completed(const std::string& name, const std::vector<std::string_view>& known) {
+// "tensor_model_parallel" -> "tensor_model_parallel_size"; unchanged if it is a flag, or no flag or several begin with it.
+std::string completed(const std::string& name) {
+    const auto& taken = launch_flags().taken;
     const auto begins = [&](std::string_view flag) { return flag.starts_with(name); };
-    if (name.size() < 6 || std::ranges::count_if(known, begins) != 1) return name;
-    return std::string(*std::ranges::find_if(known, begins));
+    if (name.size() < 6 || launch_flags().knows(name) || std::ranges::count_if(taken, begins) != 1) return name;
+    return *std::ranges::find_if(taken, begins);
 }
 
 // For "model.tensor_model_parallel_size=4", also with Hydra's + in front: where the name ends; 0 if the text has no such form.
@@ -221,8 +207,10 @@ std::size_t dotted_name(const std::string& text) {
 
 Document megatron_arguments(const std::vector<ShellArgument>& arguments, const std::string& path) {
     Document document{path, {}};
-    const auto known = known_flags();
+    const auto& taken = launch_flags().taken;
     const auto is_flag = [](const std::string& text) { return text.starts_with("--") && text.size() > 2; };
+    // Options of launchers in one letter, as "-m", are no values; negative numbers are.
+    const auto ends_values = [&](const std::string& text) { return is_flag(text) || (text.size() == 2 && text[0] == '-' && std::isalpha(static_cast<unsigned char>(text[1]))); };
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         const auto& [text, at] = arguments[i];
         if (const auto end = dotted_name(text)) {
@@ -234,14 +222,15 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
         const auto equals = text.find('=');
         auto name = text.substr(2, equals == std::string::npos ? equals : equals - 2);
         std::ranges::replace(name, '-', '_');
-        name = completed(name, known);
+        name = completed(name);
         std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
         if (equals == std::string::npos)
-            while (i + 1 < arguments.size() && !is_flag(arguments[i + 1].text) && !arguments[i + 1].text.ends_with(".py") &&
+            while (i + 1 < arguments.size() && !ends_values(arguments[i + 1].text) && !arguments[i + 1].text.ends_with(".py") &&
                    dotted_name(arguments[i + 1].text) == 0)
                 value += (value.empty() ? "" : " ") + arguments[++i].text;
+        value = unquoted(value);  // quotes in a variable, which a second shell takes off (bash -c "$CMD")
         // --no-X switches off a boolean that is true by default. Flags whose own name in Megatron begins with "no" stay.
-        if (value.empty() && name.starts_with("no_") && std::ranges::find(known, name.substr(3)) != known.end())
+        if (value.empty() && name.starts_with("no_") && std::ranges::find(taken, name.substr(3)) != taken.end())
             document.add(name.substr(3), "false", at);
         else
             document.add(name, value.empty() ? "true" : value, at);

@@ -112,6 +112,7 @@ private:
         flag_or_not("disable_bias_linear", nemo() ? "bias" : "add_bias_linear", w.linear_bias);
         if (w.qkv_bias && !w.linear_bias) flag("add_qkv_bias", true);
         if (w.qk_norm) flag("qk_layernorm", true);
+        if (w.attention_gate) flag("attention_output_gate", true);
         out_.note_unless(w.qkv_bias || !w.linear_bias, "workload.qkv_bias = false with biases");
         flag_or_not("untie_embeddings_and_output_weights", "share_embeddings_and_output_weights", w.tied);
         add("hidden_dropout", fmt::format("{}", w.dropout));

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "translate/launch_flags.h"
+
 namespace stepcast {
 namespace {
 
@@ -28,6 +30,9 @@ void take_split(MegatronSource& s) {
             s.t.problem(*v, "exchanges of heads (a2a) are not modelled; taken as a ring of keys and values");
     }
     s.t.take("parallelism.rank_order", s.d.on("use_tp_pp_dp_mapping"), [](const NamedValue&) { return "tp-cp-pp-dp"; });
+    // Megatron switches it off by itself with sequence parallelism, where other exchanges hide.
+    if (const auto* v = s.d.on("no_async_tensor_model_parallel_allreduce"); v && tp > 1 && !s.t.find("parallelism.sequence_parallel"))
+        s.t.set("parallelism.overlap_weight_gradient", "false", v->at);
 }
 
 // Expands repetitions. `at` is just after an opening bracket, or 0.
@@ -106,8 +111,9 @@ void take_layout(MegatronSource& s, const NamedValue& value) {
 // Layers of a pipeline whose first and last stage state other numbers, or whose first and last chunk count embedding and loss as a
 // layer. The chunks of a stage are equal.
 void take_uneven_ends(MegatronSource& s, long layers, long pp) {
-    const auto* embedding = s.d.on("account_for_embedding_in_pipeline_split");
-    const auto* loss = s.d.on("account_for_loss_in_pipeline_split");
+    const auto* both = counts_embedding_as_layer(s) ? s.d.find("pp_partition_method") : nullptr;
+    const auto *embedding = both ? both : s.d.on("account_for_embedding_in_pipeline_split"),
+               *loss = both ? both : s.d.on("account_for_loss_in_pipeline_split");
     const auto* first_at = s.d.find_any({"decoder_first_pipeline_num_layers", "num_layers_in_first_pipeline_stage"});
     const auto* last_at = s.d.find_any({"decoder_last_pipeline_num_layers", "num_layers_in_last_pipeline_stage"});
     if (pp < 2 || layers == 0) return;
@@ -154,7 +160,7 @@ void take_pipeline(MegatronSource& s) {
     take_uneven_ends(s, layers, pp);
     if (const auto* v = s.d.find_any({"overlap_moe_expert_parallel_comm", "moe_a2a_overlap"}); v && flag_in(*v))
         s.t.set("parallelism.overlap_experts", "true", v->at);
-    for (const auto& [name, negated] : {std::pair{"no_overlap_p2p_communication", true}, {"overlap_p2p_comm", false}})
+    for (const auto& [name, negated] : {std::pair{"no_overlap_p2p_communication", true}, {"overlap_p2p_communication", false}, {"overlap_p2p_comm", false}})
         if (const auto* v = s.d.find(name))
             s.t.set("parallelism.overlap_p2p", truth(flag_in(*v) != negated && s.t.count("parallelism.vp", 1) > 1), v->at);
 }
@@ -181,19 +187,33 @@ void take_world(MegatronSource& s) {
 
 }  // namespace
 
+namespace {
+
+// Names of 2019 and 2020, which the numbers of today replace where both stand. In a model without decoder its encoder has its layers.
+void take_old_names(MegatronSource& s) {
+    for (const auto& [theirs, ours] : {std::pair{"model_parallel_size", "parallelism.tp"}, {"batch_size", "parallelism.micro_batch"},
+                                       {"encoder_num_layers", "workload.layers"}})
+        if (s.lm()) s.t.take(ours, s.d.find(theirs), integer_text);
+}
+
+}  // namespace
+
 Translation translate_megatron(Document& document, MegatronDialect dialect, long ranks, bool full) {
     MegatronSource s{document, dialect, ranks};
     s.full = full;
     s.t.path = document.path;
-    s.t.format = s.lm() ? "Megatron-LM" : dialect == MegatronDialect::nemo ? "NeMo" : "Megatron-Bridge";
+    s.deepspeed = s.lm() && is_of_deepspeed(s.d);
+    s.t.format = s.deepspeed ? "Megatron-DeepSpeed" : s.lm() ? "Megatron-LM" : dialect == MegatronDialect::nemo ? "NeMo" : "Megatron-Bridge";
     s.t.framework = s.lm() ? "megatron-lm" : dialect == MegatronDialect::nemo ? "nemo" : "megatron-bridge";
-    const auto* deepspeed = s.d.find_any({"deepspeed", "zero_stage"});
-    if (s.lm() && deepspeed && (deepspeed->name == "zero_stage" || flag_in(*deepspeed))) s.t.framework = "megatron-deepspeed";
+    if (s.deepspeed) s.t.framework = "megatron-deepspeed";
+    if (s.deepspeed) take_deepspeed_experts(s);
+    take_old_names(s);
     const bool with_experts = s.d.states("num_experts") || s.d.states("num_moe_experts") || !s.full;
     for (const auto& [ours, of_lm, of_others] : megatron_numbers)
         for (const auto theirs : {of_lm, of_others})
             if (const auto* v = s.d.find(theirs); with_experts || !ours.starts_with("workload.moe.")) s.t.take(std::string(ours), v, integer_text);
     s.t.take("workload.vocab", s.d.find("padded_vocab_size"), integer_text);
+    if (s.deepspeed) take_deepspeed_split(s);
     take_model(s);
     take_experts(s);
     take_split(s);
@@ -202,7 +222,8 @@ Translation translate_megatron(Document& document, MegatronDialect dialect, long
     take_precision(s);
     take_recompute(s);
     take_world(s);
-    leave_rest(s.d, s.t);
+    if (s.lm()) judge_flags(s.d, s.t, s.full);
+    else leave_rest(s.d, s.t);
     return std::move(s.t);
 }
 

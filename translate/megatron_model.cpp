@@ -13,16 +13,21 @@ namespace {
 void take_feed_forward(MegatronSource& s) {
     const auto* activation = s.d.find_any({"activation", "activation_func"});
     const auto* gate = s.d.find_any({"swiglu", "quick_geglu", "gated_linear_unit"});
+    const auto* kind = s.d.find("glu_activation");  // BigScience's: geglu, liglu, reglu or swiglu
     const std::string named = activation ? lower_case(activation->value) : "";
-    const bool gated = (gate && flag_in(*gate)) || named.find("glu") != std::string::npos;
-    s.take("workload.gated", gate ? gate : activation, [&](const NamedValue&) { return truth(gated); }, "false");
+    const bool gated = (gate && flag_in(*gate)) || kind || named.find("glu") != std::string::npos;
+    s.take("workload.gated", gate ? gate : kind ? kind : activation, [&](const NamedValue&) { return truth(gated); }, "false");
     const auto* squared = s.d.on("squared_relu");
     if (squared || named == "squared-relu" || named == "squared_relu")
         s.t.set("workload.activation", "squared_relu", (squared ? squared : activation)->at);
     const long hidden = s.t.count("workload.hidden", 0);
     s.take("workload.ffn", s.d.find("ffn_hidden_size"), integer_text,
-           std::to_string(gated && s.lm() ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden));
+           std::to_string(s.lm() && (s.d.on("swiglu") || named == "swiglu") ? hidden * 4 * 2 / 3 / 64 * 64 : 4 * hidden));
 }
+
+// Flags for fused attention before --attention-backend, of Megatron-LM and Megatron-DeepSpeed.
+constexpr std::pair<std::string_view, std::string_view> fused_attentions[] = {{"use_flash_attn", "flash"}, {"use_flash_attn_v1", "flash"},
+    {"use_flash_attn_v2", "flash2"}, {"use_flash_attn_triton", "triton"}, {"use_flash_attn_builder", "flash"}};
 
 void take_attention(MegatronSource& s) {
     const auto grouped = [&] {
@@ -37,6 +42,9 @@ void take_attention(MegatronSource& s) {
     s.t.take("workload.kv_heads", s.d.find("num_key_value_heads"), integer_text);  // name in Megatron-DeepSpeed
     const auto* backend = s.d.find("attention_backend");  // "unfused", or "AttnBackend.unfused" in a dump
     const bool unfused = backend && (backend->value.ends_with("unfused") || backend->value.ends_with("local"));
+    const NamedValue* flash = nullptr;
+    for (const auto& [name, kernel] : fused_attentions)
+        if (const auto* v = s.d.on(name); v && s.lm() && !flash) flash = v;
     if (const auto* v = s.d.on("multi_latent_attention")) {
         s.t.set("workload.attention", "mla", v->at);
         for (const auto& [theirs, ours, otherwise] :
@@ -45,10 +53,16 @@ void take_attention(MegatronSource& s) {
             s.t.take(ours, s.d.find(theirs), integer_text, otherwise);
     } else if (unfused) {
         s.t.set("workload.attention", "plain", backend->at);
-    } else if (backend && (backend->value.ends_with("flash") || backend->value.ends_with("fused"))) {
-        s.t.set("workload.attention", "flash", backend->at);
-    } else if (s.sized && s.t.framework == "megatron-deepspeed") {
+    } else if (flash) {
+        const auto* of = std::ranges::find(fused_attentions, flash->name, [](const auto& row) { return row.first; });
+        s.t.set("workload.attention", std::string(of->second), flash->at);
+    } else if (const auto* own = s.d.find("transformer_impl"); own && own->value == "local" && !backend && s.lm() && !s.deepspeed && !s.full) {
+        s.t.set("workload.attention", "plain", own->at);  // Megatron-Core's DotProductAttention
+    } else if (s.sized && s.deepspeed) {
         s.t.take_default("workload.attention", "flash");
+        if (!s.full)
+            s.t.open.push_back("attention: Megatron-DeepSpeed without --use-flash-attn keeps the scores in memory; the forecast has one fused kernel, "
+                               "as most runs do; say --set attention=plain if it is off");
     } else if (s.sized) {  // its framework's, which depends on the device
         s.t.defaulted.emplace_back("workload.attention = flash, where the device has it");
     }
@@ -64,14 +78,15 @@ void check_word(MegatronSource& s, const NamedValue* stated, std::initializer_li
 
 void take_norms_and_positions(MegatronSource& s) {
     check_word(s, s.d.find("normalization"), {"rmsnorm", "layernorm1p", "layernorm"});
-    check_word(s, s.d.find("position_embedding_type"), {"rope", "yarn", "mrope", "learned_absolute", "relative", "none"});
+    check_word(s, s.d.find("position_embedding_type"), {"rope", "yarn", "mrope", "rotary", "learned_absolute", "absolute", "relative", "none"});
     s.take("workload.norm", s.d.find("normalization"),
            [](const NamedValue& v) { return lower_case(v.value) == "rmsnorm" ? "rmsnorm" : "layernorm"; }, "layernorm");
     const auto *old = s.d.on("use_rotary_position_embeddings"), *kind = s.d.find("position_embedding_type");
-    s.take("workload.positions", old ? old : kind, [&](const NamedValue& v) {
-        const auto said = lower_case(v.value);
-        return old || said == "rope" || said == "yarn" || said == "mrope" ? "rotary"
-               : said == "learned_absolute"                               ? "learned"
+    const auto* none = s.lm() ? s.d.on("no_position_embedding") : nullptr;
+    s.take("workload.positions", old ? old : kind ? kind : none, [&](const NamedValue& v) {
+        const auto said = v.name == "no_position_embedding" ? "none" : lower_case(v.value);
+        return old || said == "rope" || said == "yarn" || said == "mrope" || said == "rotary" ? "rotary"
+               : said == "learned_absolute" || said == "absolute"         ? "learned"
                : said == "relative"                                       ? "relative"
                                                                           : "none";
     }, "learned");
@@ -92,12 +107,13 @@ void take_biases_and_ends(MegatronSource& s) {
     else if (const auto* bias = s.t.find("workload.linear_bias"))
         s.t.set("workload.qkv_bias", bias->value, std::string(bias->at));
     if (const auto* v = s.d.on("qk_layernorm")) s.t.set("workload.qk_norm", "true", v->at);
+    if (const auto* v = s.d.on("attention_output_gate")) s.t.set("workload.attention_gate", "true", v->at);
     flag("workload.tied", "share_embeddings_and_output_weights", "untie_embeddings_and_output_weights");
     const auto *hidden = s.d.find("hidden_dropout"), *scores = s.d.find("attention_dropout");
     const double of_scores = scores ? number_in(*scores) : 0.1, of_hidden = hidden ? number_in(*hidden) : 0.1;
     s.take("workload.dropout", hidden ? hidden : scores, [&](const NamedValue&) { return fmt::format("{}", std::max(of_scores, of_hidden)); }, "0.1");
     if (scores && of_scores == 0 && of_hidden > 0) s.t.set("workload.score_dropout", "false", scores->at);
-    if (s.sized && !s.t.find("workload.vocab"))
+    if (s.sized && !s.t.find("workload.vocab") && !s.d.states("pad_vocab_size_to"))
         s.t.open.push_back("vocab: from the tokenizer; say it with --set vocab=N");
 }
 
@@ -129,6 +145,7 @@ void name_other_layers(MegatronSource& s) {
 // Megatron pads the vocabulary so that each tensor-parallel rank holds a multiple of rows. A run's dump states the padded size.
 void pad_vocabulary(MegatronSource& s) {
     const auto* stated = s.d.find("vocab_size");
+    if (const auto* to = s.lm() ? s.d.find("pad_vocab_size_to") : nullptr) return s.t.set("workload.vocab", integer_in(*to), to->at);
     if (!stated || !s.lm() || s.d.states("padded_vocab_size")) return;
     const auto* divisor = s.d.find("make_vocab_size_divisible_by");
     const long rows = (divisor ? count_in(*divisor) : 128) * std::clamp(s.t.count("parallelism.tp", 1), 1L, 1'000'000L);
@@ -148,7 +165,7 @@ std::string pattern_in(const NamedValue& value) {
 
 void take_model(MegatronSource& s) {
     s.sized = s.t.find("workload.layers") && s.t.find("workload.hidden");
-    s.t.take("workload.seq", s.d.find_any({"seq_length", "encoder_seq_length", "dataset.seq_length", "data.seq_length"}), integer_text);
+    s.t.take("workload.seq", s.d.find_any({"data.train_ds.max_seq_length", "seq_length", "encoder_seq_length", "dataset.seq_length", "data.seq_length"}), integer_text);
     if (!s.sized)
         s.t.open.push_back("layers and widths: the file leaves them to a recipe; name the model with --model");
     else
@@ -167,8 +184,8 @@ void take_model(MegatronSource& s) {
 
 void take_experts(MegatronSource& s) {
     const auto* experts = s.t.find("workload.moe.experts");
-    if (!experts) return;
-    if (!s.t.find("workload.moe.top_k")) s.t.take_default("workload.moe.top_k", "2");
+    if (!experts && (s.sized || s.full)) return;  // a recipe may have some
+    if (experts && !s.t.find("workload.moe.top_k")) s.t.take_default("workload.moe.top_k", "2");
     s.t.take("workload.moe.capacity_factor", s.d.find("moe_expert_capacity_factor"), stated_text);
     if (const auto* all = s.t.find("workload.moe.shared_ffn")) {
         const long each = s.t.count("workload.moe.ffn", s.t.count("workload.ffn", 1));

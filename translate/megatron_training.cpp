@@ -54,6 +54,8 @@ void take_gradient_type(MegatronSource& s) {
 }
 
 void take_buckets_and_shards(MegatronSource& s) {
+    if (const auto* v = s.lm() ? s.d.on("no_gradient_accumulation_fusion") : nullptr)
+        s.t.set("parallelism.fused_accumulation", "false", v->at);
     if (const auto* v = s.d.find_any({"ddp_bucket_size", "ddp.bucket_size", "bucket_size"})) {
         const long each = s.t.find("parallelism.gradient_dtype")->value == "fp32" ? 4 : 2;
         s.t.set("parallelism.bucket", fmt::format("{} B", integer_in(*v) * each), v->at);
@@ -109,7 +111,7 @@ const NamedValue* fp8_switch(MegatronSource& s) {
 
 void take_precision(MegatronSource& s) {
     const auto* fp8 = fp8_switch(s);
-    const auto *fp4 = s.d.find("fp4_format"), *brain = s.d.find("bf16");
+    const auto *fp4 = s.d.find_any({"fp4_format", "fp4"}), *brain = s.d.find("bf16");
     const auto* mixed = s.d.find_any({"mixed_precision", "mixed_precision.name"});
     const auto says = [](const NamedValue* v, const char* word) { return v->value.find(word) != std::string::npos; };
     if (fp4)
@@ -125,7 +127,7 @@ void take_precision(MegatronSource& s) {
     else
         s.take("workload.dtype", s.d.find_any({"precision", "trainer.precision"}),
                [&](const NamedValue& v) { return says(&v, "bf16") ? "bf16" : says(&v, "16") ? "fp16" : "fp32"; }, s.lm() ? "fp32" : "bf16");
-    s.t.take("run.cuda_graph", s.d.find_any({"cuda_graph_impl", "enable_cuda_graph", "cuda_graphs"}),
+    s.t.take("run.cuda_graph", s.d.find_any({"cuda_graph_impl", "enable_cuda_graph", "external_cuda_graph", "cuda_graphs"}),
              [](const NamedValue& v) { return truth(v.value != "none" && lower_case(v.value) != "false"); });
 }
 
@@ -146,24 +148,28 @@ void take_recomputed_modules(MegatronSource& s) {
 
 void take_recompute(MegatronSource& s) {
     const auto* how = s.d.find_any({"recompute_granularity", "activations_checkpoint_granularity"});
-    const auto* old = s.d.find_any({"checkpoint_activations", "activations_checkpoint_method"});
+    const auto* old = s.d.find("checkpoint_activations");
+    const auto* of_2021 = s.lm() ? s.d.find("activations_checkpoint_method") : nullptr;  // Megatron-LM 2.5 and 2.6: the switch itself
     const auto* part = s.d.find("recompute_activations");
     const auto* method = s.d.find_any({"recompute_method", "activations_checkpoint_method"});
-    const auto* layers = s.d.find_any({"recompute_num_layers", "activations_checkpoint_num_layers"});
+    const auto* layers = s.d.find_any({"recompute_num_layers", "activations_checkpoint_num_layers", "checkpoint_num_layers"});
     if (how && !how->value.empty() && how->value != "none")
         s.t.set("parallelism.recompute", how->value, how->at);
     else if (part && flag_in(*part))
         s.t.set("parallelism.recompute", "selective", part->at);
-    else if (old && old->name == "checkpoint_activations" && flag_in(*old))
+    else if (old && flag_in(*old))
         s.t.set("parallelism.recompute", "full", old->at);
+    else if (of_2021 && lower_case(of_2021->value) != "none")
+        s.t.set("parallelism.recompute", "full", of_2021->at);
     else if (layers && !how && s.dialect == MegatronDialect::bridge && integer_in(*layers) > 0)
         s.t.set("parallelism.recompute", "full", layers->at);
     else
         s.t.take_default("parallelism.recompute", "none");
     take_recomputed_modules(s);
-    if (!layers || s.t.find("parallelism.recompute")->value != "full") return;
-    const long each = integer_in(*layers);
-    if (method && method->value != "block") {
+    const bool by_block = method && method->value == "block";
+    if ((!layers && !(by_block && s.lm())) || s.t.find("parallelism.recompute")->value != "full") return;
+    const long each = layers ? integer_in(*layers) : 1;  // the default until 2023 and of Megatron-DeepSpeed
+    if ((method && !by_block) || (layers && layers->name == "checkpoint_num_layers")) {
         if (each > 1)
             s.t.problem(*layers, fmt::format("{} layers are computed again together; the forecast of memory has one at a time and each one's input: "
                                              "too little by the activations of {} layers, too much by the inputs between", each, each - 1));
@@ -171,7 +177,7 @@ void take_recompute(MegatronSource& s) {
     }
     // Megatron counts the layers per chunk, and may exceed the chunk's layers; our key counts them per stage.
     const long all = s.t.layers() > 0 ? s.t.layers() : 1'000'000;
-    s.t.set("parallelism.recompute_layers", std::min(all, std::min(all, count_in(*layers)) * s.t.count("parallelism.vp", 1)), layers->at);
+    s.t.set("parallelism.recompute_layers", std::min(all, std::min(all, layers ? count_in(*layers) : each) * s.t.count("parallelism.vp", 1)), (layers ? layers : method)->at);
 }
 
 }  // namespace stepcast

@@ -148,9 +148,10 @@ std::string told(const Document& d, const std::string& inside, const std::string
         for (; name.starts_with('.'); name.erase(0, 1)) table.resize(table.find_last_of('.') == std::string::npos ? 0 : table.find_last_of('.'));
         name = (table.empty() ? "" : table + ".") + name;
     }
-    for (const auto& each : d.values)
-        if (each.name == name || "training." + each.name == name) return interpolated(d, each.value, each.name, depth + 1);
-    return "";
+    const auto stated = std::find_if(d.values.rbegin(), d.values.rend(), [&](const NamedValue& each) {  // the last counts
+        return each.name == name || "training." + each.name == name;
+    });
+    return stated == d.values.rend() ? "" : interpolated(d, stated->value, stated->name, depth + 1);
 }
 
 // LoRA in NeMo's fine-tuning files. Other schemes are refused, because they train other weights.

@@ -19,6 +19,7 @@ struct ShellLaunch {
     std::vector<ShellArgument> documents;  // here-documents with JSON, with variables substituted
     std::vector<std::string> unknown;      // variables that the script does not set, taken as empty
     std::vector<std::string> notes;        // branches and loops that were skipped
+    std::map<std::string, std::string> environment;  // CONFIG_FILE, NGPU and other variables that torchtitan's launcher reads
     std::map<std::string, std::string> directives;  // "#SBATCH --nodes=4": nodes -> 4
 };
 
@@ -56,6 +57,7 @@ struct MegatronSource {
     Translation t = {};
     bool sized = true;  // the file describes the model, so defaults of its sizes apply
     bool full = false;  // the dump of a run: every argument is stated, defaults included
+    bool deepspeed = false;  // Megatron-DeepSpeed's script
 
     [[nodiscard]] bool lm() const { return dialect == MegatronDialect::lm; }
     // Takes the file's value. The default applies only if the file describes the model.
@@ -73,6 +75,13 @@ void take_data_parallel(MegatronSource& source);
 void take_precision(MegatronSource& source);
 void take_recompute(MegatronSource& source);
 
+// Megatron-DeepSpeed's own flags.
+bool is_of_deepspeed(Document& document);
+void take_deepspeed_experts(MegatronSource& source);  // before the numbers that all dialects share
+void take_deepspeed_split(MegatronSource& source);
+// True if stages are cut as if embedding and logits were a layer each; names other ways to cut.
+bool counts_embedding_as_layer(MegatronSource& source);
+
 // YAML of NeMo, and of Megatron-Bridge; `variant` ("h100,64,bf16") selects a row if the file is a table.
 Translation translate_nemo(Document document);
 Translation translate_bridge(Document document, const std::string& variant);
@@ -86,6 +95,23 @@ Document megatron_arguments(const std::vector<ShellArgument>& arguments, const s
 // The dump that a run prints of its arguments ("  num_layers ............ 32"), with all defaults and the world size.
 bool is_argument_dump(const std::string& text);
 Document dumped_arguments(const std::string& text, const std::string& path);
+
+// A launch script, by the program that it starts.
+Translation translate_script(const std::string& text, const std::string& path, const TranslateOptions& options);
+// Megatron-LM's recipes in YAML: flags below MODEL_ARGS or ARGS.
+bool is_argument_block(const std::string& text);
+Translation translate_argument_block(Document document);
+
+// Launch lines of other tools. NeMo 1's programs have a configuration of their own below Hydra's overrides (nemo_programs.toml);
+// `nemo llm pretrain --factory RECIPE` of NeMo 2 a recipe (nemo_recipes.toml). torchtitan's launcher names a TOML file, and flags
+// override it. accelerate starts a program that has the model and the batch, so the message says what to name instead.
+bool is_nemo_launch(const std::string& program, Document& arguments);
+Translation translate_nemo_launch(const std::string& program, Document arguments, const std::string& path);
+Translation translate_nemo_recipe(Document arguments);
+bool is_titan_launch(const ShellLaunch& launch);
+Translation translate_titan_launch(const ShellLaunch& launch, long per_node, long ranks, const std::string& path, const TranslateOptions& options);
+[[noreturn]] void refuse_trainer(const ShellLaunch& launch);  // also of Hugging Face's Trainer without accelerate
+std::string found_file(const std::string& name, const std::string& script);  // beside the script or above it; "" = none
 
 // DeepSpeed's JSON configuration. `replicas` (also below): those of the machine if the file leaves them open; 0 = unknown.
 Translation translate_deepspeed(Document document, long replicas);

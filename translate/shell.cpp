@@ -1,6 +1,7 @@
 #include "translate/readers.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -23,6 +24,26 @@ ShellPieces cut(const ShellPieces& pieces) {
         for (const std::string& word : words_of(piece.text, " \t\n"))
             if (const auto from = word.find_first_not_of('\\'); from != std::string::npos) all.push_back({word.substr(from), piece.at});
     return all;
+}
+
+bool has_name(const std::string& path, std::string_view name) { return std::filesystem::path(path).filename() == name; }
+
+// An override of a recipe or of Hydra: "trainer.devices=8".
+bool is_override(const std::string& text) {
+    const auto equals = text.find('='), dot = text.find('.');
+    return equals != std::string::npos && dot < equals && text[0] != '-' && text.find('/') > equals;
+}
+
+// A script by its name.
+bool is_script(const std::string& text) {
+    return std::ranges::any_of(std::array{".sh", ".sbatch", ".slurm", ".bash"}, [&](const char* end) { return text.ends_with(end); });
+}
+
+// Programs that start the script that they are given.
+bool starts_scripts(const std::string& text) {
+    static const std::set<std::string> names{"bash", "sh", "zsh", "sbatch", "srun", "mpirun", "mpiexec", "nohup", "setsid", "env", "numactl", "apptainer",
+                                             "singularity", "docker", "podman", "salloc", "jsrun", "bsub", "qsub", "flux", "time", "exec"};
+    return names.contains(std::filesystem::path(text).filename().string()) || is_script(text);
 }
 
 using Commands = std::vector<ShellCommand>;
@@ -48,6 +69,7 @@ Commands split_blocks(Commands commands) {
             const bool is_left_out = left_out.contains(first) || (first.starts_with('-') && first.size() == 2);
             if (own >= words.end() - begin || (own == 0 && !is_left_out)) break;
             if (own > 0) all.push_back({{begin, begin + own}, {}, ""});
+            command.exported = command.exported || first == "export" || first == "-x";
             begin += std::max<std::ptrdiff_t>(own, 1);
         }
         words.erase(words.begin(), begin);
@@ -104,30 +126,19 @@ private:
         return told ? std::optional(*told == holds) : std::nullopt;
     }
 
-    // Where output goes is no argument: > file, 2>&1, &>> file.
-    static std::vector<ShellWord> without_redirections(const std::vector<ShellWord>& words) {
-        std::vector<ShellWord> kept;
-        for (std::size_t i = 0; i < words.size(); ++i) {
-            std::string_view rest = words[i].raw;
-            rest.remove_prefix(std::min(rest.find_first_not_of("0123456789"), rest.size()));
-            if (rest.starts_with("&>")) rest.remove_prefix(1);
-            if (!rest.starts_with('>') && !rest.starts_with('<')) kept.push_back(words[i]);
-            else if (rest.find_first_not_of("<>&|") == std::string_view::npos) ++i;  // the next word is the file
-        }
-        return kept;
-    }
-
     void keep_launch(const std::vector<ShellWord>& words) {
         ShellPieces all;
         for (const ShellWord& word : without_redirections(words))
             for (auto& piece : cut(variables_.expand(word))) all.push_back(std::move(piece));
         const auto flags = static_cast<std::size_t>(
-            std::ranges::count_if(all, [](const ShellArgument& a) { return a.text.starts_with("--"); }));
+            std::ranges::count_if(all, [](const ShellArgument& a) { return a.text.starts_with("--") || is_override(a.text); }));
         const bool trains = std::ranges::any_of(all, [](const ShellArgument& a) {
             return a.text.ends_with(".py") || a.text.find("torchrun") != std::string::npos || a.text == "deepspeed" ||
-                   a.text == "srun";
+                   a.text == "srun" || a.text == "nemo" || a.text == "accelerate" || has_name(a.text, "run_train.sh");
         });
-        if (!trains || flags == 0) return;
+        if (!trains || (flags == 0 && std::ranges::none_of(all, [](const ShellArgument& a) { return has_name(a.text, "run_train.sh"); }))) return;
+        for (const char* name : {"CONFIG_FILE", "NGPU", "MODULE", "CONFIG", "TRAIN_FILE"})
+            if (const auto value = variables_.value(name); !value.empty()) launch.environment[name] = value;
         if (best_ > 0 && all.front().at != launch.arguments.front().at)
             launch.notes.push_back(fmt::format("training commands at {} and {}: one is forecast, the one with most flags or the last", launch.arguments.front().at, all.front().at));
         if (flags < best_) return;
@@ -226,12 +237,83 @@ private:
         variables_.replace_arguments(before);
     }
 
-    void source(const ShellWord& name) {
-        const auto named = std::filesystem::path(path_).parent_path() / variables_.text_of(name);
-        if (std::error_code none; std::filesystem::is_regular_file(named, none))
-            read(plain_utf8(read_text(named.string(), "a script")), named.string());
-        else
-            launch.notes.push_back(fmt::format("{} is not there: what it sets is not known", named.string()));
+    // The file that a script names: from where it runs, beside itself, from where the program runs, or in a folder above it, as names
+    // begin at the root of a repository. A folder that is not known is left out. "" = there is none.
+    std::string found(const std::string& name) const {
+        namespace fs = std::filesystem;
+        const auto here = fs::path(variables_.folder());
+        std::vector<fs::path> names{name};
+        if (const auto rest = fs::path(name).lexically_relative(here); !rest.empty() && *rest.begin() != "..") names.push_back(rest);
+        if (name.starts_with('/')) names.push_back(fs::path(name).relative_path());  // "$ROOT/run.sh" without $ROOT
+        std::vector<fs::path> folders{here, fs::path(path_of_file()).parent_path(), fs::path()};
+        std::error_code none;
+        constexpr int levels = 4;
+        auto above = fs::absolute(here, none).lexically_normal();
+        for (int level = 0; level < levels; ++level) folders.push_back(above = above.parent_path());
+        for (const auto& each : names)
+            for (const auto& folder : folders)
+                if (const auto file = (folder / each).lexically_normal(); fs::is_regular_file(file, none)) return file.string();
+        return "";
+    }
+    [[nodiscard]] std::string path_of_file() const { return variables_.value("BASH_SOURCE"); }
+
+    void source(const std::vector<ShellWord>& words) {
+        const auto name = variables_.text_of(words[1]);
+        const auto file = found(name);
+        if (file.empty()) {
+            launch.notes.push_back(fmt::format("{} ({}) is not there: what it sets is not known", name, variables_.place(words[1].line)));
+            return;
+        }
+        const bool with_arguments = words.size() > 2;
+        ShellVariables::Positional before;
+        if (with_arguments) before = variables_.replace_arguments(ShellVariables::arguments_of(split(words, 2)));
+        read(plain_utf8(read_text(file, "a script")), file);
+        if (with_arguments) variables_.replace_arguments(before);
+    }
+
+    // Options of sbatch and srun before the script, as directives: "--nodes=4", "--nodes 4", "-N4".
+    static std::map<std::string, std::string> options_of(std::span<const ShellArgument> words) {
+        std::string text;
+        for (std::size_t i = 0; i < words.size(); ++i) {
+            if (!words[i].text.starts_with('-')) continue;
+            const bool alone = words[i].text.find('=') == std::string::npos && words[i].text.size() > 1 && i + 1 < words.size() && !words[i + 1].text.starts_with('-');
+            const bool joined_short = words[i].text.size() > 2 && words[i].text[1] != '-' && std::isdigit(static_cast<unsigned char>(words[i].text[2]));
+            text += "#SBATCH " + (joined_short ? words[i].text.substr(0, 2) + " " + words[i].text.substr(2) : words[i].text);
+            text += alone && !joined_short ? " " + words[i + 1].text + "\n" : "\n";
+        }
+        return slurm_directives(text);
+    }
+
+    // bash FILE, sbatch FILE, srun .. bash FILE, ./FILE: reads the script that is started, which sees what is exported. False if the
+    // command starts none.
+    bool start(const std::vector<ShellWord>& words) {
+        const std::string& raw = words[0].raw;
+        if (!starts_scripts(raw.find_first_of("$\"'`") == std::string::npos ? raw : variables_.text_of(words[0]))) return false;
+        const ShellPieces all = split(without_redirections(words), 0);
+        const auto program = [](const ShellArgument& word) { return word.text.ends_with(".py") || word.text == "-c"; };
+        const auto name = std::ranges::find_if(all, [](const ShellArgument& word) { return is_script(word.text); });
+        const auto python = std::ranges::find_if(all, program);
+        if (name == all.end() || python < name || has_name(name->text, "torchrun")) return false;
+        const auto file = found(name->text);
+        if (file.empty()) {
+            if (has_name(name->text, "run_train.sh")) return false;
+            launch.notes.push_back(fmt::format("{} ({}) is not there: what it launches is not known", name->text, name->at));
+            return python == all.end();
+        }
+        auto text = plain_utf8(read_text(file, "a script"));
+        const bool of_slurm = has_name(all.front().text, "sbatch") || has_name(all.front().text, "srun") || has_name(all.front().text, "salloc");
+        auto options = of_slurm ? options_of({all.begin(), name}) : std::map<std::string, std::string>();
+        for (const auto& [directive, value] : options) launch.directives.insert_or_assign(directive, value);
+        options.merge(slurm_directives(text));
+        const auto before = variables_.begin_process(file, {name + 1, all.end()});
+        std::map<std::string, std::string> asked;
+        add_slurm_variables(options, asked);
+        for (const auto& [variable, value] : asked) variables_.set_if_unknown(variable, value);
+        const auto functions = std::exchange(functions_, {});
+        read(text, file);
+        functions_ = functions;
+        variables_.end_process(before);
+        return true;
     }
 
     void shift(const std::vector<ShellWord>& words) {
@@ -248,9 +330,11 @@ private:
         static const std::set<std::string> may_fail{"[", "[[", "test", "grep", "egrep", "which", "diff", "cmp", "nvidia-smi"};
         const std::string first = words[0].raw;
         if ((first == "source" || first == ".") && words.size() > 1 && depth_ <= deepest_file) {
-            source(words[1]);
+            source(words);
             return true;
         }
+        if (first == "cd" && words.size() > 1) variables_.change_folder(variables_.text_of(words.back()));
+        if (depth_ <= deepest_file && !functions_.contains(first) && start(words)) return true;
         if (const auto function = functions_.find(first); function != functions_.end() && depth_ <= deepest_call) {
             called_.insert(first);
             call(Commands(function->second), words);
@@ -278,8 +362,15 @@ private:
         const auto& words = command.words;
         std::size_t i = 0;
         while (i < words.size() && assigned_name(words[i].raw) > 0) variables_.assign(words[i++]);
+        for (std::size_t name = 0; name < words.size(); ++name) {
+            const std::string& raw = words[name].raw;
+            if (command.exported || exports_all_ || (name < i && i < words.size()))
+                variables_.export_name(raw.substr(0, std::min(raw.find_first_of("+=["), raw.size())));
+        }
+        if (words.size() > 1 && words[0].raw == "set" && (words.back().raw == "allexport" || (words[1].raw[0] == '-' && words[1].raw.find('a') != std::string::npos)))
+            exports_all_ = true;
         std::optional<bool> told = true;
-        if (i < words.size()) told = effect({words.begin() + static_cast<std::ptrdiff_t>(i), words.end()});
+        if (i < words.size() && !command.exported) told = effect({words.begin() + static_cast<std::ptrdiff_t>(i), words.end()});
         skip_next_ = (command.then == "&&" && told != std::optional(true)) || (command.then == "||" && told != std::optional(false));
     }
 
@@ -334,7 +425,7 @@ private:
 
     std::string path_;
     ShellVariables variables_;
-    bool active_ = true, skip_next_ = false;
+    bool active_ = true, skip_next_ = false, exports_all_ = false;
     std::size_t best_ = 0, read_ = 0, commands_ = 0;
     int nesting_ = 0, depth_ = 0;  // depth of blocks; depth of files and functions
     std::map<std::string, Commands> functions_;
@@ -351,7 +442,8 @@ ShellLaunch read_launch(const std::string& text, const std::string& path, const 
     reader.read(text, path);
     reader.launch.unknown = reader.unknown();
     if (reader.launch.arguments.empty())
-        throw ConfigError(path + ": launches no training; expected a line with torchrun, python or srun and its flags");
+        throw ConfigError(fmt::format("{}: launches no training; expected a line with torchrun, python or srun and its flags{}{}", path,
+                                      reader.launch.notes.empty() ? "" : "; ", fmt::join(reader.launch.notes, "; ")));
     return std::move(reader.launch);
 }
 

@@ -22,10 +22,14 @@ struct ShellCommand {
     std::vector<ShellWord> words;
     std::vector<ShellWord> documents;  // bodies of its here-documents
     std::string then;  // separator that follows: "\n", ";", "&&", "||", "|", "&", ";;", ")"
+    bool exported = false;  // of `export`
 };
 
 // Throws ConfigError with the line if a quote or bracket is not closed.
 std::vector<ShellCommand> shell_commands(const std::string& text, const std::string& path);
+
+// Where output goes is no argument: > file, 2>&1, &>> file.
+std::vector<ShellWord> without_redirections(const std::vector<ShellWord>& words);
 
 // Variables of a launch script, and the expansion of words with them. Nothing is executed.
 using ShellPieces = std::vector<ShellArgument>;  // elements of an array, or a single text
@@ -40,12 +44,22 @@ class ShellVariables {
 public:
     explicit ShellVariables(const std::map<std::string, std::string>& given);
 
-    // Sets the file that later messages and positions name. Returns the previous file.
+    // Sets the file that later messages and positions name, $BASH_SOURCE. Returns the previous file.
     std::string enter(const std::string& file);
+    // A script that another starts has its own $0 and arguments, and sees what is exported. Returns all variables, for end_process.
+    using Variables = std::map<std::string, ShellPieces>;
+    Variables begin_process(const std::string& file, const ShellPieces& arguments);
+    void end_process(Variables before) { variables_ = std::move(before); }
+    void export_name(const std::string& name) { exported_.insert(name); }
+    // $PWD, where relative names begin: the outermost script's folder, until it changes to another that exists.
+    [[nodiscard]] std::string folder() const;
+    void change_folder(const std::string& to);
     [[nodiscard]] std::string place(int line) const;
 
     void assign(const ShellWord& word);
     void set(const std::string& name, ShellPieces value) { variables_[name] = std::move(value); }
+    void set_if_unknown(const std::string& name, const std::string& value) { variables_.try_emplace(name, ShellPieces{{value, ""}}); }
+    [[nodiscard]] std::string value(const std::string& name) const;  // "" = none
     // Replaces $1, $2, .., $@, $* and $#, and returns the previous ones.
     using Positional = std::map<std::string, ShellPieces>;
     Positional replace_arguments(Positional by);
@@ -69,10 +83,14 @@ private:
     std::string changed(std::string text, const std::string& how, int line);
     long arithmetic(std::string_view& text, int line, int level);
     std::string sum(std::string_view raw, int line);
+    std::optional<std::string> output(const std::string& inside, int line);
     void count(std::size_t bytes, int line);  // ConfigError beyond what launch scripts need
 
     std::string file_;
     std::map<std::string, ShellPieces> variables_;
+    std::set<std::string> given_, exported_;
+    std::set<std::string> unsure_;      // variables whose value depends on an unknown one
+    bool depends_on_unknown_ = false;  // what has been expanded since this was last reset
     std::set<std::string> unknown_;
     std::vector<std::string> unknown_texts_;
     int depth_ = 0;              // nesting of defaults

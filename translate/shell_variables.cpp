@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <fnmatch.h>
 #include <utility>
 
@@ -30,16 +31,85 @@ std::string joined(const Pieces& pieces) {
     return text;
 }
 
+namespace fs = std::filesystem;
+
 ShellVariables::ShellVariables(const std::map<std::string, std::string>& given) {
     for (const auto& [name, value] : given) variables_[name] = {{value, "--env " + name}};
+    for (const auto& [name, value] : given) given_.insert(name);
+    exported_ = given_;
 }
 
-std::string ShellVariables::enter(const std::string& file) { return std::exchange(file_, file); }
+namespace {
+
+std::string folder_of(const std::string& file) {
+    const auto parent = fs::path(file).parent_path().string();
+    return parent.empty() ? "." : parent;
+}
+
+std::string under(const std::string& folder, const std::string& name) { return (fs::path(folder) / name).lexically_normal().string(); }
+
+}  // namespace
+
+std::string ShellVariables::enter(const std::string& file) {
+    if (file_.empty()) {
+        set_if_unknown("PWD", folder_of(file));
+        set_if_unknown("0", file);
+    }
+    variables_["BASH_SOURCE"] = {{file, ""}};
+    return std::exchange(file_, file);
+}
+
+ShellVariables::Variables ShellVariables::begin_process(const std::string& file, const ShellPieces& arguments) {
+    Variables before = variables_;
+    std::erase_if(variables_, [&](const auto& variable) { return variable.first != "PWD" && !exported_.contains(variable.first); });
+    variables_.merge(arguments_of(arguments));
+    variables_["0"] = {{file, ""}};
+    return before;
+}
+
+std::string ShellVariables::value(const std::string& name) const {
+    const auto found = variables_.find(name);
+    return found == variables_.end() ? "" : joined(found->second);
+}
+
+std::string ShellVariables::folder() const { return value("PWD"); }
+
+void ShellVariables::change_folder(const std::string& to) {
+    const auto folder = under(value("PWD"), to);
+    if (std::error_code none; fs::is_directory(folder, none)) variables_["PWD"] = {{folder, ""}};
+}
+
+// What pwd, dirname, basename, realpath, readlink -f and echo print, with cd before them. Other commands are not run.
+std::optional<std::string> ShellVariables::output(const std::string& inside, int line) {
+    constexpr std::size_t longest = 1000;
+    if (inside.size() > longest || inside.find_first_of("|<") != std::string::npos) return std::nullopt;
+    std::optional<std::string> printed;
+    std::string folder = value("PWD");
+    for (const ShellCommand& command : shell_commands(inside, file_)) {
+        const auto words = without_redirections(command.words);
+        if (words.empty()) continue;
+        std::vector<std::string> texts;
+        for (auto word = words.begin() + 1; word != words.end(); ++word)
+            if (!word->raw.starts_with('-')) texts.push_back(text_of({word->raw, line + word->line - 1}));
+        const std::string& name = words[0].raw;
+        const std::string first = texts.empty() ? "" : texts[0];
+        if (name == "cd") folder = under(folder, first);
+        else if (name == "pwd") printed = folder;
+        else if (name == "dirname") printed = folder_of(first);
+        else if (name == "basename") printed = fs::path(first).filename().string();
+        else if (name == "realpath" || name == "readlink") printed = fs::path(first).is_absolute() || fs::path(first).has_parent_path() ? first : under(folder, first);
+        else return std::nullopt;
+        if (name == "basename" && texts.size() > 1 && printed->ends_with(texts[1])) printed->resize(printed->size() - texts[1].size());
+    }
+    return printed;
+}
 
 std::string ShellVariables::place(int line) const { return fmt::format("{}:{}", file_, line); }
 
 Pieces ShellVariables::value_of(const std::string& name, int line) {
+    depends_on_unknown_ = depends_on_unknown_ || unsure_.contains(name);
     if (const auto found = variables_.find(name); found != variables_.end()) return found->second;
+    depends_on_unknown_ = true;
     if (unknown_.insert(name).second && name != "@" && name != "*" && name != "#")
         unknown_texts_.push_back(fmt::format("{} ({})", name, place(line)));
     return {};
@@ -49,15 +119,21 @@ Pieces ShellVariables::value_of(const std::string& name, int line) {
 Pieces ShellVariables::parameter(const std::string& inside, int line) {
     std::size_t end = 0;
     if (!inside.empty() && inside[0] == '#') {
-        const auto count = value_of(inside.substr(1, inside.find('[') - 1), line).size();
-        return {{std::to_string(count), place(line)}};
+        const auto of = inside.substr(1, inside.find('[') - 1);
+        const auto count = value_of(of, line).size();
+        return unsure_.contains(of) ? Pieces{} : Pieces{{std::to_string(count), place(line)}};
     }
     while (end < inside.size() && is_name(inside[end])) ++end;
     if (end == 0 && !inside.empty()) ++end;
     const auto name = inside.substr(0, end);
     auto rest = inside.substr(end);
     if (rest.starts_with("[@]") || rest.starts_with("[*]")) return value_of(name, line);
-    if (rest.starts_with('[')) return element(name, text_of({rest.substr(1, rest.rfind(']') - 1), line}), line);
+    if (rest.starts_with('[')) {
+        const auto end_of_key = rest.rfind(']');
+        const auto element_of = element(name, text_of({rest.substr(1, end_of_key - 1), line}), line);
+        const auto how = rest.substr(std::min(end_of_key, rest.size() - 1) + 1);
+        return how.empty() || element_of.size() != 1 ? element_of : Pieces{{changed(element_of[0].text, how, line), element_of[0].at}};
+    }
     if (rest.starts_with(':')) rest.erase(0, 1);
     const auto known = variables_.find(name);
     const bool set = known != variables_.end() && std::ranges::any_of(known->second, [](const ShellArgument& piece) { return !piece.text.empty(); });
@@ -176,6 +252,8 @@ Pieces ShellVariables::dollar(const std::string& raw, std::size_t& i, int line) 
         if (raw[begin + 1] == '{') return parameter(inside, line);
         if (inside.starts_with("echo ") && inside.find_first_of("|;&<>") == std::string::npos)
             return {{joined(array(inside.substr(5), line)), place(line)}};
+        if (const auto printed = output(inside, line)) return {{*printed, place(line)}};
+        depends_on_unknown_ = true;
         if (unknown_.insert(inside).second) unknown_texts_.push_back(fmt::format("$({}) ({})", inside.substr(0, 40), place(line)));
         return {};
     }
@@ -202,6 +280,11 @@ Pieces ShellVariables::pieces_of(const ShellWord& word) {
                 any = true;
                 first = false;
             }
+        } else if (const auto close = c == '`' ? raw.find('`', i + 1) : std::string::npos; close != std::string::npos) {
+            std::size_t end = 0;
+            for (const auto& value : dollar("$(" + raw.substr(i + 1, close - i - 1) + ")", end, word.line)) text += value.text;
+            any = true;
+            i = close;
         } else if (c == '\'' && !in_double) {
             const auto close = std::min(raw.find('\'', i + 1), raw.size());
             text += raw.substr(i + 1, close - i - 1);
@@ -252,7 +335,7 @@ ShellVariables::Positional ShellVariables::replace_arguments(Positional by) {
     Positional before;
     for (auto at = variables_.begin(); at != variables_.end() && !std::isalpha(static_cast<unsigned char>(at->first[0])) && at->first[0] != '_';) {
         const auto next = std::next(at);
-        before.insert(variables_.extract(at));
+        if (at->first != "0") before.insert(variables_.extract(at));
         at = next;
     }
     variables_.merge(by);
@@ -332,11 +415,15 @@ long ShellVariables::arithmetic(std::string_view& text, int line, int level) {
 // Empty, and reported as unknown, if it is no arithmetic that this reader supports.
 std::string ShellVariables::sum(std::string_view raw, int line) {
     constexpr std::size_t longest = 500;  // each operator is a recursive call
+    const bool before = std::exchange(depends_on_unknown_, false);
     const auto whole = text_of({std::string(raw), line});
     if (std::string_view text = whole; whole.size() <= longest) {
         const long value = arithmetic(text, line, -1);
+        if (depends_on_unknown_) return "";  // no number, which the shell would make of nothing
+        depends_on_unknown_ = before;
         if (text.find_first_not_of(" \t\n") == std::string_view::npos) return std::to_string(value);
     }
+    depends_on_unknown_ = true;
     if (unknown_.insert(whole).second) unknown_texts_.push_back(fmt::format("$(({})) ({})", raw.substr(0, 40), place(line)));
     return "";
 }
@@ -361,7 +448,18 @@ void ShellVariables::assign(const ShellWord& word) {
     const bool more = word.raw[end] == '+';
     const auto raw = word.raw.substr(end + (more ? 2 : 1));
     const bool list = raw.starts_with('(') && raw.ends_with(')');
+    const bool before = std::exchange(depends_on_unknown_, false);
+    const auto known = unknown_texts_.size();
     Pieces value = list ? array(raw.substr(1, raw.size() - 2), word.line, name) : expand({raw, word.line});
+    const bool unsure = std::exchange(depends_on_unknown_, before);
+    if (unsure && given_.contains(name)) {  // the caller says what a command would
+        unknown_texts_.resize(known);
+        return;
+    }
+    for (auto text = known; text < unknown_texts_.size(); ++text)
+        if (unknown_texts_[text].starts_with("$(")) unknown_texts_[text] = name + " = " + unknown_texts_[text];
+    if (unsure) unsure_.insert(name);
+    else if (!more) unsure_.erase(name);
     auto& held = variables_[name];
     if (!more)
         held = std::move(value);

@@ -192,6 +192,18 @@ std::vector<ShellCommand> shell_commands(const std::string& text, const std::str
     return Splitter(text, path).all();
 }
 
+std::vector<ShellWord> without_redirections(const std::vector<ShellWord>& words) {
+    std::vector<ShellWord> kept;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        std::string_view rest = words[i].raw;
+        rest.remove_prefix(std::min(rest.find_first_not_of("0123456789"), rest.size()));
+        if (rest.starts_with("&>")) rest.remove_prefix(1);
+        if (!rest.starts_with('>') && !rest.starts_with('<')) kept.push_back(words[i]);
+        else if (rest.find_first_not_of("<>&|") == std::string_view::npos) ++i;  // the next word is the file
+    }
+    return kept;
+}
+
 // ---- tests of [ .. ] and [[ .. ]]
 
 std::optional<bool> decided(std::optional<bool> a, bool either, std::optional<bool> b) {

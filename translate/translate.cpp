@@ -9,6 +9,7 @@
 #include "model/errors.h"
 #include "model/families/families.h"
 #include "model/files/whole_files.h"
+#include "model/presets.h"
 #include "translate/machine.h"
 #include "translate/readers.h"
 #include "translate/tool_files.h"
@@ -74,7 +75,7 @@ ForeignFormat recognise_names(const std::string& text, const std::string& path) 
 
 // The format of a configuration or launch script, or none.
 ForeignFormat recognise_training(const std::string& text, const std::string& path) {
-    if (has(text, "MODEL_ARGS:") && has(text, "--")) return ForeignFormat::megatron;
+    if (is_argument_block(text)) return ForeignFormat::megatron;
     if (is_argument_dump(text) || is_yaml_configuration(text)) return ForeignFormat::megatron;
     if (has(text, "[parallelism]") && (has(text, "_parallel_degree") || has(text, "flavor"))) return ForeignFormat::torchtitan;
     if (has(text, "flavor") && has(text, "[model]")) return ForeignFormat::torchtitan;
@@ -82,103 +83,16 @@ ForeignFormat recognise_training(const std::string& text, const std::string& pat
     const bool yaml = path.ends_with(".yaml") || path.ends_with(".yml");
     if (has(text, "trainer:") && has(text, "model:")) return ForeignFormat::nemo;
     if (yaml && has(text, "model:") && (has(text, "train:") || has(text, "ddp:"))) return ForeignFormat::megatron_bridge;
-    const bool script = text.starts_with("#!") || path.ends_with(".sh") || path.ends_with(".sbatch");
+    const auto first = text.substr(0, text.find('\n'));
+    const bool script = (first.starts_with("#!") && has(first, "sh")) || path.ends_with(".sh") || path.ends_with(".sbatch") || path.ends_with(".slurm");
+    if (script) return ForeignFormat::megatron;  // also one whose flags stand in another that it starts
     if (has(text, "--num-layers") || has(text, "--tensor-model-parallel-size") || has(text, "--micro-batch-size") ||
-        has(text, "model.tensor_model_parallel_size="))
-        return script || has(text, "torchrun") || has(text, "python") ? ForeignFormat::megatron : ForeignFormat::none;
+        has(text, "model.tensor_model_parallel_size=") || has(text, "--job.config"))
+        return has(text, "torchrun") || has(text, "python") ? ForeignFormat::megatron : ForeignFormat::none;
     return ForeignFormat::none;
 }
 
 // ---- what it says
-
-// DeepSpeed configurations (JSON) that a script writes for its own launch.
-std::vector<Document> deepspeed_documents(Document& d, const ShellLaunch& launch) {
-    std::vector<Document> found;
-    if (d.states("deepspeed") || d.states("deepspeed_config"))
-        for (const auto& [text, at] : launch.documents) found.push_back(read_yaml(text, at));
-    return found;
-}
-
-// Adds their precision, stage and batch where no flag states them.
-void add_deepspeed(Document& d, const ShellLaunch& launch) {
-    for (const Document& json : deepspeed_documents(d, launch))
-        for (const auto& [theirs, flag] : {std::pair{"bf16.enabled", "bf16"}, {"fp16.enabled", "fp16"},
-                                           {"zero_optimization.stage", "zero_stage"}, {"train_batch_size", "global_batch_size"},
-                                           {"train_micro_batch_size_per_gpu", "micro_batch_size"}})
-            for (const NamedValue& value : json.values)
-                if (value.name == theirs && !value.value.empty() && !d.states(flag)) d.add(flag, value.value, json.path);
-}
-
-// An error may come from a variable that the script leaves to its caller, so the message names such variables.
-template <typename Translate>
-Translation naming_unknown(const ShellLaunch& launch, Translate translate) {
-    try {
-        return translate();
-    } catch (const ConfigError& error) {
-        if (launch.unknown.empty()) throw;
-        throw ConfigError(fmt::format("{}; not set in the script: {}; say it with --env", error.what(), fmt::join(launch.unknown, ", ")));
-    }
-}
-
-// Megatron-LM has one program per kind of model, with mostly the same flags. A `model` given by the caller takes precedence.
-void take_program(const ShellLaunch& launch, const std::string& model, Translation& t) {
-    const auto program = std::ranges::find_if(launch.arguments, [](const ShellArgument& a) { return a.text.ends_with(".py"); });
-    if (program == launch.arguments.end() || !model.empty()) return;
-    const auto name = std::filesystem::path(program->text).filename().string();
-    auto words = "_" + name.substr(0, name.size() - 3) + "_";
-    std::ranges::replace(words, '-', '_');
-    if (has(words, "_bert_")) t.set("workload.causal", "false", program->at);
-    for (const auto& [word, what] : {std::pair{"_t5_", "an encoder with a decoder"}, {"_retro_", "layers that attend to retrieved text"},
-                                     {"_vlm_", "a vision tower before the layers"}, {"_mamba_", "layers of Mamba among those of attention"}})
-        if (has(words, word))
-            throw ConfigError(fmt::format("{}: found {}, which trains {}; expected pretrain_gpt.py or pretrain_bert.py, or a preset of its model "
-                                          "with --model", program->at, name, what));
-}
-
-Translation translate_script(const std::string& text, const std::string& path, const TranslateOptions& options) {
-    const auto launch = read_launch(text, path, options.environment);
-    Document d = megatron_arguments(launch.arguments, path);
-    add_deepspeed(d, launch);
-    for (const auto& [name, value] : launch.directives) {
-        auto key = "sbatch_" + name;
-        std::ranges::replace(key, '-', '_');
-        d.values.insert(d.values.begin(), {key, value, path});
-    }
-    const std::initializer_list<std::string_view> nodes{"nnodes", "nodes", "sbatch_nodes", "num_nodes"},
-        devices{"nproc_per_node", "ntasks_per_node", "sbatch_ntasks_per_node", "gpus_per_node", "num_gpus"};
-    const auto* each = d.find_any(devices);
-    const auto* count = d.find_any(nodes);
-    const auto digits = [](const NamedValue* v) {
-        return v && !v->value.empty() && v->value.find_first_not_of("0123456789") == std::string::npos;
-    };
-    // torchrun runs on one node by default. Slurm's tasks per node apply to as many nodes as the submitter requests.
-    const bool of_slurm = each && each->name.find("ntasks_per_node") != std::string::npos;
-    const bool told = digits(each) && (digits(count) || (!count && !of_slurm));
-    const long per_node = told ? count_in(*each) : 0, ranks = per_node * (told && count ? count_in(*count) : 1);
-    // Overrides of a recipe ("model.tensor_model_parallel_size=4") belong to Megatron-Bridge.
-    const bool dotted = std::ranges::any_of(d.values, [](const NamedValue& v) { return v.name.find('.') != std::string::npos; });
-    if (dotted) drop_bridge_sections(d);
-    Translation t = naming_unknown(launch, [&] { return translate_megatron(d, dotted ? MegatronDialect::bridge : MegatronDialect::lm, ranks); });
-    take_program(launch, options.model, t);
-    for (Document& json : deepspeed_documents(d, launch)) name_unmodelled(json, t);
-    if (ranks > 0) {
-        t.set("cluster.nodes", ranks / per_node, each->at);
-        t.set("cluster.gpus_per_node", per_node, each->at);
-    }
-    for (const auto& variable : launch.unknown) t.open.push_back("variable " + variable + " is not set; say it with --env");
-    for (const auto& note : launch.notes) t.open.push_back(note);
-    return t;
-}
-
-// The flags are under MODEL_ARGS: {"--flag": value}.
-Translation translate_megatron_yaml(Document d) {
-    for (auto& value : d.values) {
-        const auto at = value.name.find("--");
-        if (at != std::string::npos) value.name = value.name.substr(at + 2);
-        std::ranges::replace(value.name, '-', '_');
-    }
-    return translate_megatron(d, MegatronDialect::lm, 0);
-}
 
 // The dump of a run's arguments, which states every default and the world size.
 Translation translate_dump(Document d) {
@@ -196,6 +110,7 @@ Translation translate_yaml_arguments(Document d) {
 
 // A model that is a file stands in the working folder, as every path of the command line, or beside the file that is read.
 std::string model_file(const std::string& model, const std::string& path) {
+    if (model.empty() || has_preset(PresetKind::workload, model)) return model;
     if (!model.ends_with(".json") && !model.ends_with(".toml") && model.find('/') == std::string::npos) return model;
     std::error_code missing;
     for (const auto& place : {std::filesystem::path(model), std::filesystem::path(path).parent_path() / model})
@@ -286,7 +201,9 @@ void require_something(const Translation& t) {
 
 }  // namespace
 
-Translation translate(const std::string& path, const TranslateOptions& options) {
+Translation translate(const std::string& path, const TranslateOptions& asked) {
+    TranslateOptions options = asked;
+    options.model = model_file(asked.model, path);
     const auto format = options.format == ForeignFormat::none ? recognise_foreign(path) : options.format;
     const auto text = read_described(path);
     Translation t;
@@ -297,7 +214,7 @@ Translation translate(const std::string& path, const TranslateOptions& options) 
     };
     switch (format) {
         case ForeignFormat::megatron:
-            t = has(text, "MODEL_ARGS:")       ? translate_megatron_yaml(filled())
+            t = is_argument_block(text)        ? translate_argument_block(filled())
                 : is_argument_dump(text)       ? translate_dump(dumped_arguments(text, path))
                 : is_yaml_configuration(text) ? translate_yaml_arguments(filled())
                                                : translate_script(text, path, options);

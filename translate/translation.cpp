@@ -10,6 +10,7 @@
 #include "model/files/plain_text.h"
 #include "model/keys/keys.h"
 #include "translate/document.h"
+#include "translate/launch_flags.h"
 #include "translate/readers.h"
 #include "translate/tool_files.h"
 
@@ -128,52 +129,23 @@ std::vector<std::string> report(const Translation& t) {
     return lines;
 }
 
-// Settings that change a step's work or memory but have no key, in one table for all tools. This keeps a tool's reader from listing
-// them among settings without effect.
-
 namespace {
-
-constexpr std::string_view moments = "the forecast keeps the optimizer's states in fp32";
-
-struct Unmodelled {
-    std::string_view instead;             // what the forecast assumes instead
-    std::vector<std::string_view> names;  // with any sections in front
-};
-const Unmodelled unmodelled[] = {
-    {"memory of the host is not modelled; the forecast keeps all on the device",
-     {"optimizer_cpu_offload", "cpu_optimizer", "cpu_offloading", "cpu_offloading_num_layers", "fine_grained_activation_offloading",
-      "enable_cpu_offload", "cpu_offload", "cpu_offload_params", "offload_optimizer.device", "offload_param.device", "cpu_checkpointing"}},
-    {moments, {"exp_avg_dtype", "exp_avg_sq_dtype", "main_params_dtype"}},
-    {"ZeRO++'s quantized messages are not modelled; the forecast sends whole elements", {"zero_quantized_weights", "zero_quantized_gradients"}},
-    {"layers of several kinds; the forecast has attention in each",
-     {"hybrid_layer_pattern", "hybrid_override_pattern", "is_hybrid_model", "hybrid_attention_ratio"}},
-    {"the forecast has the usual attention", {"experimental_attention_variant", "linear_attention_type"}},
-    {"layers of several sizes; the forecast has all alike", {"heterogeneous_layers_config_path"}},
-    {"the forecast has no decoder beside the layers", {"decoder_num_layers"}},
-    {"the forecast has experts on vectors of the hidden size", {"moe_latent_size"}}};
 
 bool is_named(std::string_view whole, std::string_view name) {
     return whole.ends_with(name) && (whole.size() == name.size() || whole[whole.size() - name.size() - 1] == '.');
 }
 
-// Off, or equal to the behaviour without the flag.
-bool changes_nothing(const std::string& value) {
-    static constexpr std::array plain{"", "false", "no", "off", "none", "null", "fp32", "float32", "torch.float32"};
-    const auto number = as_number<double>(value);
-    return number ? *number == 0 : std::ranges::find(plain, lower_case(value)) != plain.end();
-}
-
 }  // namespace
 
+// One table for all tools (launch_flags.h), which keeps a tool's reader from listing such settings among those without effect.
 void name_unmodelled(Document& d, Translation& t) {
     std::set<std::string> seen;
     for (const auto& value : d.values)
-        for (const auto& [instead, names] : unmodelled) {
-            const bool named = std::ranges::any_of(names, [&](std::string_view name) { return is_named(value.name, name); });
-            if (!named || !seen.insert(value.name).second) continue;
+        for (const auto& [name, flag] : launch_flags().problems) {
+            if (!flag.everywhere || !is_named(value.name, name) || !seen.insert(value.name).second) continue;
             const auto* v = d.find(value.name);
-            if (!v || changes_nothing(v->value)) continue;
-            t.problem(*v, (instead == moments ? v->value + "; " : "") + std::string(instead));
+            if (v && !changes_nothing(v->value, flag.usual))
+                t.problem(*v, lower_case(v->value) == "true" ? flag.instead : v->value + "; " + flag.instead);
         }
 }
 

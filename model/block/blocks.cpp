@@ -25,7 +25,7 @@ Width heads_of(const Workload& w, const RankShape& s) { return {w.heads, s.heads
 Width kv_heads_of(const Workload& w, const RankShape& s) { return {kv_heads(w), s.kv_heads}; }
 
 void add_projections(Block& b, const Workload& w, const RankShape& s) {
-    const Width queries = heads_of(w, s) * s.qk_dim, keys = kv_heads_of(w, s) * s.qk_dim;
+    const Width queries = heads_of(w, s) * (s.qk_dim * (w.attention_gate ? 2 : 1)), keys = kv_heads_of(w, s) * s.qk_dim;
     const auto linear = [&](std::string_view name, Width out, Split split) {
         return Linear{.name = name, .tokens = s.tokens, .out = out, .in = w.hidden, .dtype = s.matrix, .split = split,
                       .bias = w.qkv_bias, .after_norm = name != "query", .adapter_rank = w.adapter_rank};
@@ -97,6 +97,8 @@ Block attention_block(const Workload& w, const RankShape& s) {
             b.push_back(Normalize{.name = name, .rows = s.tokens * heads, .width = s.qk_dim, .product = s.storage, .inner = true});
     b.push_back(HeadLayout{s.heads, s.kv_heads, w.qkv_bias && !latent});
     b.push_back(Attend{s.heads, s.kv_heads});
+    if (const double result = number(s.tokens * s.heads * s.value_dim); w.attention_gate)
+        b.push_back(Elementwise{.name = "attention_gate", .read = 2 * result, .written = result, .kept = result, .into_product = true});
     b.push_back(attention_output(w, s));
     add_residual(b, w, s);
     return adapted(std::move(b), w);

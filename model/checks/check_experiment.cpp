@@ -67,7 +67,7 @@ constexpr std::string_view transformer_keys[] = {
     "parallelism.recompute", "parallelism.recompute_layers", "parallelism.overlap_tp", "parallelism.cut",
     "parallelism.blocking_p2p", "parallelism.messages_per_tensor", "parallelism.messages_per_tuple",
     "parallelism.resend_first_stage", "parallelism.gradient_tensors", "parallelism.clip_per_rank",
-    "parallelism.gather_copies", "parallelism.composed", "parallelism.overlap_experts", "workload.qk_norm", "workload.post_norms", "workload.fused_projections", "workload.fused_gate", "workload.row_scales",
+    "parallelism.gather_copies", "parallelism.composed", "parallelism.overlap_experts", "workload.qk_norm", "workload.attention_gate", "workload.post_norms", "workload.fused_projections", "workload.fused_gate", "workload.row_scales",
     "workload.adapter_rank", "workload.adapter_on", "workload.moe.ffn", "workload.moe.capacity_factor", "workload.moe.shared_experts",
     "workload.moe.dense_layers", "workload.moe.interval", "workload.gated"};
 

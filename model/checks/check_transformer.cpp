@@ -194,6 +194,8 @@ void check_operations(const Workload& w, const Parallelism& p) {
         refuse("parallelism.composed: stated, but parallelism.{} runs every operation by itself; expected none", p.unfused ? "unfused" : "eager_script");
     if (w.qk_norm && (w.attention == AttentionKind::mla || w.positions == Positions::relative || p.eager_script))
         refuse("workload.qk_norm: true, but latent and relative attention and eager scripts have no norms of queries and keys; expected false");
+    if (w.attention_gate && (w.attention == AttentionKind::mla || w.positions == Positions::relative || p.eager_script))
+        refuse("workload.attention_gate: true, but latent and relative attention and eager scripts have no gate of what attention gives; expected false");
     if (w.post_norms && (w.positions == Positions::relative || p.eager_script))
         refuse("workload.post_norms: true, but relative attention and eager scripts have no norms behind blocks; expected false");
     if (w.autocast && !p.unfused && !p.eager)

@@ -90,8 +90,8 @@ TEST_CASE("launchers in the forms of Megatron's relatives") {
                         {"parallelism.vp", "4"}, {"parallelism.dp", "4"}, {"parallelism.recompute", "selective"}, {"workload.attention", ""}});
     CHECK(std::ranges::find(dump.defaulted, "workload.attention = flash, where the device has it") != dump.defaulted.end());
     CHECK(dump.find("workload.hidden")->at == file("arguments.log") + ":20");
-    const auto tables = translate(file("tables.yaml"), {});
-    check_values(tables, {{"workload.layers", "24"}, {"workload.hidden", "1024"}, {"workload.gated", "true"}, {"parallelism.tp", "2"},
+    const auto tables = translate(file("tables.yaml"), {});  // 1024 x 4 x 2 / 3 in multiples of 64
+    check_values(tables, {{"workload.layers", "24"}, {"workload.hidden", "1024"}, {"workload.gated", "true"}, {"workload.ffn", "2688"}, {"parallelism.tp", "2"},
                           {"parallelism.zero", "1"}, {"workload.dtype", "bf16"}, {"workload.linear_bias", "false"}});
 }
 

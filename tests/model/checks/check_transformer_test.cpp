@@ -218,6 +218,8 @@ TEST_CASE("memory, relative positions and automatic casting are known operation 
     CHECK(told([](auto& w, auto& p) { w.autocast = p.eager = true; }).empty());
     CHECK(told([](auto& w, auto&) { w.qk_norm = true, w.attention = AttentionKind::mla, w.mla.kv_rank = w.mla.nope_dim = w.mla.value_dim = 8; }) ==
           "workload.qk_norm: true, but latent and relative attention and eager scripts have no norms of queries and keys; expected false");
+    CHECK(told([](auto& w, auto& p) { w.attention_gate = p.eager_script = true; }) ==
+          "workload.attention_gate: true, but latent and relative attention and eager scripts have no gate of what attention gives; expected false");
     CHECK(told([](auto&, auto& p) { p.composed = {Composed::norms}, p.unfused = true; }) ==
           "parallelism.composed: stated, but parallelism.unfused runs every operation by itself; expected none");
     CHECK(told([](auto& w, auto&) { w.row_scales = true, w.dtype = Dtype::bf16; }) ==
