@@ -107,7 +107,7 @@ void take_window(MegatronSource& s) {
         return s.t.problem(*v, "found " + v->value + "; the forecast has attention to all earlier tokens");
     s.t.set("workload.window", std::stol(v->value.substr(first, std::min<std::size_t>(last - first, 9))) + 1, v->at);
     if (const auto* skip = s.d.find("window_attn_skip_freq"); skip && integer_in(*skip) > 0)
-        s.t.set("workload.window_share", fmt::format("{:.6g}", 1 - 1.0 / static_cast<double>(integer_in(*skip))), skip->at);
+        s.t.set("workload.window_share", fmt::format("{}", 1 - 1.0 / static_cast<double>(integer_in(*skip))), skip->at);
 }
 
 // Reports options that change the work of some layers and are not in the forecast.
@@ -129,6 +129,7 @@ void pad_vocabulary(MegatronSource& s) {
     const auto* divisor = s.d.find("make_vocab_size_divisible_by");
     const long rows = (divisor ? count_in(*divisor) : 128) * std::clamp(s.t.count("parallelism.tp", 1), 1L, 1'000'000L);
     s.t.set("workload.vocab", (s.t.count("workload.vocab", 0) + rows - 1) / rows * rows, stated->at);
+    if (divisor) s.t.set("workload.vocab_multiple", count_in(*divisor), divisor->at);
 }
 
 // "([0]*3+[1]*45)" -> 0 or 1 per layer. Sums and products of lists have the form of a layout without signs.
@@ -138,6 +139,22 @@ std::string pattern_in(const NamedValue& value) {
     std::ranges::replace(layout.value, '[', '(');
     std::ranges::replace(layout.value, ']', ')');
     return written_out(layout);
+}
+
+// A Python list, "([0]*3+[1]*58)": dense layers first, then experts in every layer or in the last of every interval.
+void take_pattern_of_experts(MegatronSource& s, const NamedValue& value) {
+    const std::string layers = pattern_in(value);
+    const long all = s.t.count("workload.layers", 0);
+    if (all > 0 && std::ssize(layers) != all) wrong(value, fmt::format("a pattern of num_layers = {} layers; this one is of {}", all, layers.size()));
+    const auto first = layers.find('1'), next = layers.find('1', first + 1);
+    const auto interval = next == std::string::npos ? 1 : next - first, dense = first == std::string::npos ? 0 : first / interval * interval;
+    std::string modelled(layers.size(), '0');
+    for (std::size_t layer = dense; layer < layers.size(); ++layer)
+        if ((layer + 1) % interval == 0) modelled[layer] = '1';
+    if (first == std::string::npos || modelled != layers)
+        wrong(value, "an interval N, or ([0]*DENSE+[1]*REST) or one of every N layers behind dense ones, the patterns that are modelled");
+    if (dense > 0 || interval == 1) s.t.set("workload.moe.dense_layers", static_cast<long>(dense), value.at);
+    if (interval > 1) s.t.set("workload.moe.interval", static_cast<long>(interval), value.at);
 }
 
 }  // namespace
@@ -174,14 +191,8 @@ void take_experts(MegatronSource& s) {
     if (const auto* v = s.d.find("moe_layer_freq")) {
         if (v->value.find('[') == std::string::npos) {
             s.t.set("workload.moe.interval", integer_in(*v), v->at);
-        } else {  // a Python list, "([0]*3+[1]*58)": leading dense layers
-            const std::string layers = pattern_in(*v);
-            const long all = s.t.count("workload.layers", 0);
-            const auto dense = layers.find_first_not_of('0');
-            if (dense == std::string::npos || layers.find_first_not_of('1', dense) != std::string::npos)
-                wrong(*v, "an interval N, or ([0]*DENSE+[1]*REST), the patterns that are modelled");
-            if (all > 0 && std::ssize(layers) != all) wrong(*v, fmt::format("a pattern of num_layers = {} layers; this one is of {}", all, layers.size()));
-            s.t.set("workload.moe.dense_layers", static_cast<long>(dense), v->at);
+        } else {
+            take_pattern_of_experts(s, *v);
         }
     }
     s.t.take("parallelism.dispatch_once", s.d.find("moe_token_dispatcher_type"), [](const NamedValue& v) { return truth(v.value == "flex"); });

@@ -25,6 +25,9 @@ struct ShellLaunch {
 // `given` holds environment variables. Throws ConfigError if nothing is launched.
 ShellLaunch read_launch(const std::string& text, const std::string& path, const std::map<std::string, std::string>& given);
 
+// As translate(), of text that no file holds; `path` is for messages.
+Translation translate_text(const std::string& text, const std::string& path, ForeignFormat format, const TranslateOptions& options);
+
 // Megatron-LM's arguments, which NeMo and Megatron-Bridge share: the names are the same, but the notations and defaults differ.
 enum class MegatronDialect : std::uint8_t { lm, nemo, bridge };
 

@@ -213,7 +213,10 @@ ForeignFormat recognise_foreign(const std::string& path) {
 
 Translation translate(const std::string& path, const TranslateOptions& options) {
     const auto format = options.format == ForeignFormat::none ? recognise_foreign(path) : options.format;
-    const auto text = read_described(path);
+    return translate_text(read_described(path), path, format, options);
+}
+
+Translation translate_text(const std::string& text, const std::string& path, ForeignFormat format, const TranslateOptions& options) {
     Translation t;
     switch (format) {
         case ForeignFormat::megatron:
