@@ -78,6 +78,7 @@ private:
         out_.refuse_unless(w.moe.experts == 0 || p.tp == 1 || p.sequence_parallel, "experts with tensor parallelism (tp) and without sequence_parallel");
         out_.refuse_unless(w.master_weights, "workload.master_weights = false");
         out_.refuse_unless(p.shard == 0 || p.shard == p.dp * p.cp || p.zero == 3, "parallelism.shard: shards of part of the replicas without zero 3");
+        out_.refuse_unless(w.positions != Positions::relative, "workload.positions relative: Transformer-XL's");
         out_.refuse_unless(w.norm == Norm::rmsnorm || w.norm == Norm::layernorm, fmt::format("workload.norm {}", to_string(w.norm)));
         out_.refuse_unless(p.gradient_dtype == Dtype::fp32 || p.gradient_dtype == Dtype::bf16 ||
                                (lm() && p.gradient_dtype == Dtype::fp16 && w.dtype == Dtype::fp16),
@@ -129,7 +130,6 @@ private:
         const bool rotary = w.positions == Positions::rotary;
         add("position_embedding_type", rotary                              ? "rope"
                                        : w.positions == Positions::learned ? "learned_absolute"
-                                       : w.positions == Positions::relative ? "relative"
                                                                             : "none");
         if (nemo())
             add("activation", w.gated ? "fast-swiglu" : w.activation == Activation::squared_relu ? "squared-relu" : "gelu");
@@ -143,7 +143,7 @@ private:
         add("hidden_dropout", fmt::format("{}", w.dropout));
         add("attention_dropout", fmt::format("{}", w.score_dropout ? w.dropout : 0.0));
         numbers({"workload.vocab"});
-        if (lm() && w.vocab_multiple != 128) add("make_vocab_size_divisible_by", std::max(1, w.vocab_multiple));
+        if (w.vocab_multiple != 128) add("make_vocab_size_divisible_by", std::max(1, w.vocab_multiple));
         if (w.attention == AttentionKind::mla) {
             flag("multi_latent_attention", true);
             numbers({"workload.mla.q_rank"});

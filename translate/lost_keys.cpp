@@ -78,33 +78,12 @@ const Feature features[] = {
 
 // ---- the two experiments
 
-// Both are padded to the same number of words.
-bool holds_same_vocabulary(const Experiment& a, const Experiment& b) {
-    const auto padded = [](const Experiment& e) {
-        const long rows = long{e.parallelism.tp} * std::max(1, e.workload.vocab_multiple);
-        return (e.workload.vocab + rows - 1) / rows * rows;
-    };
-    return padded(a) == padded(b);
-}
-
 // Other numbers of dense layers and intervals may put experts in the same layers.
 bool have_same_expert_layers(const Workload& a, const Workload& b) {
     if (a.layers != b.layers) return false;
     for (int layer = 0; layer < a.layers; ++layer)
         if (has_experts(a, layer) != has_experts(b, layer)) return false;
     return true;
-}
-
-// Writes keys that say the same otherwise as the experiment that was asked for writes them.
-void write_alike(const Experiment& asked, Experiment& back) {
-    if (holds_same_vocabulary(asked, back)) {
-        back.workload.vocab = asked.workload.vocab;
-        back.workload.vocab_multiple = asked.workload.vocab_multiple;
-    }
-    if (have_same_expert_layers(asked.workload, back.workload)) {
-        back.workload.moe.interval = asked.workload.moe.interval;
-        back.workload.moe.dense_layers = asked.workload.moe.dense_layers;
-    }
 }
 
 // ---- words
@@ -241,7 +220,10 @@ public:
 
 private:
     bool find(bool (*wanted)(std::string_view)) {
-        write_alike(asked_, back_);
+        if (have_same_expert_layers(asked_.workload, back_.workload)) {
+            back_.workload.moe.interval = asked_.workload.moe.interval;
+            back_.workload.moe.dense_layers = asked_.workload.moe.dense_layers;
+        }
         std::vector<Lost> found;
         for (const Key& key : all_keys()) {
             if (is_preset(key) || !may_change_step(key.path) || !acts(key.path, asked_) || !wanted(key.path)) continue;

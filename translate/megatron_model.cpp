@@ -87,7 +87,13 @@ void take_biases_and_ends(MegatronSource& s) {
         s.t.set("workload.qkv_bias", "true", v->at);
     else if (const auto* bias = s.t.find("workload.linear_bias"))
         s.t.set("workload.qkv_bias", bias->value, std::string(bias->at));
-    if (const auto* v = s.d.on("qk_layernorm")) s.t.set("workload.qk_norm", "true", v->at);
+    if (const auto* v = s.d.on("qk_layernorm")) {
+        const auto* attention = s.t.find("workload.attention");
+        if (attention && attention->value == "mla")  // it is one of the latents there, which the forecast always has
+            s.t.ignored.push_back("qk_layernorm (" + v->at + "): latent attention has its norms");
+        else
+            s.t.set("workload.qk_norm", "true", v->at);
+    }
     flag("workload.tied", "share_embeddings_and_output_weights", "untie_embeddings_and_output_weights");
     const auto *hidden = s.d.find("hidden_dropout"), *scores = s.d.find("attention_dropout");
     const double of_scores = scores ? number_in(*scores) : 0.1, of_hidden = hidden ? number_in(*hidden) : 0.1;
@@ -118,6 +124,11 @@ void name_other_layers(MegatronSource& s) {
     if (const auto* v = s.d.find("encoder_num_layers"); v && integer_in(*v) != s.t.count("workload.layers", 0))
         s.t.problem(*v, "the forecast has no encoder beside the layers");
     take_window(s);
+    // T5's bias for each distance; the forecast's relative positions are Transformer-XL's, which Megatron has not.
+    if (const auto* v = s.d.find("position_embedding_type"); v && lower_case(v->value) == "relative") {
+        s.t.set("workload.positions", "none", v->at);
+        s.t.problem(*v, "biases of relative positions are not modelled; taken as none");
+    }
     if (const auto* v = s.d.find("mtp_num_layers"); v && integer_in(*v) > 0)
         s.t.set("workload.mtp_layers", integer_in(*v), v->at);
 }
@@ -129,7 +140,6 @@ void pad_vocabulary(MegatronSource& s) {
     const auto* divisor = s.d.find("make_vocab_size_divisible_by");
     const long rows = (divisor ? count_in(*divisor) : 128) * std::clamp(s.t.count("parallelism.tp", 1), 1L, 1'000'000L);
     s.t.set("workload.vocab", (s.t.count("workload.vocab", 0) + rows - 1) / rows * rows, stated->at);
-    if (divisor) s.t.set("workload.vocab_multiple", count_in(*divisor), divisor->at);
 }
 
 // "([0]*3+[1]*45)" -> 0 or 1 per layer. Sums and products of lists have the form of a layout without signs.
@@ -145,7 +155,6 @@ std::string pattern_in(const NamedValue& value) {
 void take_pattern_of_experts(MegatronSource& s, const NamedValue& value) {
     const std::string layers = pattern_in(value);
     const long all = s.t.count("workload.layers", 0);
-    if (all > 0 && std::ssize(layers) != all) wrong(value, fmt::format("a pattern of num_layers = {} layers; this one is of {}", all, layers.size()));
     const auto first = layers.find('1'), next = layers.find('1', first + 1);
     const auto interval = next == std::string::npos ? 1 : next - first, dense = first == std::string::npos ? 0 : first / interval * interval;
     std::string modelled(layers.size(), '0');
@@ -153,6 +162,7 @@ void take_pattern_of_experts(MegatronSource& s, const NamedValue& value) {
         if ((layer + 1) % interval == 0) modelled[layer] = '1';
     if (first == std::string::npos || modelled != layers)
         wrong(value, "an interval N, or ([0]*DENSE+[1]*REST) or one of every N layers behind dense ones, the patterns that are modelled");
+    if (all > 0 && std::ssize(layers) != all) wrong(value, fmt::format("a pattern of num_layers = {} layers; this one is of {}", all, layers.size()));
     if (dense > 0 || interval == 1) s.t.set("workload.moe.dense_layers", static_cast<long>(dense), value.at);
     if (interval > 1) s.t.set("workload.moe.interval", static_cast<long>(interval), value.at);
 }
@@ -171,6 +181,7 @@ void take_model(MegatronSource& s) {
     take_norms_and_positions(s);
     take_biases_and_ends(s);
     pad_vocabulary(s);
+    s.t.take("workload.vocab_multiple", s.d.find("make_vocab_size_divisible_by"), integer_text);
     name_other_layers(s);
     if (const auto* v = s.d.find_any({"optimizer", "optimizer.optimizer", "optim.name"}))
         set_optimizer(s.t, *v);
@@ -190,7 +201,11 @@ void take_experts(MegatronSource& s) {
     s.t.take("workload.moe.router_bias", s.d.find("moe_router_enable_expert_bias"), flag_text);
     if (const auto* v = s.d.find("moe_layer_freq")) {
         if (v->value.find('[') == std::string::npos) {
-            s.t.set("workload.moe.interval", integer_in(*v), v->at);
+            // Megatron begins with the first layer (i % N == 0), the forecast ends every interval with one.
+            const long every = count_in(*v), all = s.t.count("workload.layers", 0);
+            s.t.set("workload.moe.interval", every, v->at);
+            if (all % every != 0)
+                s.t.problem(*v, fmt::format("experts in {} of {} layers, the first among them; the forecast has {}", (all + every - 1) / every, all, all / every));
         } else {
             take_pattern_of_experts(s, *v);
         }

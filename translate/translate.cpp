@@ -166,6 +166,18 @@ Translation translate_yaml_arguments(Document d) {
     return translate_megatron(d, MegatronDialect::lm, 0, true);
 }
 
+// Reading it here reports now what the forecast would refuse.
+Translation translate_hub_config(const std::string& path) {
+    Translation t{.path = path, .format = "config.json"};
+    t.set("workload.preset", std::filesystem::absolute(path).string(), path);
+    t.ignored = read_hub_config(path).notes;
+    Experiment named;
+    set_key(named, {"workload.preset", std::filesystem::absolute(path).string()});
+    if (named.workload.seq == 0) t.open.push_back("seq: the file has the longest context, not the length that is trained; say it with --set seq=N");
+    t.open.push_back("split and machine: say them with --set, --cluster and --gpus");
+    return t;
+}
+
 // Sets the model that the file leaves to a recipe or to code.
 void add_model(Translation& t, const std::string& model) {
     if (model.empty()) return;
@@ -229,12 +241,7 @@ Translation translate_text(const std::string& text, const std::string& path, For
         case ForeignFormat::megatron_bridge: t = translate_bridge(read_yaml(text, path), options.variant); break;
         case ForeignFormat::torchtitan: t = translate_torchtitan(read_toml_values(text, path), options.model, options.replicas); break;
         case ForeignFormat::deepspeed: t = translate_deepspeed(read_yaml(text, path), options.replicas); break;
-        case ForeignFormat::hub_config:
-            return {.path = path,
-                    .format = "config.json",
-                    .settings = {{"workload.preset", std::filesystem::absolute(path).string(), path}},
-                    .ignored = read_hub_config(path).notes,  // reading it here reports now what the forecast would refuse
-                    .open = {"split and machine: say them with --set, --cluster and --gpus"}};
+        case ForeignFormat::hub_config: return translate_hub_config(path);
         default:
             throw ConfigError(path + ": is no launch script or configuration that is known; expected Megatron-LM "
                               "arguments, NeMo or Megatron-Bridge YAML, torchtitan TOML, DeepSpeed JSON or a config.json");

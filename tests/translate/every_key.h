@@ -42,16 +42,24 @@ inline std::vector<Experiment> bases() {
     return {experiment_with({tp, split, pp, dp("4"), zero("1"), batch("32")}),
             experiment_with({dp("16"), zero("3"), batch("64"), {"workload.dropout", "0.1"}, {"workload.positions", "learned"}, {"workload.gated", "false"}}),
             experiment_with({tp, split, cp, gathered, dp("4"), zero("3"), {"parallelism.recompute", "full"}}),
-            experiment_with({pp, dp("8"), batch("64"), {"parallelism.vp", "2"}, {"parallelism.eager", "true"}}),
+            experiment_with({pp, dp("8"), batch("64"), {"parallelism.vp", "2"}, {"parallelism.eager", "true"}, {"workload.window", "512"},
+                             {"workload.window_share", "0.75"}}),
             with_experts({tp, split, pp, dp("4"), zero("1"), batch("32")}),
             with_experts({pp, dp("8"), zero("0"), batch("64"), {"framework.preset", "megatron-core"}}),
             with_experts({dp("16"), zero("2"), {"framework.preset", "deepspeed"}}),
-            experiment_with({dp("16"), zero("1"), {"framework.preset", "megatron-lm"}, {"run.cuda_graph", "true"}, {"workload.tied", "true"}})};
+            experiment_with({dp("16"), zero("1"), {"framework.preset", "megatron-lm"}, {"run.cuda_graph", "true"}, {"workload.tied", "true"}}),
+            with_experts({dp("16"), zero("1"), {"framework.preset", "megatron-bridge"}, {"workload.attention", "mla"}, {"workload.mla.q_rank", "256"},
+                          {"workload.mla.kv_rank", "128"}, {"workload.mla.nope_dim", "64"}, {"workload.mla.rope_dim", "32"}, {"workload.mla.value_dim", "64"},
+                          {"workload.moe.dense_layers", "1"}, {"workload.moe.shared_experts", "1"}, {"workload.moe.ffn", "512"},
+                          {"workload.moe.groups", "4"}, {"workload.moe.top_groups", "2"}, {"workload.mtp_layers", "1"}}),
+            experiment_with({pp, {"parallelism.stage_layers", "[1, 3]"}, dp("8"), batch("64"), {"workload.causal", "false"}, {"workload.positions", "learned"},
+                             {"workload.norm", "layernorm"}, {"workload.linear_bias", "true"}, {"workload.qkv_bias", "true"}, {"workload.gated", "false"},
+                             {"workload.attention", "plain"}, {"workload.kv_heads", "16"}, {"workload.dropout", "0.1"}})};
 }
 
 // Values that fit keys of any kind; set_key() refuses the others.
 inline std::vector<std::string> values_for(const Key& key) {
-    std::vector<std::string> values{"true", "false", "0", "1", "2", "3", "4", "8", "16", "64", "1000", "4096", "0.5", "0.15", "1.25", "0.75", "7 us", "3 ms",
+    std::vector<std::string> values{"true", "false", "0", "1", "2", "3", "4", "8", "16", "64", "100", "4096", "0.5", "0.15", "1.25", "0.75", "7 us", "3 ms",
                                     "1 MB", "300 MB", "[2, 2]", "[1, 3]", "[1, 1, 1, 1]", "[2, 2, 2, 2]", "[norms]", "[norms, loss]", "tp-cp-pp-dp"};
     for (const std::string_view name : key.type->names) values.emplace_back(name);
     return values;

@@ -3,11 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+#include <map>
 #include <random>
 #include <set>
+#include <sstream>
 
 #include "tests/model/files.h"
 #include "tests/translate/every_key.h"
+#include "tests/translate/shared_configs.h"
 #include "translate/readers.h"
 
 using namespace stepcast;
@@ -76,4 +80,124 @@ TEST_CASE("a key that changes the forecast changes what is emitted, or is named"
         CAPTURE(to_string(format), count);
         CHECK(count > 75);
     }
+}
+
+namespace {
+
+constexpr std::uint64_t drawn = 120;
+
+bool can_emit(const Experiment& e, EmitFormat format) {
+    try {
+        emit(e, format);
+        return true;
+    } catch (const ConfigError&) {
+        return false;
+    }
+}
+
+// One of the bases with about one in twelve of all keys drawn anew, as far as the framework can still run it.
+Experiment any_experiment(const std::vector<Experiment>& from, EmitFormat format, std::mt19937_64& random, std::map<std::string, int>& drawn_keys) {
+    const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+    Experiment e;
+    do e = from[below(from.size())];
+    while (!can_emit(e, format));
+    for (const Key& key : all_keys()) {
+        if (!concerns_scripts(key) || below(12) > 0) continue;
+        const auto values = values_for(key);
+        for (int tries = 0; tries < 4; ++tries) {
+            Experiment other;
+            if (!changed(e, key, values[below(values.size())], other) || !can_emit(other, format)) continue;
+            e = other;
+            ++drawn_keys[std::string(key.path)];
+            break;
+        }
+    }
+    return e;
+}
+
+std::string difference(const Experiment& e, const Experiment& back) {
+    std::string text;
+    for (const Key& key : all_keys())
+        if (!is_preset(key) && text_of(key, e) != text_of(key, back)) text += fmt::format("{} {} | {}; ", key.path, text_of(key, e), text_of(key, back));
+    return text;
+}
+
+const char* file_of(EmitFormat format) {
+    return format == EmitFormat::megatron     ? "flags.sh"
+           : format == EmitFormat::torchtitan ? "titan.toml"
+           : format == EmitFormat::deepspeed  ? "ds.json"
+           : format == EmitFormat::nemo       ? "nemo.yaml"
+                                              : "bridge.yaml";
+}
+
+// As a user imports it: through the file and the text of the experiment that is written of it, with the keys set that the notes name.
+Experiment imported_again(const Experiment& e, const Emission& emission, EmitFormat format, const TestFolder& folder) {
+    const auto path = folder.write(file_of(format), emission.text);
+    const auto text = experiment_text(translate(path, {.replicas = e.parallelism.dp}));
+    const Experiment asked = with_values_written_out(e);
+    std::vector<Override> overrides{{"workload.kind", "transformer"}, {"cluster.preset", "dgx-h100"}, {"cluster.nodes", std::to_string(e.cluster.nodes)}};
+    for (const std::string& key : emission.lost)
+        if (!key.starts_with("framework.")) overrides.push_back({key, get_key(asked, key)});
+    for (const char* key : {"parallelism.dp", "cluster.gpus_per_node"}) overrides.push_back({key, get_key(asked, key)});
+    Experiment back = read_unchecked_experiment({path, text}, overrides);
+    const bool other_framework = std::ranges::any_of(emission.lost, [](const std::string& key) { return key.starts_with("framework."); });
+    if (other_framework) back.framework = e.framework;
+    if (other_framework) back.cluster = e.cluster;
+    return back;
+}
+
+}  // namespace
+
+// Megatron-LM's flags: add_argument calls, and fields of its classes from which further flags are made. A boolean that defaults to true has a
+// form with --no- or --disable-.
+TEST_CASE("every flag that is emitted for Megatron-LM is one of its own") {
+    const auto configs = shared_configs();
+    const std::string folder = configs.empty() ? "" : configs + "/arguments/";
+    if (is_absent(folder, "shared/configs/arguments")) return;
+    std::set<std::string> known;
+    for (const char* name : {"megatron-lm.csv", "megatron-lm-config-classes.csv"}) {
+        std::ifstream file(folder + name);
+        for (std::string line; std::getline(file, line);) {
+            std::string flag = line.substr(0, line.find(','));
+            if (const auto dot = flag.find('.'); dot != std::string::npos) flag = "--" + flag.substr(dot + 1);
+            std::ranges::replace(flag, '_', '-');
+            known.insert(flag);
+        }
+    }
+    std::map<std::string, int> drawn_keys;
+    std::mt19937_64 random(11);
+    int flags = 0;
+    for (int i = 0; i < 60; ++i) {
+        std::istringstream script(emit(any_experiment(bases(), EmitFormat::megatron, random, drawn_keys), EmitFormat::megatron).text);
+        for (std::string line; std::getline(script, line);) {
+            if (!line.starts_with("    --")) continue;
+            const std::string flag = line.substr(4, line.find(' ', 4) - 4);
+            INFO(flag);
+            const bool negated = flag.starts_with("--no-") || flag.starts_with("--disable-");
+            // Names that metadata give to the fields fp8, fp4 and add_bias_linear (transformer_config.py of Megatron-Core 0.16.1).
+            const bool renamed = flag == "--fp8-format" || flag == "--fp4-format" || flag == "--disable-bias-linear";
+            CHECK((known.contains(flag) || renamed || (negated && known.contains("--" + flag.substr(flag.find('-', 2) + 1)))));
+            ++flags;
+        }
+    }
+    CHECK(flags > 1000);
+}
+
+// The forecast of what comes back is equal to the digit once the keys are set that the notes name.
+TEST_CASE("what is emitted of any experiment reads back to its forecast, but for the keys that are named") {
+    const TestFolder folder;
+    const auto from = bases();
+    std::map<std::string, int> drawn_keys;
+    for (const EmitFormat format : formats) {
+        std::mt19937_64 random(7);
+        for (std::uint64_t i = 0; i < drawn; ++i) {
+            const Experiment e = any_experiment(from, format, random, drawn_keys);
+            const Emission emission = emit(e, format);
+            const Experiment back = imported_again(e, emission, format, folder);
+            INFO(to_string(format) << " " << i << "\n" << difference(e, back) << "\n" << emission.text << all_lines(emission));
+            CHECK(forecast(back) == forecast(e));
+        }
+    }
+    CAPTURE(drawn_keys.size());
+    CHECK(drawn_keys.size() > 120);
 }
