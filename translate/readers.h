@@ -100,6 +100,9 @@ inline constexpr std::pair<std::string_view, Schedule> titan_schedules[] = {{"GP
 // torchtitan's TOML (v0.2.2). `model` gives the sizes if model.name and model.flavor do not.
 Translation translate_torchtitan(Document document, const std::string& model, long replicas);
 
+// Adds to the problems the rule between keys that `simulate` would refuse the experiment by.
+void name_what_is_refused(Translation& translation);
+
 // Reports as problems what a file states that changes a step but has no key.
 void name_unmodelled(Document& document, Translation& translation);
 // The same, and lists what no rule has read. Data, logs, checkpoints and learning settings do not affect a step.

@@ -225,7 +225,9 @@ ForeignFormat recognise_foreign(const std::string& path) {
 
 Translation translate(const std::string& path, const TranslateOptions& options) {
     const auto format = options.format == ForeignFormat::none ? recognise_foreign(path) : options.format;
-    return translate_text(read_described(path), path, format, options);
+    Translation t = translate_text(read_described(path), path, format, options);
+    name_what_is_refused(t);
+    return t;
 }
 
 Translation translate_text(const std::string& text, const std::string& path, ForeignFormat format, const TranslateOptions& options) {

@@ -109,3 +109,24 @@ TEST_CASE("norms of queries and keys are read where the attention has them") {
     CHECK_FALSE(read("--multi-latent-attention --q-lora-rank 256 --kv-lora-rank 128").qk_norm);
     CHECK(read("--position-embedding-type relative").positions == Positions::none);  // which is named as a problem
 }
+
+// Flags that are read one by one and do not go together: 6 layers over 4 stages of 2 chunks; 12 heads over 8 ranks; two experts of one;
+// windows and latents; more experts' ranks than experts.
+TEST_CASE("an import names what simulate refuses") {
+    const TestFolder folder;
+    Count count;
+    const std::string model = "torchrun --nproc_per_node 8 --nnodes 4 pretrain_gpt.py --num-layers 6 --hidden-size 768 --num-attention-heads 12 --seq-length 512 "
+                              "--max-position-embeddings 512 --micro-batch-size 2 --global-batch-size 256 --vocab-size 30000 --bf16 ";
+    for (const char* flags : {"", "--num-experts 4 --moe-router-topk 5", "--num-experts 6 --expert-model-parallel-size 4", "--tensor-model-parallel-size 8",
+                              "--multi-latent-attention --window-size 127,0", "--multi-latent-attention --kv-lora-rank 0", "--num-query-groups 5 --group-query-attention",
+                              "--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2", "--expert-model-parallel-size 4",
+                              "--context-parallel-size 32 --seq-length 500", "--num-experts 4 --moe-layer-freq 7", "--mtp-num-layers 9",
+                              "--num-experts 4 --moe-expert-capacity-factor -1", "--recompute-granularity full --recompute-method block --recompute-num-layers 9",
+                              "--num-experts 4 --overlap-moe-expert-parallel-comm --recompute-granularity full", "--hidden-dropout 2"}) {
+        const auto path = folder.write("run.sh", model + flags + "\n");
+        INFO(flags);
+        CHECK(unread(path, count) == "");
+    }
+    CHECK(count.read >= 2);
+    CHECK(count.open >= 8);
+}
