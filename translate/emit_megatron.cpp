@@ -89,18 +89,15 @@ private:
 
     // Experts in the layers where the forecast has them; a number N alone would begin with one in the first layer.
     [[nodiscard]] std::string pattern_of_experts() const {
-        std::string text;
-        const auto add_run = [&](int experts, int layers) {
-            if (layers > 0) text += fmt::format("{}[{}]*{}", text.empty() ? "" : "+", experts, layers);
-        };
-        int run = 0;
-        bool last = has_experts(e_.workload, 0);
-        for (int layer = 0; layer < e_.workload.layers; ++layer, ++run)
-            if (const bool experts = has_experts(e_.workload, layer); experts != last) {
-                add_run(last ? 1 : 0, std::exchange(run, 0));
-                last = experts;
-            }
-        add_run(last ? 1 : 0, run);
+        const auto& w = e_.workload;
+        int first = 0, last = 0;
+        while (!has_experts(w, first)) ++first;
+        for (int layer = first; layer < w.layers; ++layer)
+            if (has_experts(w, layer)) last = layer;
+        const int interval = w.moe.interval;
+        const auto dense = [](int layers) { return layers > 0 ? fmt::format("[0]*{}+", layers) : ""; };
+        std::string text = fmt::format("{}({}[1])*{}", dense(first - interval + 1), dense(interval - 1), (last - first) / interval + 1);
+        if (w.layers - 1 > last) text += fmt::format("+[0]*{}", w.layers - 1 - last);
         return fmt::format("\"({})\"", text);
     }
 

@@ -29,6 +29,7 @@ void take_split(MegatronSource& s) {
     }
     for (const char* name : {"overlap_moe_expert_parallel_comm", "comm_overlap.overlap_moe_expert_parallel_comm", "moe_a2a_overlap"})
         if (const auto* v = s.d.on(name)) s.t.set("parallelism.overlap_experts", "true", v->at);
+    s.t.take("workload.fused_loss", s.d.on("cross_entropy_loss_fusion"), flag_text);
     // A script says that it is off, YAML may also say that it is on.
     if (const auto* v = s.d.on("no_gradient_accumulation_fusion")) s.t.set("parallelism.fused_accumulation", "false", v->at);
     if (const auto* v = s.full ? nullptr : s.d.find("gradient_accumulation_fusion")) s.t.set("parallelism.fused_accumulation", flag_text(*v), v->at);
