@@ -69,7 +69,7 @@ void check_torchtitan(const Experiment& e, Emission& out) {
     out.refuse_unless(p.sequence_parallel || p.tp == 1, "tensor parallelism (tp) without sequence_parallel");
     out.refuse_unless(e.workload.moe.capacity_factor == 0, "workload.moe.capacity_factor: its experts drop no tokens");
     out.refuse_unless(p.stage_layers.empty(), "parallelism.stage_layers: its stages are even");
-    out.refuse_unless(p.cp == 1 || p.context_exchange == ContextExchange::all_gather, "parallelism.context_exchange ring");
+    out.refuse_unless(p.cp == 1 || p.context_exchange == ContextExchange::all_gather, "parallelism.context_exchange ring (cp)");
     out.refuse_unless(p.gradient_dtype == Dtype::fp32 || p.gradient_dtype == Dtype::bf16, fmt::format("parallelism.gradient_dtype {}", to_string(p.gradient_dtype)));
     out.refuse_unless(e.workload.dtype == Dtype::bf16 || e.workload.dtype == Dtype::fp32 || e.workload.dtype == Dtype::fp8,
                       fmt::format("workload.dtype {}", to_string(e.workload.dtype)));

@@ -64,7 +64,7 @@ private:
                            fmt::format("parallelism.schedule {}: it has 1f1b and its interleaved form", to_string(p.schedule)));
         out_.refuse_unless(p.rank_order == "tp-cp-dp-pp" || (lm() && p.rank_order == "tp-cp-pp-dp"),
                            "parallelism.rank_order " + p.rank_order);
-        out_.refuse_unless(micro_batches(p) >= p.pp, fmt::format("{} micro-batches for {} stages (global_batch, micro_batch)", micro_batches(p), p.pp));
+        out_.refuse_unless(micro_batches(p) >= p.pp, fmt::format("{} micro-batches for {} stages (global_batch, micro_batch, pp)", micro_batches(p), p.pp));
         out_.refuse_unless(!p.stage_layers.empty() || w.layers % (p.pp * p.vp) == 0,
                            fmt::format("{} layers do not divide over pp x vp = {}", w.layers, p.pp * p.vp));
         const int etp = p.expert_tensor_parallel ? p.tp : 1;

@@ -180,7 +180,6 @@ Experiment with_values_written_out(Experiment e) {
     }
     p.global_batch = sequences_of_step(p);
     if (p.shard == p.dp * p.cp) p.shard = 0;
-    if (p.recompute_layers >= w.layers) p.recompute_layers = 0;
     return e;
 }
 

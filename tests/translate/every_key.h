@@ -41,7 +41,7 @@ inline std::vector<Experiment> bases() {
     const auto batch = [](const char* n) { return Override{"parallelism.global_batch", n}; };
     return {experiment_with({tp, split, pp, dp("4"), zero("1"), batch("32")}),
             experiment_with({dp("16"), zero("3"), batch("64"), {"workload.dropout", "0.1"}, {"workload.positions", "learned"}, {"workload.gated", "false"}}),
-            experiment_with({tp, split, cp, gathered, dp("4"), zero("3"), {"parallelism.recompute", "full"}}),
+            experiment_with({tp, split, cp, gathered, dp("4"), zero("3"), {"parallelism.recompute", "full"}, {"workload.dtype", "fp8"}}),
             experiment_with({pp, dp("8"), batch("64"), {"parallelism.vp", "2"}, {"parallelism.eager", "true"}, {"workload.window", "512"},
                              {"workload.window_share", "0.75"}}),
             with_experts({tp, split, pp, dp("4"), zero("1"), batch("32")}),
@@ -60,7 +60,8 @@ inline std::vector<Experiment> bases() {
 // Values that fit keys of any kind; set_key() refuses the others.
 inline std::vector<std::string> values_for(const Key& key) {
     std::vector<std::string> values{"true", "false", "0", "1", "2", "3", "4", "8", "16", "64", "100", "4096", "0.5", "0.15", "1.25", "0.75", "7 us", "3 ms",
-                                    "1 MB", "300 MB", "[2, 2]", "[1, 3]", "[1, 1, 1, 1]", "[2, 2, 2, 2]", "[norms]", "[norms, loss]", "tp-cp-pp-dp"};
+                                    "1 MB", "300 MB", "[2, 2]", "[1, 3]", "[1, 1, 1, 1]", "[2, 2, 2, 2]", "[\"norms\"]", "[\"norms\", \"loss\"]", "tp-cp-pp-dp",
+                                    "flash", "flash2", "plain", "adam", "sgd", "lamb", "training", "bf16", "fp16", "full", "none"};  // of optional names
     for (const std::string_view name : key.type->names) values.emplace_back(name);
     return values;
 }
@@ -72,16 +73,27 @@ inline std::pair<double, Bytes> forecast(const Experiment& e) {
     return {middle_of(steps), fullest_memory(e).peak};
 }
 
+// Replicas fill the ranks where a key of the split or of the machine changes how many there are.
+inline void keep_ranks(Experiment& e, std::string_view key) {
+    Parallelism& p = e.parallelism;
+    const int split = p.tp * p.pp * p.cp;
+    if (key == "parallelism.dp") e.cluster.nodes = std::max(1, p.dp * split / e.cluster.gpus_per_node);
+    for (const std::string_view counts : {"parallelism.tp", "parallelism.pp", "parallelism.cp", "cluster.nodes", "cluster.gpus_per_node"})
+        if (key == counts) p.dp = rank_count(e.cluster) / split;
+}
+
 // The experiment with another value of the key, if that is legal and another value.
 inline bool changed(const Experiment& base, const Key& key, const std::string& value, Experiment& into) {
     into = base;
     try {
         set_key(into, {std::string(key.path), value});
+        keep_ranks(into, key.path);
         check_experiment(into);
     } catch (const ConfigError&) {
         return false;
     }
-    return text_of(key, into) != text_of(key, base);
+    constexpr int most = 64;  // so that a forecast takes little time
+    return text_of(key, into) != text_of(key, base) && into.workload.layers <= most && micro_batches(into.parallelism) <= most;
 }
 
 // Of the machine only how many ranks it has and whether the host waits: the rest is no part of a script.

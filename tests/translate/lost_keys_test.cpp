@@ -95,18 +95,19 @@ bool can_emit(const Experiment& e, EmitFormat format) {
     }
 }
 
-// One of the bases with about one in twelve of all keys drawn anew, as far as the framework can still run it.
+// One of the bases with about one in eight of all keys drawn anew, as far as the framework can still run it.
 Experiment any_experiment(const std::vector<Experiment>& from, EmitFormat format, std::mt19937_64& random, std::map<std::string, int>& drawn_keys) {
     const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
     Experiment e;
     do e = from[below(from.size())];
     while (!can_emit(e, format));
     for (const Key& key : all_keys()) {
-        if (!concerns_scripts(key) || below(12) > 0) continue;
+        if (!concerns_scripts(key) || below(8) > 0) continue;
         const auto values = values_for(key);
-        for (int tries = 0; tries < 4; ++tries) {
+        const std::size_t start = below(values.size());
+        for (std::size_t i = 0; i < values.size(); ++i) {
             Experiment other;
-            if (!changed(e, key, values[below(values.size())], other) || !can_emit(other, format)) continue;
+            if (!changed(e, key, values[(start + i) % values.size()], other) || !can_emit(other, format)) continue;
             e = other;
             ++drawn_keys[std::string(key.path)];
             break;
@@ -198,6 +199,13 @@ TEST_CASE("what is emitted of any experiment reads back to its forecast, but for
             CHECK(forecast(back) == forecast(e));
         }
     }
-    CAPTURE(drawn_keys.size());
-    CHECK(drawn_keys.size() > 120);
+    // No base has a legal change of these that is emitted: other kinds of models, styles of one rank, and cuts and chunks that are refused.
+    const std::set<std::string> refused{"workload.kind", "workload.memory", "workload.mamba.heads", "parallelism.cut", "parallelism.head_apart",
+                                        "parallelism.eager_script", "parallelism.overlap_chunks", "routing.file"};
+    std::string never;
+    for (const Key& key : all_keys()) {
+        const std::string path(key.path);
+        if (concerns_scripts(key) && may_change_step(path) && !drawn_keys.contains(path) && !refused.contains(path)) never += path + " ";
+    }
+    CHECK(never == "");
 }
