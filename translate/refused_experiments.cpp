@@ -22,13 +22,16 @@ Cluster any_machine() {
     return e.cluster;
 }
 
-// Without replicas of its own it gets the fewest over which the experts can be spread.
-void fill_ranks(Experiment& e, bool replicas_stated) {
+// Without replicas of its own it gets the fewest over which the experts can be spread. False if no cluster has that many ranks.
+bool fill_ranks(Experiment& e, bool replicas_stated) {
     Parallelism& p = e.parallelism;
-    const int split = p.tp * p.pp * p.cp, etp = p.expert_tensor_parallel ? p.tp : 1;
-    if (!replicas_stated) p.dp = static_cast<int>(std::lcm(long{split}, long{etp} * p.ep * p.pp) / split);
+    const long split = long{p.tp} * p.pp * p.cp, of_experts = long{p.expert_tensor_parallel ? p.tp : 1} * p.ep * p.pp;
+    const long ranks = replicas_stated ? split * p.dp : std::lcm(split, of_experts);
+    if (constexpr long most = 1 << 20; ranks > most) return false;
+    p.dp = static_cast<int>(ranks / split);
     e.cluster.nodes = 1;
-    e.cluster.gpus_per_node = split * p.dp;
+    e.cluster.gpus_per_node = static_cast<int>(ranks);
+    return true;
 }
 
 // What is missing, or depends on how many ranks there are, the import has left open.
@@ -51,8 +54,7 @@ void name_what_is_refused(Translation& t) {
         machine.cluster = any_machine();
         Experiment e = experiment_of_script(machine, t);
         e.cluster = machine.cluster;
-        fill_ranks(e, replicas_stated);
-        check_experiment(e);
+        if (fill_ranks(e, replicas_stated)) check_experiment(e);
         return;
     } catch (const ConfigError& error) {
         complaint = error.what();
