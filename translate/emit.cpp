@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "model/errors.h"
+#include "translate/lost_keys.h"
 #include "translate/readers.h"
 
 namespace stepcast {
@@ -17,10 +18,7 @@ void check_common(const Experiment& e, Emission& emitter) {
     emitter.refuse_unless(e.workload.moe.experts == 0 || p.moe_system == MoeSystem::alltoall,
                           fmt::format("parallelism.moe_system {}", to_string(p.moe_system)));
     emitter.refuse_unless(p.overlap_chunks == 1, "parallelism.overlap_chunks above 1");
-    emitter.note_unless(!p.overlap_experts, "parallelism.overlap_experts = true");
-    emitter.refuse_unless(e.workload.mamba.heads == 0, "Mamba blocks: their patterns are not written");
-    emitter.note_unless(e.workload.adapter_rank == 0, fmt::format("workload.adapter_rank = {}", e.workload.adapter_rank));
-    emitter.note_unless(!p.unfused && !p.eager_script, "element-wise operations each by itself: in the model's code");
+    emitter.refuse_unless(e.workload.mamba.heads == 0, "workload.mamba.heads: patterns of Mamba blocks are not written");
 }
 
 std::string emit_deepspeed(const Experiment& e, Emission& out) {
@@ -29,16 +27,12 @@ std::string emit_deepspeed(const Experiment& e, Emission& out) {
     out.refuse_unless(p.schedule == Schedule::one_f_one_b || p.pp == 1, fmt::format("parallelism.schedule {}", to_string(p.schedule)));
     out.refuse_unless(dtype == Dtype::bf16 || dtype == Dtype::fp16 || dtype == Dtype::fp32,
                       fmt::format("workload.dtype {}", to_string(dtype)));
-    out.refuse_unless(p.zero < 2 || p.pp == 1, "zero 2 and 3 with a pipeline");
+    out.refuse_unless(p.zero < 2 || p.pp == 1, "zero 2 and 3 with a pipeline (pp)");
     out.refuse_unless(e.workload.master_weights, "workload.master_weights = false");
-    out.refuse_unless(!p.sequence_parallel, "sequence parallel with tensor parallel");
+    out.refuse_unless(p.gradient_dtype == Dtype::fp32 || p.gradient_dtype == Dtype::fp16 || p.gradient_dtype == Dtype::bf16,
+                      fmt::format("parallelism.gradient_dtype {}", to_string(p.gradient_dtype)));
+    out.refuse_unless(!p.sequence_parallel || p.tp == 1, "sequence_parallel with tensor parallelism (tp)");
     out.refuse_unless(p.vp == 1, "chunks of stages (vp)");
-    out.note_unless(p.pp == 1, fmt::format("pp = {}: stages are given in code, PipelineModule(num_stages={})", p.pp, p.pp));
-    out.note_unless(p.ep == 1, fmt::format("ep = {}: experts are spread in code, MoE(ep_size={})", p.ep, p.ep));
-    out.note_unless(p.recompute == Recompute::none,
-                    fmt::format("recompute = {}: the switch is in the model's code", to_string(p.recompute)));
-    out.note_unless(p.zero == 3 || !p.overlap_params, "overlap_params: parameters are gathered after the optimizer");
-    out.without.push_back("sizes of the model, seq: in the model's code");
     std::string text = fmt::format(
         "{{\n  \"train_batch_size\": {},\n  \"train_micro_batch_size_per_gpu\": {},\n  \"gradient_accumulation_steps\": {},\n",
         sequences_of_step(p), p.micro_batch, micro_batches(p));
@@ -70,20 +64,20 @@ std::string_view schedule_name(const Parallelism& p) {
 void check_torchtitan(const Experiment& e, Emission& out) {
     const auto& p = e.parallelism;
     out.refuse_unless(p.zero != 1, "zero 1: it has replicas, or shards of parameters too");
-    out.refuse_unless(p.zero > 0 || p.cp == 1, "zero 0 with context parallelism: its ranks share the shards");
+    out.refuse_unless(p.zero > 0 || p.cp == 1, "zero 0 with context parallelism (cp): its ranks share the shards");
     out.refuse_unless(!schedule_name(p).empty() || p.pp == 1, fmt::format("parallelism.schedule {}", to_string(p.schedule)));
-    out.refuse_unless(p.sequence_parallel == (p.tp > 1), "tensor parallel without sequence parallel");
-    out.refuse_unless(e.workload.moe.capacity_factor == 0, "capacity factors of experts");
-    out.refuse_unless(p.stage_layers.empty(), "layers of each stage");
-    out.refuse_unless(p.cp == 1 || p.context_exchange == ContextExchange::all_gather, "keys round a ring");
-    out.refuse_unless(p.gradient_dtype == Dtype::fp32 || p.gradient_dtype == Dtype::bf16, "gradients in this dtype");
+    out.refuse_unless(p.sequence_parallel || p.tp == 1, "tensor parallelism (tp) without sequence_parallel");
+    out.refuse_unless(e.workload.moe.capacity_factor == 0, "workload.moe.capacity_factor: its experts drop no tokens");
+    out.refuse_unless(p.stage_layers.empty(), "parallelism.stage_layers: its stages are even");
+    out.refuse_unless(p.cp == 1 || p.context_exchange == ContextExchange::all_gather, "parallelism.context_exchange ring (cp)");
+    out.refuse_unless(p.gradient_dtype == Dtype::fp32 || p.gradient_dtype == Dtype::bf16, fmt::format("parallelism.gradient_dtype {}", to_string(p.gradient_dtype)));
     out.refuse_unless(e.workload.dtype == Dtype::bf16 || e.workload.dtype == Dtype::fp32 || e.workload.dtype == Dtype::fp8,
                       fmt::format("workload.dtype {}", to_string(e.workload.dtype)));
-    out.note_unless(p.overlap, "parallelism.overlap = false: it always overlaps");
-    out.note_unless(p.rank_order == "tp-cp-dp-pp", "parallelism.rank_order " + p.rank_order);
-    out.without.push_back("sizes of the model: model.name and model.flavor choose them; seq " + std::to_string(e.workload.seq));
     out.refuse_unless(p.vp == 1 || e.workload.layers % (p.pp * p.vp) == 0,
-                      fmt::format("{} chunks of {} layers", p.pp * p.vp, e.workload.layers));
+                      fmt::format("{} chunks (pp x vp) of {} layers", p.pp * p.vp, e.workload.layers));
+    // torchtitan/components/optimizer.py of v0.2.2 knows Adam and AdamW.
+    const auto optimizer = e.workload.optimizer;
+    out.refuse_unless(optimizer == Optimizer::adam || optimizer == Optimizer::none, fmt::format("workload.optimizer {}", to_string(optimizer)));
 }
 
 // torchtitan's first and last stage chunk have one layer less than others unless that is switched off.
@@ -137,6 +131,7 @@ std::string emit_torchtitan(const Experiment& e, Emission& out) {
     text += pipeline_text(e);
     text += "\n[activation_checkpoint]\n" + recompute_text(e, out);
     text += compile_text(e);
+    if (e.workload.optimizer == Optimizer::adam) text += "\n[optimizer]\nname = \"AdamW\"\n";
     return text;
 }
 
@@ -153,6 +148,7 @@ Emission emit(const Experiment& experiment, EmitFormat format) {
     }
     if (!emission.refused.empty())
         throw ConfigError(fmt::format("--emit {}: it cannot run this split: {}", to_string(format), fmt::join(emission.refused, "; ")));
+    name_lost_keys(experiment, format, emission);
     return emission;
 }
 

@@ -14,20 +14,19 @@ NAMED_ENUM_AS(EmitFormat, "a format of --emit", "megatron, megatron-bridge, nemo
 
 struct Emission {
     std::string text;
-    std::vector<std::string> without;  // "bucket = 25 MB: no counterpart"
+    std::vector<std::string> without;  // "parallelism.bucket = 25 MB: the script is read as 160 MB"
+    std::vector<std::string> lost;     // keys with another value in the script, which `without` names
     std::vector<std::string> refused;  // reasons why the framework cannot run the split
     void refuse_unless(bool runs, const std::string& why) {
         if (!runs) refused.push_back(why);
     }
-    void note_unless(bool same, const std::string& what) {
-        if (!same) without.push_back(what);
-    }
 };
 
-// Throws ConfigError, and writes nothing, if the framework cannot run the split.
+// Throws ConfigError, and writes nothing, if the framework cannot run the split. What acts on the step or its memory is in the text or
+// named in `without` (translate/lost_keys.h).
 Emission emit(const Experiment& experiment, EmitFormat format);
 
-// Internal to translate/. Emits for one framework; collects refusals and names what has no counterpart.
+// Internal to translate/. Emits for one framework; collects refusals.
 std::string emit_megatron(const Experiment& experiment, EmitFormat format, Emission& out);
 
 }  // namespace stepcast

@@ -2,11 +2,12 @@
 #include "translate/emit.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "model/keys/keys.h"
+#include "model/transformer/counts.h"
 #include "translate/readers.h"
 
 namespace stepcast {
@@ -62,28 +63,51 @@ private:
                            fmt::format("parallelism.schedule {}: it has 1f1b and its interleaved form", to_string(p.schedule)));
         out_.refuse_unless(p.rank_order == "tp-cp-dp-pp" || (lm() && p.rank_order == "tp-cp-pp-dp"),
                            "parallelism.rank_order " + p.rank_order);
-        out_.refuse_unless(micro_batches(p) >= p.pp, fmt::format("{} micro-batches for {} stages", micro_batches(p), p.pp));
+        out_.refuse_unless(micro_batches(p) >= p.pp, fmt::format("{} micro-batches for {} stages (global_batch, micro_batch, pp)", micro_batches(p), p.pp));
         out_.refuse_unless(!p.stage_layers.empty() || w.layers % (p.pp * p.vp) == 0,
                            fmt::format("{} layers do not divide over pp x vp = {}", w.layers, p.pp * p.vp));
         const int etp = p.expert_tensor_parallel ? p.tp : 1;
-        out_.refuse_unless(rank_count(e_.cluster) % (etp * p.ep * p.pp) == 0, "ranks are no multiple of etp x ep x pp");
-        out_.refuse_unless(w.attention != AttentionKind::mla || lm() || format_ == EmitFormat::megatron_bridge, "latent attention");
+        out_.refuse_unless(rank_count(e_.cluster) % (etp * p.ep * p.pp) == 0, "ranks are no multiple of etp x ep x pp (expert_tensor_parallel)");
+        out_.refuse_unless(w.attention != AttentionKind::mla || lm() || format_ == EmitFormat::megatron_bridge, "workload.attention mla");
         out_.refuse_unless(p.zero < 2 || !nemo(), "zero 2 and 3");
         out_.refuse_unless(p.recompute != Recompute::alternate, "recompute alternate");
-        out_.refuse_unless(!w.row_scales, "row_scales");
+        out_.refuse_unless(!w.row_scales, "workload.row_scales");
         out_.refuse_unless(w.gated || w.activation != Activation::relu, "activation relu");
+        // megatron/core/transformer/moe/moe_layer.py refuses to train so.
+        out_.refuse_unless(w.moe.experts == 0 || p.tp == 1 || p.sequence_parallel, "experts with tensor parallelism (tp) and without sequence_parallel");
         out_.refuse_unless(w.master_weights, "workload.master_weights = false");
-        out_.refuse_unless(p.shard == 0 || p.zero == 3, "shards of part of the replicas without zero 3");
-        out_.refuse_unless(w.norm == Norm::rmsnorm || w.norm == Norm::layernorm, "this norm");
+        out_.refuse_unless(p.shard == 0 || p.shard == p.dp * p.cp || p.zero == 3, "parallelism.shard: shards of part of the replicas without zero 3");
+        out_.refuse_unless(w.positions != Positions::relative, "workload.positions relative: Transformer-XL's");
+        out_.refuse_unless(w.norm == Norm::rmsnorm || w.norm == Norm::layernorm, fmt::format("workload.norm {}", to_string(w.norm)));
         out_.refuse_unless(p.gradient_dtype == Dtype::fp32 || p.gradient_dtype == Dtype::bf16 ||
                                (lm() && p.gradient_dtype == Dtype::fp16 && w.dtype == Dtype::fp16),
                            fmt::format("parallelism.gradient_dtype {}", to_string(p.gradient_dtype)));
         out_.refuse_unless(w.optimizer == Optimizer::adam || w.optimizer == Optimizer::sgd,
                            fmt::format("workload.optimizer {}", to_string(w.optimizer)));
-        out_.note_unless(!p.eager, "parallelism.eager: element-wise passes run fused here");
-        out_.note_unless(!w.post_norms, "workload.post_norms: it has no norms behind blocks");
-        out_.note_unless(w.fused_optimizer, "workload.fused_optimizer = false: its optimizer is fused");
-        out_.note_unless(w.attention != AttentionKind::plain || nemo(), "workload.attention plain: runs flash where it can");
+    }
+
+    // Experts in the layers where the forecast has them; a number N alone would begin with one in the first layer.
+    [[nodiscard]] std::string pattern_of_experts() const {
+        const auto& w = e_.workload;
+        int first = 0, last = 0;
+        while (!has_experts(w, first)) ++first;
+        for (int layer = first; layer < w.layers; ++layer)
+            if (has_experts(w, layer)) last = layer;
+        const int interval = w.moe.interval;
+        const auto dense = [](int layers) { return layers > 0 ? fmt::format("[0]*{}+", layers) : ""; };
+        std::string text = fmt::format("{}({}[1])*{}", dense(first - interval + 1), dense(interval - 1), (last - first) / interval + 1);
+        if (w.layers - 1 > last) text += fmt::format("+[0]*{}", w.layers - 1 - last);
+        return fmt::format("\"({})\"", text);
+    }
+
+    // What a layer sees, and the kernel of attention.
+    void attention() {
+        const auto& w = e_.workload;
+        if (w.attention == AttentionKind::plain && !nemo()) add("attention_backend", "unfused");
+        if (w.window == 0 || nemo()) return;
+        add("window_size", lm() ? fmt::format("{},0", w.window - 1) : fmt::format("[{}, 0]", w.window - 1));
+        const int every = w.window_share < 1 ? static_cast<int>(std::lround(1 / (1 - w.window_share))) : 0;  // every n-th layer sees all
+        if (every > 1) add("window_attn_skip_freq", every);
     }
 
     void model() {
@@ -102,7 +126,6 @@ private:
         const bool rotary = w.positions == Positions::rotary;
         add("position_embedding_type", rotary                              ? "rope"
                                        : w.positions == Positions::learned ? "learned_absolute"
-                                       : w.positions == Positions::relative ? "relative"
                                                                             : "none");
         if (nemo())
             add("activation", w.gated ? "fast-swiglu" : w.activation == Activation::squared_relu ? "squared-relu" : "gelu");
@@ -113,13 +136,12 @@ private:
         if (w.qkv_bias && !w.linear_bias) flag("add_qkv_bias", true);
         if (w.qk_norm) flag("qk_layernorm", true);
         if (w.attention_gate) flag("attention_output_gate", true);
-        out_.note_unless(w.qkv_bias || !w.linear_bias, "workload.qkv_bias = false with biases");
         flag_or_not("untie_embeddings_and_output_weights", "share_embeddings_and_output_weights", w.tied);
         add("hidden_dropout", fmt::format("{}", w.dropout));
         if (nemo()) add("use_flash_attention", truth(w.attention != AttentionKind::plain));  // off if it is not stated
         add("attention_dropout", fmt::format("{}", w.score_dropout ? w.dropout : 0.0));
         numbers({"workload.vocab"});
-        if (const int tp = e_.parallelism.tp; lm() && w.vocab % (128 * tp) != 0) add("make_vocab_size_divisible_by", std::gcd(128, w.vocab / tp));
+        if (w.vocab_multiple != 128) add("make_vocab_size_divisible_by", std::max(1, w.vocab_multiple));
         if (w.attention == AttentionKind::mla) {
             flag("multi_latent_attention", true);
             numbers({"workload.mla.q_rank"});
@@ -128,6 +150,9 @@ private:
             add("qk_pos_emb_head_dim", w.mla.rope_dim);
             add("v_head_dim", w.mla.value_dim);
         }
+        attention();
+        if (w.mtp_layers > 0 && !nemo()) add("mtp_num_layers", w.mtp_layers);
+        if (w.fused_loss) flag("cross_entropy_loss_fusion", true);
     }
 
     void experts() {
@@ -140,10 +165,7 @@ private:
             add("moe_shared_expert_intermediate_size", m.shared_ffn > 0 ? m.shared_ffn : m.shared_experts * each);
         }
         if (m.capacity_factor > 0) add("moe_expert_capacity_factor", fmt::format("{}", m.capacity_factor));
-        if (m.dense_layers > 0)
-            add("moe_layer_freq", fmt::format("\"([0]*{}+[1]*{})\"", m.dense_layers, e_.workload.layers - m.dense_layers));
-        else if (m.interval > 1)
-            add("moe_layer_freq", m.interval);
+        if (m.dense_layers > 0 || m.interval > 1) add("moe_layer_freq", pattern_of_experts());
         if (m.groups > 1) numbers({"workload.moe.groups", "workload.moe.top_groups"});
         if (m.router_bias) flag("moe_router_enable_expert_bias", true);
         add("moe_token_dispatcher_type", p.dispatch_once ? "flex" : "alltoall");
@@ -157,7 +179,8 @@ private:
         if (!p.stage_layers.empty()) {
             std::vector<std::string> stages;
             for (const int layers : p.stage_layers) stages.push_back(layers > 0 ? fmt::format("t*{}", layers) : "");
-            add("pipeline_model_parallel_layout", fmt::format("\"E{}L\"", fmt::join(stages, "|")));
+            const std::string further(static_cast<std::size_t>(nemo() ? 0 : e_.workload.mtp_layers), 'm');
+            add("pipeline_model_parallel_layout", fmt::format("\"E{}{}L\"", fmt::join(stages, "|"), further));
         } else if (p.vp > 1) {
             add(lm() ? "num_virtual_stages_per_pipeline_rank" : "virtual_pipeline_model_parallel_size", p.vp);
         }
@@ -169,11 +192,13 @@ private:
                 flag("tp_comm_overlap", p.overlap_tp, lm() ? "model" : "comm_overlap");
         }
         if (p.cp > 1) add("cp_comm_type", p.context_exchange == ContextExchange::ring ? "p2p" : "allgather");
+        if (e_.workload.moe.experts > 0 && p.overlap_experts && !nemo())
+            flag("overlap_moe_expert_parallel_comm", true, lm() ? "model" : "comm_overlap");
+        if (!p.fused_accumulation) flag_or_not("no_gradient_accumulation_fusion", "gradient_accumulation_fusion", false);
         if (p.rank_order != "tp-cp-dp-pp") flag("use_tp_pp_dp_mapping", true);
         if (p.vp > 1 && !p.overlap_p2p) {
             if (lm()) flag("no_overlap_p2p_communication", true);
             if (nemo()) flag("overlap_p2p_comm", false);
-            out_.note_unless(lm() || nemo(), "parallelism.overlap_p2p = false");
         }
     }
 
@@ -199,7 +224,8 @@ private:
                                               : fmt::format("{}_mixed", to_string(dtype)),
                 "mixed_precision");
         }
-        if (lm()) add("optimizer", e_.workload.optimizer == Optimizer::sgd ? "sgd" : "adam");
+        const std::string optimizer(to_string(e_.workload.optimizer));
+        if (!nemo()) add("optimizer", optimizer, lm() ? "model" : "optimizer");
         if (e_.run.cuda_graph && !nemo()) add("cuda_graph_impl", "local");
     }
 
@@ -208,7 +234,9 @@ private:
         const bool fsdp = p.zero >= 2;
         const std::string section = nemo() ? "optim" : lm() ? "model" : "ddp";
         if (nemo()) {
-            add("name", p.zero == 1 ? "mcore_distributed_optim" : "fused_adam", section);
+            const bool sgd = e_.workload.optimizer == Optimizer::sgd;
+            out_.refuse_unless(!sgd || p.zero == 0, "workload.optimizer sgd with zero 1: its distributed optimizer is Adam");
+            add("name", p.zero == 1 ? "mcore_distributed_optim" : sgd ? "sgd" : "fused_adam", section);
             flag("overlap_grad_sync", p.overlap, section);
             flag("overlap_param_sync", p.overlap_params, section);
             add("grad_sync_dtype", std::string(to_string(p.gradient_dtype)), section);
@@ -254,8 +282,8 @@ private:
             std::ranges::replace(name, '_', '-');
             text += fmt::format("    --{}{}{}\n", name, line.value.empty() ? "" : " ", line.value);
         }
-        return text + fmt::format(")\ntorchrun --nnodes {} --nproc_per_node {} pretrain_gpt.py \"${{ARGS[@]}}\" \"$@\"\n",
-                                  e_.cluster.nodes, e_.cluster.gpus_per_node);
+        return text + fmt::format(")\ntorchrun --nnodes {} --nproc_per_node {} {} \"${{ARGS[@]}}\" \"$@\"\n",
+                                  e_.cluster.nodes, e_.cluster.gpus_per_node, e_.workload.causal ? "pretrain_gpt.py" : "pretrain_bert.py");
     }
 
     std::string yaml() const {
@@ -264,7 +292,7 @@ private:
             text += fmt::format("trainer:\n  num_nodes: {}\n  devices: {}\n", e_.cluster.nodes, e_.cluster.gpus_per_node);
         for (const Line& line : lines_)
             if (nemo() && line.section == "trainer") text += fmt::format("  {}: {}\n", line.name, line.value);
-        for (const char* section : {"model", "train", "ddp", "comm_overlap", "mixed_precision", "optim"}) {
+        for (const char* section : {"model", "train", "ddp", "comm_overlap", "mixed_precision", "optimizer", "optim"}) {
             std::string lines;
             const bool inside = nemo() && std::string_view(section) == "optim";  // NeMo nests optim inside model
             for (const Line& line : lines_)

@@ -29,6 +29,12 @@ void take_split(MegatronSource& s) {
         if (says("a2a") && s.t.count("parallelism.cp", 1) > 1)
             s.t.problem(*v, "exchanges of heads (a2a) are not modelled; taken as a ring of keys and values");
     }
+    for (const char* name : {"overlap_moe_expert_parallel_comm", "comm_overlap.overlap_moe_expert_parallel_comm", "moe_a2a_overlap"})
+        if (const auto* v = s.d.on(name)) s.t.set("parallelism.overlap_experts", "true", v->at);
+    s.t.take("workload.fused_loss", s.d.on("cross_entropy_loss_fusion"), flag_text);
+    // A script says that it is off, YAML may also say that it is on.
+    if (const auto* v = s.d.on("no_gradient_accumulation_fusion")) s.t.set("parallelism.fused_accumulation", "false", v->at);
+    if (const auto* v = s.full ? nullptr : s.d.find("gradient_accumulation_fusion")) s.t.set("parallelism.fused_accumulation", flag_text(*v), v->at);
     s.t.take("parallelism.rank_order", s.d.on("use_tp_pp_dp_mapping"), [](const NamedValue&) { return "tp-cp-pp-dp"; });
     // Megatron switches it off by itself with sequence parallelism, where other exchanges hide.
     if (const auto* v = s.d.on("no_async_tensor_model_parallel_allreduce"); v && tp > 1 && !s.t.find("parallelism.sequence_parallel"))
@@ -158,8 +164,6 @@ void take_pipeline(MegatronSource& s) {
             s.t.set("parallelism.vp", all / pp / n, each->at);
     }
     take_uneven_ends(s, layers, pp);
-    if (const auto* v = s.d.find_any({"overlap_moe_expert_parallel_comm", "moe_a2a_overlap"}); v && flag_in(*v))
-        s.t.set("parallelism.overlap_experts", "true", v->at);
     for (const auto& [name, negated] : {std::pair{"no_overlap_p2p_communication", true}, {"overlap_p2p_communication", false}, {"overlap_p2p_comm", false}})
         if (const auto* v = s.d.find(name))
             s.t.set("parallelism.overlap_p2p", truth(flag_in(*v) != negated && s.t.count("parallelism.vp", 1) > 1), v->at);

@@ -106,8 +106,14 @@ void take_biases_and_ends(MegatronSource& s) {
         s.t.set("workload.qkv_bias", "true", v->at);
     else if (const auto* bias = s.t.find("workload.linear_bias"))
         s.t.set("workload.qkv_bias", bias->value, std::string(bias->at));
-    if (const auto* v = s.d.on("qk_layernorm")) s.t.set("workload.qk_norm", "true", v->at);
     if (const auto* v = s.d.on("attention_output_gate")) s.t.set("workload.attention_gate", "true", v->at);
+    if (const auto* v = s.d.on("qk_layernorm")) {
+        const auto* attention = s.t.find("workload.attention");
+        if (attention && attention->value == "mla")  // it is one of the latents there, which the forecast always has
+            s.t.ignored.push_back("qk_layernorm (" + v->at + "): latent attention has its norms");
+        else
+            s.t.set("workload.qk_norm", "true", v->at);
+    }
     flag("workload.tied", "share_embeddings_and_output_weights", "untie_embeddings_and_output_weights");
     const auto *hidden = s.d.find("hidden_dropout"), *scores = s.d.find("attention_dropout");
     const double of_scores = scores ? number_in(*scores) : 0.1, of_hidden = hidden ? number_in(*hidden) : 0.1;
@@ -127,7 +133,7 @@ void take_window(MegatronSource& s) {
         return s.t.problem(*v, "found " + v->value + "; the forecast has attention to all earlier tokens");
     s.t.set("workload.window", std::stol(v->value.substr(first, std::min<std::size_t>(last - first, 9))) + 1, v->at);
     if (const auto* skip = s.d.find("window_attn_skip_freq"); skip && integer_in(*skip) > 0)
-        s.t.set("workload.window_share", fmt::format("{:.6g}", 1 - 1.0 / static_cast<double>(integer_in(*skip))), skip->at);
+        s.t.set("workload.window_share", fmt::format("{}", 1 - 1.0 / static_cast<double>(integer_in(*skip))), skip->at);
 }
 
 // Reports options that change the work of some layers and are not in the forecast.
@@ -138,6 +144,11 @@ void name_other_layers(MegatronSource& s) {
     if (const auto* v = s.d.find("encoder_num_layers"); v && integer_in(*v) != s.t.count("workload.layers", 0))
         s.t.problem(*v, "the forecast has no encoder beside the layers");
     take_window(s);
+    // T5's bias for each distance; the forecast's relative positions are Transformer-XL's, which Megatron has not.
+    if (const auto* v = s.d.find("position_embedding_type"); v && lower_case(v->value) == "relative") {
+        s.t.set("workload.positions", "none", v->at);
+        s.t.problem(*v, "biases of relative positions are not modelled; taken as none");
+    }
     if (const auto* v = s.d.find("mtp_num_layers"); v && integer_in(*v) > 0)
         s.t.set("workload.mtp_layers", integer_in(*v), v->at);
 }
@@ -161,6 +172,22 @@ std::string pattern_in(const NamedValue& value) {
     return written_out(layout);
 }
 
+// A Python list, "([0]*3+[1]*58)": dense layers first, then experts in every layer or in the last of every interval.
+void take_pattern_of_experts(MegatronSource& s, const NamedValue& value) {
+    const std::string layers = pattern_in(value);
+    const long all = s.t.count("workload.layers", 0);
+    const auto first = layers.find('1'), next = layers.find('1', first + 1);
+    const auto interval = next == std::string::npos ? 1 : next - first, dense = first == std::string::npos ? 0 : first / interval * interval;
+    std::string modelled(layers.size(), '0');
+    for (std::size_t layer = dense; layer < layers.size(); ++layer)
+        if ((layer + 1) % interval == 0) modelled[layer] = '1';
+    if (first == std::string::npos || modelled != layers)
+        wrong(value, "an interval N, or ([0]*DENSE+[1]*REST) or one of every N layers behind dense ones, the patterns that are modelled");
+    if (all > 0 && std::ssize(layers) != all) wrong(value, fmt::format("a pattern of num_layers = {} layers; this one is of {}", all, layers.size()));
+    if (dense > 0 || interval == 1) s.t.set("workload.moe.dense_layers", static_cast<long>(dense), value.at);
+    if (interval > 1) s.t.set("workload.moe.interval", static_cast<long>(interval), value.at);
+}
+
 }  // namespace
 
 void take_model(MegatronSource& s) {
@@ -175,6 +202,7 @@ void take_model(MegatronSource& s) {
     take_norms_and_positions(s);
     take_biases_and_ends(s);
     pad_vocabulary(s);
+    s.t.take("workload.vocab_multiple", s.d.find("make_vocab_size_divisible_by"), integer_text);
     name_other_layers(s);
     if (const auto* v = s.d.find_any({"optimizer", "optimizer.optimizer", "optim.name"}))
         set_optimizer(s.t, *v);
@@ -194,15 +222,13 @@ void take_experts(MegatronSource& s) {
     s.t.take("workload.moe.router_bias", s.d.find("moe_router_enable_expert_bias"), flag_text);
     if (const auto* v = s.d.find("moe_layer_freq")) {
         if (v->value.find('[') == std::string::npos) {
-            s.t.set("workload.moe.interval", integer_in(*v), v->at);
-        } else {  // a Python list, "([0]*3+[1]*58)": leading dense layers
-            const std::string layers = pattern_in(*v);
-            const long all = s.t.count("workload.layers", 0);
-            const auto dense = layers.find_first_not_of('0');
-            if (dense == std::string::npos || layers.find_first_not_of('1', dense) != std::string::npos)
-                wrong(*v, "an interval N, or ([0]*DENSE+[1]*REST), the patterns that are modelled");
-            if (all > 0 && std::ssize(layers) != all) wrong(*v, fmt::format("a pattern of num_layers = {} layers; this one is of {}", all, layers.size()));
-            s.t.set("workload.moe.dense_layers", static_cast<long>(dense), v->at);
+            // Megatron begins with the first layer (i % N == 0), the forecast ends every interval with one.
+            const long every = count_in(*v), all = s.t.count("workload.layers", 0);
+            s.t.set("workload.moe.interval", every, v->at);
+            if (all % every != 0)
+                s.t.problem(*v, fmt::format("experts in {} of {} layers, the first among them; the forecast has {}", (all + every - 1) / every, all, all / every));
+        } else {
+            take_pattern_of_experts(s, *v);
         }
     }
     s.t.take("parallelism.dispatch_once", s.d.find("moe_token_dispatcher_type"), [](const NamedValue& v) { return truth(v.value == "flex"); });

@@ -26,6 +26,9 @@ struct ShellLaunch {
 // `given` holds environment variables. Throws ConfigError if nothing is launched.
 ShellLaunch read_launch(const std::string& text, const std::string& path, const std::map<std::string, std::string>& given);
 
+// As translate(), of text that no file holds; `path` is for messages.
+Translation translate_text(const std::string& text, const std::string& path, ForeignFormat format, const TranslateOptions& options);
+
 // Megatron-LM's arguments, which NeMo and Megatron-Bridge share: the names are the same, but the notations and defaults differ.
 enum class MegatronDialect : std::uint8_t { lm, nemo, bridge };
 
@@ -130,6 +133,9 @@ inline constexpr std::pair<std::string_view, Schedule> titan_schedules[] = {{"GP
 
 // torchtitan's TOML (v0.2.2). `model` gives the sizes if model.name and model.flavor do not.
 Translation translate_torchtitan(Document document, const std::string& model, long replicas);
+
+// Adds to the problems the rule between keys that `simulate` would refuse the experiment by.
+void name_what_is_refused(Translation& translation);
 
 // Reports as problems what a file states that changes a step but has no key.
 void name_unmodelled(Document& document, Translation& translation);

@@ -120,9 +120,9 @@ std::string model_file(const std::string& model, const std::string& path) {
 }
 
 // Sets the model that the file leaves to a recipe or to code.
-void add_model(Translation& t, const std::string& model, const std::string& path) {
+void add_model(Translation& t, const std::string& model) {
     if (model.empty()) return;
-    t.set("workload.preset", model_file(model, path), "--model");
+    t.set("workload.preset", model, "--model");
     std::erase_if(t.open, [](const std::string& line) { return line.find("--model") != std::string::npos; });
 }
 
@@ -134,6 +134,10 @@ Translation translate_hub_config(const std::string& path, const std::string& mod
     if (model.empty()) {
         t.settings = {{"workload.preset", std::filesystem::absolute(path).string(), path}};
         t.ignored = read_hub_config(path).notes;  // reading it here reports now what the forecast would refuse
+        Experiment named;
+        set_key(named, {"workload.preset", std::filesystem::absolute(path).string()});
+        if (named.workload.seq == 0)
+            t.open.emplace_back("seq: the file has the longest context, not the length that is trained; say it with --set seq=N");
         return t;
     }
     const auto named = text_part_without_sizes(path);
@@ -141,7 +145,7 @@ Translation translate_hub_config(const std::string& path, const std::string& mod
         throw ConfigError(
             "--model: " + path +
             " states the sizes of its model; expected the file without --model, or the model without the file");
-    add_model(t, model, path);
+    add_model(t, model);
     if (named->vocab > 0) t.set("workload.vocab", std::to_string(named->vocab), path);
     t.ignored = {"what the model sees or hears: the forecast is of its text part, " +
                  (named->name.empty() ? "which the file does not name" : named->name)};
@@ -205,7 +209,12 @@ Translation translate(const std::string& path, const TranslateOptions& asked) {
     TranslateOptions options = asked;
     options.model = model_file(asked.model, path);
     const auto format = options.format == ForeignFormat::none ? recognise_foreign(path) : options.format;
-    const auto text = read_described(path);
+    Translation t = translate_text(read_described(path), path, format, options);
+    name_what_is_refused(t);
+    return t;
+}
+
+Translation translate_text(const std::string& text, const std::string& path, ForeignFormat format, const TranslateOptions& options) {
     Translation t;
     const auto filled = [&] {
         Document d = read_json_or_yaml(text, path);
@@ -239,7 +248,7 @@ Translation translate(const std::string& path, const TranslateOptions& asked) {
                               "arguments, NeMo or Megatron-Bridge YAML, torchtitan TOML, DeepSpeed JSON or a config.json");
     }
     require_something(t);
-    add_model(t, options.model, path);
+    add_model(t, options.model);
     if (options.replicas > 0) std::erase_if(t.open, [](const std::string& line) { return line.starts_with("how many GPUs"); });
     return t;
 }
