@@ -92,7 +92,7 @@ std::string nothing_determined(const CalibrationRequest& request, const StepFit&
     for (const Case& c : stated) ratios.push_back(c.measured_step / step_with_slopes(c, {}, {}).step);
     std::ranges::nth_element(ratios, ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2));
     return fmt::format("calibrate: these {} rows determine none of {} constants: nothing is written; expected steps that differ in "
-                       "micro-batch, split or size; in the median they measured {:.3g} of what is forecast for them, in seconds\n{}{}",
+                       "micro-batch, split or size; in the median a measured step is {:.3g} times its forecast (far from 1: another unit, or other work)\n{}{}",
                        stated.size(), fit.constants.size() + fit.left.size(), ratios[ratios.size() / 2], constants_table(fit), hints);
 }
 

@@ -36,6 +36,10 @@ grep -q "$(printf '\033')" evil/report.html && fail "$command_line: an escape se
 grep -qF '&#96;touch HACKED&#96;|&lt;img src=x&gt;[a](b)' evil/report.html || fail "$command_line: report.html does not show the name as it stands"
 grep -q '<img' evil/report.html && fail "$command_line: markup reached report.html"
 grep -q '<img' evil/breakdown.svg && fail "$command_line: markup reached breakdown.svg"
+# A case's name that a spreadsheet would take for a formula.
+case_of '=1+cmd|x' >formula.csv
+run 0 compare formula.csv --out formula
+grep -qF "'=1+cmd|x" formula/compare.csv || fail "$command_line: a formula reached compare.csv"
 # Without gnuplot the tables are there, and the page says what it lacks.
 PATH=/nowhere run 1 compare c.csv --out no_plots
 stderr_has 'no gnuplot on PATH'
