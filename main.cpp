@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cases/row_hashes.h"
 #include "cli/verbs.h"
 #include "cli/startup.h"
 #include "exec/cuda_plugin.h"
@@ -19,7 +20,6 @@
 #include "model/launcher.h"
 #include "model/experiment.h"
 #include "model/presets.h"
-#include "model/records/provenance.h"
 #include "model/records/run_folder.h"
 #include "model/remarks.h"
 #include "model/step.h"

@@ -90,7 +90,7 @@ std::string describe(const FitResult& result) {
     std::string text = fmt::format("  {:<{}} {:>14} {:>14} {:>9}  \n", "parameter", wide, "value", "prior", "+-");
     for (const ParameterReport& report : result.parameters) {
         const FittedParameter& p = report.parameter;
-        text += fmt::format("  {:<{}} {:>14} {:>14} {:>9}  {}\n", p.key, wide, p.value, p.prior,
+        text += fmt::format("  {:<{}} {:>14} {:>14} {:>9}  {}\n", p.key, wide, short_value(p.value), short_value(p.prior),
                             percent(p.relative_error), verdict(report));
     }
     text += fmt::format("  condition of the fit: {} (with all parameters free: {}); scatter about the fit {}\n",

@@ -28,25 +28,25 @@ Rows read_rows(const CalibrationRequest& request) {
     Rows rows;
     if (!request.framework.empty()) read_framework(request.framework);  // throws for a wrong name here, so that no row is blamed
     const std::string device = read_cluster(request.cluster).gpu.name;
-    std::set<RowHash> before;  // rows of earlier files: a second copy is no second measurement
+    std::vector<RowHash> before;  // rows of earlier files: a second copy is no second measurement
     for (const std::string& path : request.measurements) {
-        std::set<RowHash> here;
+        std::vector<RowHash> here;
         std::vector<Comparison> own = read_comparisons(path, "", request.framework);
         std::vector<Comparison> on = read_comparisons(path, request.cluster, request.framework);
         for (std::size_t i = 0; i < on.size(); ++i) {
-            here.insert(on[i].what.rows.begin(), on[i].what.rows.end());
+            here.insert(here.end(), on[i].what.rows.begin(), on[i].what.rows.end());
             const bool elsewhere = own[i].refused_because.empty() && own[i].what.experiment.cluster.gpu.name != device &&
                                    request.blocks != std::vector<LeftOut>{LeftOut::device};
             if (elsewhere)
                 ++rows.other_devices;
             else if (!on[i].refused_because.empty())
                 rows.refused.push_back(on[i].refused_because);
-            else if (const auto& hashes = on[i].what.rows; !hashes.empty() && before.contains(hashes.front()))
+            else if (const auto& hashes = on[i].what.rows; !hashes.empty() && known_among(before, hashes.front()))
                 rows.refused.push_back(path + ": the same row is in another file, too; expected each once");
             else
                 rows.cases.push_back(std::move(on[i].what));
         }
-        before.merge(here);
+        before = joined(std::move(before), here);
     }
     if (rows.cases.empty())
         throw ConfigError(fmt::format("calibrate: no row can be predicted on {}: {} of other devices, {} refused{}",
@@ -92,7 +92,7 @@ std::string nothing_determined(const CalibrationRequest& request, const StepFit&
     for (const Case& c : stated) ratios.push_back(c.measured_step / step_with_slopes(c, {}, {}).step);
     std::ranges::nth_element(ratios, ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2));
     return fmt::format("calibrate: these {} rows determine none of {} constants: nothing is written; expected steps that differ in "
-                       "micro-batch, split or size; in the median they measured {:.3g} of what is forecast for them, in seconds\n{}{}",
+                       "micro-batch, split or size; in the median a measured step is {:.3g} times its forecast (far from 1: another unit, or other work)\n{}{}",
                        stated.size(), fit.constants.size() + fit.left.size(), ratios[ratios.size() / 2], constants_table(fit), hints);
 }
 

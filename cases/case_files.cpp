@@ -66,7 +66,8 @@ Comparison comparison_of(const CaseRow& row, const std::string& cluster, Shelf& 
     name_after(row, what);
     try {
         what = case_of(row, cluster, shelf);
-        what.rows = {row_hash([&](std::string_view column) { return row.cell(std::string(column)); })};
+        what.rows = {row_hash(what.experiment, row.cell("gpu"), what.measured_step)};
+        what.cells = row_hash([&](std::string_view column) { return row.cell(std::string(column)); });
     } catch (const std::exception& error) {  // one bad row must not lose the others
         const bool ours = dynamic_cast<const ConfigError*>(&error) == nullptr;
         comparison.refused_because = (ours ? "a bug of stepcast: " : "") + std::string(error.what());
@@ -105,7 +106,7 @@ void add_evidence(std::vector<Comparison>& comparisons) {
         const auto [at, fresh] = fitted.try_emplace(cluster.name + " " + framework.name);
         if (fresh) at->second = fitted_rows(cluster);
         if (fresh && framework.fitted) at->second = joined(std::move(at->second), framework.fitted->rows);
-        c.what.evidence = evidence_of(c.what.rows, at->second, seen_rows());
+        c.what.evidence = evidence_of(joined({c.what.cells}, c.what.rows), at->second, seen_rows());
     }
 }
 

@@ -70,19 +70,6 @@ double number_in(const CaseRow& row, const std::string& column) {
     return at_place(column, [&] { return csv_number(row.cell(column)); });
 }
 
-// Step time in seconds that the columns value, unit and batch size imply; empty when they imply none.
-std::optional<double> step_by_value(const CaseRow& row) {
-    const auto& unit = row.cell("unit");
-    if (row.cell("value").empty()) return std::nullopt;
-    const auto word = first_word(unit);
-    if (word == "s") return number_in(row, "value");
-    if (word == "ms") return number_in(row, "value") * 1e-3;
-    const auto gbs = count_in(row, "gbs"), seq = count_in(row, "seq"), gpus = count_in(row, "gpus");
-    if (unit == "tokens/s/GPU" && gbs && seq && gpus)
-        return static_cast<double>(*gbs) * *seq / (number_in(row, "value") * *gpus);
-    return std::nullopt;
-}
-
 }  // namespace
 
 void check_ranges(const CaseRow& row) {
@@ -188,12 +175,8 @@ void check_rank_product(const CaseRow& row) {
 
 Seconds measured_step(const CaseRow& row) {
     if (row.cell("step_s").empty()) throw ConfigError("step_s: missing; nothing to compare with");
-    constexpr double rounding = 0.02;  // throughputs are printed with two or three digits
     const Seconds step = seconds_in(row, "step_s");
-    const auto said = step_by_value(row);
-    if (said && std::abs(*said - step.si()) > rounding * step.si())
-        throw ConfigError(fmt::format("step_s: {}, but value {} {} makes {:.6g} s", row.cell("step_s"),
-                                      row.cell("value"), row.cell("unit"), *said));
+    check_value(row, step);
     return step;
 }
 

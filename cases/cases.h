@@ -46,7 +46,8 @@ struct Case {
     std::vector<Seconds> recorded_steps;         // the single steady steps, where the log keeps them
     std::optional<Bytes> measured_peak;          // memory of the rank that uses most
     std::vector<Seconds> measured_durations;     // own runs: one per task of the unfolded step; else empty
-    std::vector<RowHash> rows;                   // content hashes of the measured rows behind it (model/records/provenance.h)
+    std::vector<RowHash> rows;                   // hashes of the measured rows behind it (model/records/provenance.h)
+    RowHash cells = 0;                           // of a table's row: the hash of its cells; 0 = none
     std::optional<Evidence> evidence;            // whether a fit has read those rows; empty = not looked up
 };
 

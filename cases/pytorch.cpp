@@ -101,7 +101,8 @@ Comparison comparison_of(const TableRow& row, const Cluster& cluster, bool layer
             found.refused_because = text.starts_with(row.where()) ? text : row.where() + ": " + text;
         }
     }
-    what.rows = {row.hash()};
+    what.cells = row.hash();
+    if (found.refused_because.empty()) what.rows = {row_hash(what.experiment, "", what.measured_step)};
     what.source = "pytorch";
     what.case_id = what.experiment.name = id;
     what.series = layers ? "moe " + row.text("gate") : row.text("case_id");

@@ -48,8 +48,13 @@ std::optional<double> number_after(std::string_view text, std::string_view phras
 
 // Checks tp x pp x dp x cp against gpus, where both are stated.
 void check_rank_product(const CaseRow& row);
-// The step time. Where the unit is a time or tokens/s per GPU, it must agree with the value that it was derived from.
+// The step time, checked against the value that it was derived from.
 Seconds measured_step(const CaseRow& row);
+// Refuses a step that the columns value and unit contradict by over 2 %, whatever they count: times of a
+// step, steps, sequences or tokens per time, of one GPU or of all. A run's total time says nothing of a step.
+void check_value(const CaseRow& row, Seconds step);
+// Refuses a step that contradicts TFLOP/s or a share of the peak (MFU) by over a factor of two.
+void check_rate(const CaseRow& row, const Experiment& e, Seconds step);
 // Reads "peak allocated 66.55 GiB measured" or "peak reserved 50.18 GiB on rank 0" from the notes.
 std::optional<Bytes> measured_peak(const CaseRow& row);
 

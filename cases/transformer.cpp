@@ -247,16 +247,6 @@ CaseRow completed(const CaseRow& stated, Shelf& shelf, Assumptions& assumptions)
     return row;
 }
 
-// Refuses a step that contradicts the stated TFLOP/s per GPU; `most` covers all ways to count recompute, attention and vocabulary.
-void check_rate(const CaseRow& row, const Experiment& e, Seconds step) {
-    if (first_word(row.cell("unit")) != "TFLOP/s/GPU" || row.cell("value").empty()) return;
-    constexpr double most = 2;
-    const double said = at_place("value", [&] { return csv_number(row.cell("value")); });
-    const double made = model_flops(e.workload, sequences_of_step(e.parallelism)).si() / step.si() / rank_count(e.cluster) * 1e-12;
-    if (!(said > made / most && said < made * most))
-        throw ConfigError(fmt::format("step_s: {} makes {:.4g} TFLOP/s/GPU, but value is {}; expected them within a factor of {}", row.cell("step_s"), made, row.cell("value"), most));
-}
-
 }  // namespace
 
 Case transformer_case(const CaseRow& table_row, const std::string& named, Shelf& shelf) {

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "calibrate/few_shot.h"
+#include "cli/read_files.h"
 #include "model/errors.h"
 #include "model/files/whole_files.h"
 
@@ -28,6 +29,7 @@ void add_in(Paths& outputs, const std::string& folder, std::initializer_list<con
 
 void check(const Paths& outputs, const Paths& inputs) {
     keep_apart(outputs, inputs);
+    keep_apart(outputs, files_behind(inputs));
     for (const std::string& output : outputs) require_writable(output);
 }
 
@@ -79,7 +81,7 @@ void check_files_of_execute(const Options& options) {
 }
 
 void check_files_of_calibrate(const Options& options) {
-    Paths outputs{options.out};
+    Paths outputs = named({options.out}, {options.trace});
     if (options.fit == "both" || (options.fit.empty() && !options.framework.empty()))  // written next to the cluster's file
         outputs.push_back(framework_file(options.out));
     check(outputs, named(options.measurements, {options.cluster, options.framework}));
@@ -93,7 +95,7 @@ void check_files_of_compare(const Options& options) {
 }
 
 void check_files_of_import(const Options& options) {
-    check({options.out}, named(options.inputs, {options.pattern, options.model}));
+    check({options.out}, named(options.inputs, {options.pattern, options.model, options.gpu}));
 }
 
 void check_options_of_import(const Options& options, ImportKind kind) {

@@ -18,6 +18,9 @@ struct FittedParameter {
     KEY(bool, determined, true, "false: the data could not tell it, and it kept its prior");
     friend bool operator==(const FittedParameter&, const FittedParameter&) = default;
 };
+// "0.29999999999999999 GB/s" -> "0.3 GB/s": a value as people read it, to four figures.
+std::string short_value(const std::string& value);
+
 struct HeldOutError {
     KEY(std::string, kind, {}, "op kind or \"step\"");
     KEY(std::string, method, {}, "\"leave-one-out\", \"held-out fifth\"");

@@ -96,7 +96,7 @@ std::string detail_lines(const Comparisons& comparisons) {
 
 std::vector<Cell> case_cells(const Comparison& c) {
     const Interval& step = c.forecast->step;
-    return {time_cell(c.what.measured_step), time_cell(step.p50), {range_text(step), (step.p90 - step.p10).si()},
+    return {time_cell(c.what.measured_step), time_cell(step.p50), range_cell(step),
             signed_percent_cell(relative_error(c)), {inside_text(c)}, {role_text(c.what)}};
 }
 
@@ -115,14 +115,14 @@ std::string comparison_csv(const Comparisons& comparisons) {
     std::string text = "source,case_id,series,measured_s,predicted_s,p10_s,p90_s,error,evidence,cluster,ranks,refused_because\n";
     for (const Comparison& c : comparisons) {
         const bool known = c.what.measured_step > Seconds(0);
-        text += fmt::format("{},{},{},{},", csv_field(c.what.source), csv_field(c.what.case_id),
-                            csv_field(c.what.series), known ? fmt::format("{:.9g}", c.what.measured_step.si()) : "");
+        text += fmt::format("{},{},{},{},", spreadsheet_field(c.what.source), spreadsheet_field(c.what.case_id),
+                            spreadsheet_field(c.what.series), known ? fmt::format("{:.9g}", c.what.measured_step.si()) : "");
         if (c.forecast)
             text += fmt::format("{:.9g},{:.9g},{:.9g},{:.6g},{},{},{},\n", c.forecast->step.p50.si(), c.forecast->step.p10.si(),
-                                c.forecast->step.p90.si(), relative_error(c), role_text(c.what), csv_field(c.what.experiment.cluster.name),
+                                c.forecast->step.p90.si(), relative_error(c), role_text(c.what), spreadsheet_field(c.what.experiment.cluster.name),
                                 rank_count(c.what.experiment.cluster));
         else
-            text += fmt::format(",,,,,,,{}\n", csv_field(c.refused_because));
+            text += fmt::format(",,,,,,,{}\n", spreadsheet_field(c.refused_because));
     }
     return text;
 }

@@ -91,24 +91,43 @@ std::vector<std::string> summary_sentences(const Comparisons& comparisons) {
     return sentences;
 }
 
+namespace {
+
+constexpr std::size_t few_errors = 4;
+
+// The errors of a fit in a sentence: all where they are few, else those of steps. Laws may have moved
+// since, so that the program of today is off by other figures: `compare` says by which.
+std::string errors_text(const Fitted& fitted) {
+    std::string text, method;
+    for (const HeldOutError& e : fitted.errors) {
+        if (fitted.errors.size() > few_errors && e.kind != "step") continue;
+        text += e.method == method ? ", " : fmt::format("; {} errors by the program of that day (mean, worst): ", e.method);
+        text += fmt::format("{} {} {}", e.kind, percent_text(e.mape), signed_percent_text(e.worst));
+        method = e.method;
+    }
+    return text;
+}
+
+}  // namespace
+
 std::string provenance_text(const Cluster& cluster) {
     if (!cluster.fitted)
         return fmt::format("cluster {}: UNCALIBRATED: datasheet values and assumed costs", cluster.name);
     const Fitted& f = *cluster.fitted;
-    std::vector<std::string> names;
-    for (const std::string& source : f.sources) add_once(names, std::filesystem::path(source).filename().string());
-    std::string text = fmt::format("cluster {}: fitted {} to {} samples of {}", cluster.name, f.date, f.samples, fmt::join(names, ", "));
-    std::string method;
-    for (const HeldOutError& e : f.errors) {
-        text += e.method == method ? ", " : fmt::format("; {} errors (mean, worst): ", e.method);
-        text += fmt::format("{} {} {}", e.kind, percent_text(e.mape), signed_percent_text(e.worst));
-        method = e.method;
-    }
+    const auto names = source_names(f);
+    const std::string tables = names.size() > few_errors ? fmt::format("{} tables", names.size()) : fmt::format("{}", fmt::join(names, ", "));
+    std::string text = fmt::format("cluster {}: fitted {} to {} samples of {}", cluster.name, f.date, f.samples, tables) + errors_text(f);
     const auto kept = std::ranges::count(f.parameters, false, &FittedParameter::determined);
     if (const std::string kinds = unmeasured_kinds(cluster); !kinds.empty())
         text += "; not measured on this device: " + kinds;
     if (kept > 0) text += fmt::format("; {} of {} parameters kept their prior", kept, f.parameters.size());
     return text;
+}
+
+std::vector<std::string> source_names(const Fitted& fitted) {
+    std::vector<std::string> names;
+    for (const std::string& source : fitted.sources) add_once(names, std::filesystem::path(source).filename().string());
+    return names;
 }
 
 // ---- around plots

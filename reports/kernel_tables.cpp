@@ -165,8 +165,8 @@ std::string kernel_csv(const KernelComparisons& kernels) {
     std::string text = "kind,device,dtype,cluster,shape,ranks,bytes,flop,measured_s,predicted_s,p10_s,p90_s,error,evidence\n";
     for (const KernelComparison& k : kernels.rows)
         text += fmt::format("{},{},{},{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{:.6g},{}\n",
-                            csv_field(k.kind), csv_field(k.device), csv_field(k.dtype), csv_field(k.cluster),
-                            csv_field(k.name), k.ranks, k.bytes.si(), k.work.si(), k.measured.si(), k.predicted.si(),
+                            spreadsheet_field(k.kind), spreadsheet_field(k.device), spreadsheet_field(k.dtype), spreadsheet_field(k.cluster),
+                            spreadsheet_field(k.name), k.ranks, k.bytes.si(), k.work.si(), k.measured.si(), k.predicted.si(),
                             k.p10.si(), k.p90.si(), relative_error(k), to_string(k.evidence));
     return text;
 }

@@ -15,7 +15,9 @@ namespace stepcast {
 namespace {
 
 std::string markdown_of(const Fact& fact) {
-    return "- " + (fact.name.empty() ? "" : markdown_text(fact.name) + ": ") + markdown_text(fact.text) + "\n";
+    std::string text = "- " + (fact.name.empty() ? "" : markdown_text(fact.name) + ": ") + markdown_text(fact.text) + "\n";
+    for (const Table& table : fact.tables) text += "\n" + markdown_text(table.name) + "\n\n" + markdown_of(table) + "\n";
+    return text;
 }
 
 std::string markdown_of(const PageSection& section) {
@@ -158,7 +160,11 @@ std::string facts_of(const std::vector<Fact>& facts, const char* kind, std::stri
         text += fmt::format("<div class=\"{}\"><dt>{}</dt><dd>{}{}</dd></div>\n", word.name, html_text(fact.name), word.said,
                             shown(fact.text));
     }
-    return text + "</dl>\n";
+    text += "</dl>\n";
+    for (const Fact& fact : facts)
+        for (const Table& table : fact.tables)
+            text += "<details><summary>" + html_text(table.name) + "</summary>\n" + html_of(table) + "</details>\n";
+    return text;
 }
 
 // "" if there is no picture; a warning on the page says why.

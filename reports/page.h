@@ -16,6 +16,7 @@ enum class Tone { plain, good, doubt, bad };
 struct Fact {
     std::string name, text;
     Tone tone = Tone::plain;
+    std::vector<Table> tables = {};  // what the text sums up; closed until a reader opens it
     friend bool operator==(const Fact&, const Fact&) = default;
 };
 

@@ -25,8 +25,8 @@ void add_advice(Page& page, const Explanation& x) {
 
 Table phase_table(const Forecast& f) {
     Table table{"Phases", {{.name = "phase", .is_text = true}, {"time"}, {"p10 .. p90"}}, {}};
-    table.rows = {{{"forward"}, time_cell(f.phases.forward), {range_text(f.forward)}},
-                  {{"backward"}, time_cell(f.phases.backward), {range_text(f.backward)}},
+    table.rows = {{{"forward"}, time_cell(f.phases.forward), range_cell(f.forward)},
+                  {{"backward"}, time_cell(f.phases.backward), range_cell(f.backward)},
                   {{"gradient sync"}, time_cell(f.phases.gradient_sync), {"-"}},
                   {{"optimizer"}, time_cell(f.phases.optimizer), {"-"}}};
     return table;
@@ -250,23 +250,38 @@ std::vector<std::string> plain_warnings(const std::vector<std::string>& notes) {
     return warnings;
 }
 
+namespace {
+
+Table error_table(const std::string& name, const Fitted& fitted) {
+    Table table{fmt::format("Errors of {} by the program of {}, from {}", name, fitted.date.substr(0, 10),
+                            fmt::join(source_names(fitted), ", ")),
+                {{.name = "kind", .is_text = true}, {.name = "method", .is_text = true}, {"rows"}, {"median"}, {"mean"}, {"bias"}, {"worst"}},
+                {}};
+    for (const HeldOutError& e : fitted.errors)
+        table.rows.push_back({{e.kind}, {e.method}, count_cell(e.samples), e.median > 0 ? percent_cell(e.median) : Cell{"-"},
+                              percent_cell(e.mape), signed_percent_cell(e.bias), signed_percent_cell(e.worst)});
+    return table;
+}
+
+}  // namespace
+
 std::vector<Fact> provenance_of(const Cluster& cluster) {
     const std::string name = "cluster " + cluster.name;
-    std::vector<Fact> facts{{name, provenance_text(cluster).substr(name.size() + 2)}};
+    Fact fact{name, provenance_text(cluster).substr(name.size() + 2)};
+    if (cluster.fitted && !cluster.fitted->errors.empty()) fact.tables = {error_table(name, *cluster.fitted)};
+    std::vector<Fact> facts{std::move(fact)};
     if (!cluster.source.empty()) facts.push_back({"datasheet values of " + cluster.name, cluster.source});
     return facts;
 }
 
 std::vector<Fact> provenance_of(const Framework& framework) {
     if (framework.name.empty()) return {};
-    std::string text = framework.about;
+    Fact fact{"framework " + framework.name, framework.about};
     if (framework.fitted) {
-        text += fmt::format("; fitted {} to {} samples", framework.fitted->date, framework.fitted->samples);
-        for (const HeldOutError& e : framework.fitted->errors)
-            text += fmt::format("; {} {}: mean error {}, bias {}, worst {}", e.method, e.kind, percent_text(e.mape),
-                                signed_percent_text(e.bias), signed_percent_text(e.worst));
+        fact.text += fmt::format("; fitted {} to {} samples", framework.fitted->date, framework.fitted->samples);
+        if (!framework.fitted->errors.empty()) fact.tables = {error_table(fact.name, *framework.fitted)};
     }
-    return {{"framework " + framework.name, text}};
+    return {std::move(fact)};
 }
 
 Fact program_fact(const std::string& version) { return {"program", replaced(version, "\n", ", ")}; }

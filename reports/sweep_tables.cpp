@@ -105,7 +105,11 @@ Table rows_table(const SweepAnswer& r, const std::vector<SweepRow>& rows) {
         add(short_key(r.varied[i]), [i](const SweepRow& row) { return setting_cell(row.settings[i].second); });
     add("step", [](const SweepRow& row) { return time_cell(row.step); });
     if (std::ranges::any_of(rows, [](const SweepRow& row) { return has_spread(row.forecast.step); }))
-        add("p10 .. p90", [](const SweepRow& row) { return Cell{range_text(row.forecast.step), row.forecast.step.p90.si()}; });
+        add("p10 .. p90", [](const SweepRow& row) {
+            Cell range = range_cell(row.forecast.step);
+            range.value = row.forecast.step.p90.si();
+            return range;
+        });
     if (std::ranges::any_of(rows, [](const SweepRow& row) { return row.behind.has_value(); }))
         add("against 1", [](const SweepRow& row) { return Cell{behind_text(row), row.behind ? row.behind->p50 : 0}; });
     const bool campaign = has_campaign(rows);
@@ -206,7 +210,7 @@ std::string top_csv(const SweepAnswer& r) {
         "step_s,p10_s,p90_s,lower_bound_s,tokens_per_s,model_flops_utilization,peak_bytes,cost_per_token,ranks,"
         "behind_p10,behind_p90,distinguishable\n";
     for (const SweepRow& row : r.best) {
-        for (const auto& [key, value] : row.settings) text += csv_field(value) + ",";
+        for (const auto& [key, value] : row.settings) text += spreadsheet_field(value) + ",";
         text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", row.step.si(), row.forecast.step.p10.si(), row.forecast.step.p90.si(),
                             row.lower.si(), row.tokens_per_second, row.forecast.model_flops_utilization, row.peak.si(), row.cost_per_token,
                             row.ranks,

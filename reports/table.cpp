@@ -14,9 +14,27 @@ std::string attribute_of(const Cell& cell) {
     return cell.value && std::isfinite(*cell.value) ? fmt::format(" data-v=\"{:.9g}\"", *cell.value) : "";
 }
 
+// The table with all its times in one unit.
+Table in_one_unit(Table table) {
+    std::vector<Seconds> times;
+    for (const auto& row : table.rows)
+        for (const Cell& cell : row) times.insert(times.end(), cell.times.begin(), cell.times.end());
+    const UnitOfTime unit = unit_of(times);
+    for (auto& row : table.rows)
+        for (Cell& cell : row) {
+            if (cell.times.size() == 1) cell.text = time_text(cell.times.front(), unit);
+            if (cell.times.size() == 2)
+                cell.text = range_text({.p10 = cell.times.front(), .p90 = cell.times.back()}, unit);
+        }
+    return table;
+}
+
 }  // namespace
 
-Cell time_cell(Seconds time) { return {time_text(time), time.si()}; }
+Cell time_cell(Seconds time) { return {time_text(time), time.si(), {time}}; }
+Cell range_cell(const Interval& i) {
+    return has_spread(i) ? Cell{range_text(i), (i.p90 - i.p10).si(), {i.p10, i.p90}} : Cell{"-", 0};
+}
 Cell bytes_cell(Bytes bytes) { return {bytes_text(bytes), bytes.si()}; }
 Cell percent_cell(double fraction) { return {percent_text(fraction), fraction}; }
 Cell signed_percent_cell(double fraction) { return {signed_percent_text(fraction), fraction}; }
@@ -25,7 +43,8 @@ Cell error_cell(Seconds predicted, Seconds measured) {
     return measured > Seconds(0) ? signed_percent_cell(predicted / measured - 1) : Cell{"-"};
 }
 
-std::string text_of(const Table& table) {
+std::string text_of(const Table& raw) {
+    const Table table = in_one_unit(raw);
     const bool is_wide = table.columns.size() > 1;
     std::vector<std::vector<Cell>> lines{{}};
     std::vector<std::size_t> width;
@@ -47,7 +66,8 @@ std::string text_of(const Table& table) {
     return text + (table.below.empty() ? "" : wrapped(table.below));
 }
 
-std::string markdown_of(const Table& table) {
+std::string markdown_of(const Table& raw) {
+    const Table table = in_one_unit(raw);
     std::string text = "|", rule = "|";
     for (const Column& column : table.columns) {
         text += " " + markdown_text(column.name) + " |";
@@ -62,7 +82,8 @@ std::string markdown_of(const Table& table) {
     return text + (table.below.empty() ? "" : "\n" + markdown_text(table.below) + "\n");
 }
 
-std::string html_of(const Table& table) {
+std::string html_of(const Table& raw) {
+    const Table table = in_one_unit(raw);
     std::string text = std::string("<div class=\"table") + (table.columns.size() <= 3 ? " narrow" : "") + "\" tabindex=\"0\" role=\"region\" aria-label=\"" +
                        html_text(table.name.empty() ? table.columns.front().name : table.name) + "\"><table>\n";
     if (!table.name.empty()) text += "<caption>" + html_text(table.name) + "</caption>\n";
@@ -113,19 +134,32 @@ int decimals_of(double milliseconds) {
 
 }  // namespace
 
-std::string time_text(Seconds time) {
+UnitOfTime unit_of(const std::vector<Seconds>& times) {
+    bool long_one = false;
+    for (const Seconds time : times) {
+        if (!std::isfinite(time.si())) continue;
+        long_one = long_one || time >= Seconds(10);
+        if (time > Seconds(0) && time < Seconds(0.1)) return UnitOfTime::milliseconds;
+    }
+    return long_one ? UnitOfTime::seconds : UnitOfTime::milliseconds;
+}
+
+std::string time_text(Seconds time, UnitOfTime unit) {
     if (!std::isfinite(time.si())) return "n/a";
-    if (time >= Seconds(10)) return fmt::format("{:.2f} s", time.si());
+    if (unit == UnitOfTime::seconds) return fmt::format("{:.{}f} s", time.si(), std::abs(time.si()) >= 10 ? 2 : 3);
     const double milliseconds = time.si() * 1e3;
     return fmt::format("{:.{}f} ms", milliseconds, decimals_of(milliseconds));
 }
 
+std::string time_text(Seconds time) { return time_text(time, unit_of({time})); }
+
+std::string range_text(const Interval& interval, UnitOfTime unit) {
+    const std::string low = time_text(interval.p10, unit), high = time_text(interval.p90, unit);
+    return (low == "n/a" ? low : low.substr(0, low.find(' '))) + " .. " + high;
+}
+
 std::string range_text(const Interval& interval) {
-    if (!has_spread(interval)) return "-";
-    const std::string low = time_text(interval.p10), high = time_text(interval.p90);
-    const auto unit = low.find(' '), other = high.find(' ');
-    const bool same = unit != std::string::npos && other != std::string::npos && low.substr(unit) == high.substr(other);
-    return (same ? low.substr(0, unit) : low) + " .. " + high;
+    return has_spread(interval) ? range_text(interval, unit_of({interval.p10, interval.p90})) : "-";
 }
 
 std::string bytes_text(Bytes bytes) {
@@ -136,6 +170,16 @@ std::string bytes_text(Bytes bytes) {
     if (size >= mib) return fmt::format("{:.1f} MiB", bytes.si() / mib);
     if (size >= kib) return fmt::format("{:.1f} KiB", bytes.si() / kib);
     return fmt::format("{:.0f} B", bytes.si());
+}
+
+std::string joules_text(Joules energy) {
+    double size = energy.si();
+    if (!std::isfinite(size)) return "n/a";
+    for (const char* unit : {"J", "kJ", "MJ", "GJ"}) {
+        if (std::abs(size) < 999.5) return fmt::format("{} {}", std::abs(size) < 0.995 ? fmt::format("{:.3g}", size) : figure(size), unit);
+        size /= 1e3;
+    }
+    return fmt::format("{} TJ", count_text(size));
 }
 
 std::string percent_text(double fraction) {

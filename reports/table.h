@@ -18,7 +18,15 @@ inline constexpr std::size_t table_width = 110;
 // "31.60 ms" below ten seconds, then "12.35 s"; "n/a" if not finite.
 std::string time_text(Seconds time);
 std::string range_text(const Interval& interval);  // "20.10 .. 25.32 ms", or "-" without spread
+
+// The unit of times that stand together: seconds where one is ten or more and none but zero is below a
+// tenth, else milliseconds.
+enum class UnitOfTime { milliseconds, seconds };
+UnitOfTime unit_of(const std::vector<Seconds>& times);
+std::string time_text(Seconds time, UnitOfTime unit);
+std::string range_text(const Interval& interval, UnitOfTime unit);
 std::string bytes_text(Bytes bytes);               // "1.23 GiB", "14.0 MiB"
+std::string joules_text(Joules energy);            // "302 kJ", "4.78 MJ": three figures
 std::string percent_text(double fraction);         // "4.1 %"
 std::string signed_percent_text(double fraction);  // "-1.2 %"
 std::string count_text(double count);              // "1,468,006"
@@ -43,6 +51,8 @@ inline bool has_spread(const Interval& interval) { return interval.p10 < interva
 struct Cell {
     std::string text;
     std::optional<double> value = {};  // the cell sorts by it, or without one by its text
+    // A time, or both ends of a range: the cell is written in the unit of all times of its table.
+    std::vector<Seconds> times = {};
     friend bool operator==(const Cell&, const Cell&) = default;
 };
 // Text is aligned left, numbers right. `width`: the minimum on a terminal.
@@ -61,6 +71,7 @@ struct Table {
 };
 
 Cell time_cell(Seconds time);
+Cell range_cell(const Interval& interval);  // "-" without spread
 Cell bytes_cell(Bytes bytes);
 Cell percent_cell(double fraction);
 Cell signed_percent_cell(double fraction);

@@ -24,10 +24,12 @@ std::string bar(double share) {
 
 std::string breakdown_lines(const Breakdown& b) {
     const Seconds sum = total(b);
+    std::vector<Seconds> times;
+    for (const StepPart& part : parts_of(b)) times.push_back(part.time);
     std::string text;
     for (const auto& [name, key, time] : parts_of(b)) {
         const double share = sum > Seconds(0) ? time / sum : 0;
-        text += fmt::format("  {:<22} {:>11} {:>8}{}\n", name, time_text(time), percent_text(share), bar(share));
+        text += fmt::format("  {:<22} {:>11} {:>8}{}\n", name, time_text(time, unit_of(times)), percent_text(share), bar(share));
     }
     return text;
 }
@@ -47,10 +49,10 @@ std::string memory_lines(const MemoryUse& m) {
 }
 
 std::string phase_lines(const Forecast& f) {
-    const auto range = [](const Interval& interval) { return has_spread(interval) ? range_text(interval) : ""; };
+    const auto range = [](const Interval& interval) { return has_spread(interval) ? range_cell(interval) : Cell{}; };
     return text_of({"", {{"phases", 23, true}, {"time", 11}, {has_spread(f.step) ? "p10 .. p90" : "", 0, true}},
-                    {{{"  forward"}, time_cell(f.phases.forward), {range(f.forward)}},
-                     {{"  backward"}, time_cell(f.phases.backward), {range(f.backward)}},
+                    {{{"  forward"}, time_cell(f.phases.forward), range(f.forward)},
+                     {{"  backward"}, time_cell(f.phases.backward), range(f.backward)},
                      {{"  gradient sync"}, time_cell(f.phases.gradient_sync), {}},
                      {{"  optimizer"}, time_cell(f.phases.optimizer), {}}}});
 }
@@ -77,8 +79,8 @@ std::string doubts_line(const Doubts& d) {
 std::string energy_line(const Forecast& f) {
     const double tokens = f.tokens_per_second * f.step.p50.si();
     const double watts = f.energy.si() / f.step.p50.si() / f.gpus;
-    return fmt::format("energy of the boards {:.3g} kJ a step, {:.3g} J a token; {:.0f} W a GPU\n", f.energy.si() / 1e3,
-                       f.energy.si() / tokens, watts);
+    return fmt::format("energy of the boards {} a step, {} a token; {:.0f} W a GPU\n", joules_text(f.energy),
+                       joules_text(f.energy / tokens), watts);
 }
 
 // Cut between words to the width of a table; `more` follows uncut.
@@ -116,9 +118,10 @@ std::string brief_notes(const std::vector<std::string>& notes) {
 }
 
 std::string forecast_table(const Forecast& f, bool all_notes) {
-    std::string text = fmt::format("step {}", time_text(f.step.p50));
-    if (has_spread(f.step)) text += fmt::format("   p10..p90 {}", range_text(f.step));
-    if (f.draws > 1) text += fmt::format(", mean {}, {} draws", time_text(f.step.mean), f.draws);
+    const UnitOfTime unit = unit_of({f.step.p50, f.step.p10, f.step.p90});
+    std::string text = fmt::format("step {}", time_text(f.step.p50, unit));
+    if (has_spread(f.step)) text += fmt::format("   p10..p90 {}", range_text(f.step, unit));
+    if (f.draws > 1) text += fmt::format(", mean {}, {} draws", time_text(f.step.mean, unit), f.draws);
     text += "\n" + wrapped(fmt::format("{} on {}{}, {}", f.experiment, f.cluster,
                                        f.framework.empty() ? "" : ", framework " + framework_text(f), calibrated_text(f)));
     text += wrapped(fmt::format("{} tokens/s, {} a GPU; model FLOP utilization {}, {:.3g} TFLOP/s a GPU (causal mask not counted)",

@@ -76,7 +76,7 @@ std::vector<std::string> prior_notes(const Experiment& e, Seconds step) {
             fmt::format("from priors alone (datasheet, the run's layer timers, one message {}; nothing fitted to a "
                         "step): {}; with the "
                         "message fitted to steps of the run ({}): {}",
-                        p.prior, in_ms(before), now, in_ms(step))};
+                        short_value(p.prior), in_ms(before), now, in_ms(step))};
     }
     return {};
 }

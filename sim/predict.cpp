@@ -172,7 +172,7 @@ std::vector<std::string> notes_on(const Experiment& e, const TaskGraph& graph) {
     if (!e.cluster.fitted) return notes;
     for (const FittedParameter& p : e.cluster.fitted->parameters)
         if (!p.determined)
-            notes.push_back(fmt::format("cluster.{}: not determined by the data, kept its prior {}", p.key, p.prior));
+            notes.push_back(fmt::format("cluster.{}: not determined by the data, kept its prior {}", p.key, short_value(p.prior)));
     return notes;
 }
 

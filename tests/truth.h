@@ -11,14 +11,15 @@
 
 namespace stepcast {
 
-// "" when it is not there.
-inline std::string truth_folder() {
+// The folder shared/NAME; "" when it is not there.
+inline std::string shared_folder(const std::string& name) {
     namespace fs = std::filesystem;
     std::error_code ignored;
     for (fs::path at = fs::weakly_canonical(home_folder()).parent_path(); at.has_relative_path(); at = at.parent_path())
-        if (fs::is_directory(at / "shared" / "truth", ignored)) return (at / "shared" / "truth").string();
+        if (fs::is_directory(at / "shared" / name, ignored)) return (at / "shared" / name).string();
     return "";
 }
+inline std::string truth_folder() { return shared_folder("truth"); }
 inline std::string truth_file(const std::string& name) {
     const std::string folder = truth_folder();
     const auto file = std::filesystem::path(folder) / name;

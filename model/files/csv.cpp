@@ -116,4 +116,9 @@ std::string csv_field(std::string_view text) {
     return quoted + "\"";
 }
 
+std::string spreadsheet_field(std::string_view text) {
+    const bool formula = !text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos;
+    return csv_field(formula ? "'" + std::string(text) : std::string(text));
+}
+
 }  // namespace stepcast

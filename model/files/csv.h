@@ -38,5 +38,8 @@ int csv_int(std::string_view text, int least);
 double csv_number(std::string_view text);  // finite
 
 std::string csv_field(std::string_view text);  // quoted if necessary
+// The same for a text that others gave, in a table that people open in a spreadsheet: what would begin a
+// formula there (= + - @, a tab) gets a ' before it, which spreadsheets do not show.
+std::string spreadsheet_field(std::string_view text);
 
 }  // namespace stepcast

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cmath>
 #include <fstream>
 #include <set>
 
@@ -30,9 +32,12 @@ constexpr std::array setting_columns{
     "ranks",  "nodes",      "bytes",    "sms",                                              // collectives
     "inter",  "num_tokens", "topk",     "top_k", "experts", "tp_in_expert", "d",      "h",  // expert layers
     "rank",   "step",                                                                       // samples
-    "op",     "dtype",      "kind",     "pass",  "phase",   "distribution"};                // words
+    "op",     "dtype",      "kind",     "pass",  "phase",   "distribution",                 // words
+    "system", "precision"};
 
 constexpr int bits = 36, letters = 6, hashes_a_line = 20;
+constexpr int number_bits = 6;  // of them, the lowest: the measured number
+constexpr double number_step = 1.02;
 constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 // "8192", "8192.0" and "8.192e3" become the same number. Other text only loses blanks and capitals.
@@ -43,12 +48,6 @@ std::string normal(std::string_view text) {
     return number ? fmt::format("{:.6g}", *number) : plain;
 }
 
-RowHash folded_hash(std::string_view text) {
-    std::uint64_t hash = fnv1a(text);
-    hash = (hash >> bits) ^ (hash & ((1ULL << bits) - 1));
-    return hash == 0 ? 1 : hash;
-}
-
 void add_fitted_rows(const Cluster& cluster, std::set<std::string>& visited, std::vector<RowHash>& rows) {
     if (cluster.fitted) rows = joined(std::move(rows), cluster.fitted->rows);
     for (const std::string& base : words_of(cluster.inherits))
@@ -56,7 +55,7 @@ void add_fitted_rows(const Cluster& cluster, std::set<std::string>& visited, std
 }
 
 bool holds_any(const std::vector<RowHash>& sorted, const std::vector<RowHash>& rows) {
-    return std::ranges::any_of(rows, [&](RowHash row) { return std::ranges::binary_search(sorted, row); });
+    return std::ranges::any_of(rows, [&](RowHash row) { return known_among(sorted, row); });
 }
 
 std::vector<RowHash> read_seen_rows() {
@@ -71,26 +70,72 @@ std::vector<RowHash> read_seen_rows() {
 
 }  // namespace
 
-RowHash row_hash(const std::function<std::string(std::string_view column)>& cell) {
-    std::string content;
-    for (const std::string_view column : measured_columns)
-        if (const std::string text = cell(column); !text.empty()) {
-            content = fmt::format("{}={}", column, normal(text));
-            break;
+RowHash row_hash(std::string_view settings, double measured) {
+    constexpr RowHash numbers = RowHash{1} << number_bits;
+    std::uint64_t hash = fnv1a(settings);
+    hash = ((hash >> (bits - number_bits)) ^ hash) & ((RowHash{1} << (bits - number_bits)) - 1);
+    const double steps = std::floor(std::log(measured) / std::log(number_step));
+    const auto number = static_cast<RowHash>(static_cast<std::int64_t>(steps)) % numbers;
+    return (std::max<std::uint64_t>(hash, 1) << number_bits) | number;
+}
+
+std::string gpu_word(std::string_view text) {
+    std::string word;
+    for (const char c : lower_case(std::string(text)) + " ") {
+        if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+            word += c;
+            continue;
         }
-    if (content.empty()) return 0;
-    for (const std::string_view column : setting_columns)
-        if (const std::string text = normal(cell(column)); !text.empty())
-            content += fmt::format(" {}={}", column, text);
-    return folded_hash(content);
+        if (word.find_first_of("0123456789") != std::string::npos) return word;
+        word.clear();
+    }
+    return "";
+}
+
+RowHash row_hash(const std::function<std::string(std::string_view column)>& cell) {
+    for (const std::string_view measured : measured_columns) {
+        const std::string text = normal(cell(measured));
+        if (text.empty()) continue;
+        const auto number = as_number<double>(text);
+        if (!number || !(*number > 0)) return 0;
+        // Seconds, microseconds and bytes of one run are different columns of it.
+        std::string settings(measured);
+        for (const std::string_view column : setting_columns)
+            if (const std::string value = normal(cell(column)); !value.empty() && value != "1")
+                settings += fmt::format(" {}={}", column, value);
+        if (const std::string gpu = gpu_word(cell("gpu")); !gpu.empty()) settings += " gpu=" + gpu;
+        return row_hash(settings, *number);
+    }
+    return 0;
 }
 
 RowHash row_hash(const Sample& s) {
     return row_hash([&](std::string_view column) -> std::string {
         if (column == "value") return fmt::format("{}", s.value);
-        if (column == "experts" || column == "ranks") return std::to_string(column == "ranks" ? s.ranks : s.experts);
-        if (column == "rank" || column == "step") return std::to_string(column == "step" ? s.step : s.rank);
+        if (column == "experts" || column == "ranks")
+            return std::to_string(column == "ranks" ? s.ranks : s.experts);
+        if (column == "rank" || column == "step")
+            return std::to_string(column == "step" ? s.step : s.rank);
+        if (column == "system") return s.system;
         return column == "phase" ? s.phase : "";
+    });
+}
+
+RowHash row_hash(const Experiment& e, std::string_view gpu, Seconds measured) {
+    const auto& w = e.workload;
+    const auto& p = e.parallelism;
+    const std::string settings = fmt::format(
+        "step layers={} hidden={} seq={} tp={} pp={} dp={} cp={} ep={} mbs={} gbs={} dtype={} gpu={}",
+        w.layers, w.hidden, w.seq, p.tp, p.pp, p.dp, p.cp, p.ep, p.micro_batch,
+        sequences_of_step(p), to_string(w.dtype), gpu_word(gpu));
+    return row_hash(settings, measured.si());
+}
+
+bool known_among(const std::vector<RowHash>& sorted, RowHash row) {
+    constexpr RowHash numbers = RowHash{1} << number_bits;
+    const RowHash settings = row & ~(numbers - 1);
+    return std::ranges::any_of(std::array<RowHash, 3>{0, 1, numbers - 1}, [&](RowHash step) {
+        return std::ranges::binary_search(sorted, settings | ((row + step) % numbers));
     });
 }
 
@@ -133,13 +178,6 @@ std::vector<RowHash> rows_of_file(const std::string& path) {
     while (row.next())
         if (!sample || (row.text("phase") == "step" && row.text("rank") == "-1")) rows.push_back(row.hash());
     return joined(std::move(rows), {});
-}
-
-std::string rows_text(const std::vector<std::string>& paths) {
-    if (paths.empty()) throw ConfigError("list rows: no file; expected tables of measurements");
-    std::vector<RowHash> rows;
-    for (const std::string& path : paths) rows = joined(std::move(rows), rows_of_file(path));
-    return fmt::format("{}\n", fmt::join(hash_lines(rows), "\n"));
 }
 
 std::vector<RowHash> joined(std::vector<RowHash> a, const std::vector<RowHash>& b) {

@@ -57,7 +57,7 @@ TEST_CASE("costs that the base has at nothing and rows do not determine stay at 
     CHECK(read_cluster(both.out).host == read_cluster("dgx-a100").host);
     // Rows with exactly the forecast times: the message states the ratio 1. (In milliseconds it would be 1000.)
     std::vector<StepRow> wrong = as_forecast(folder, large_steps());
-    CHECK_THAT(complaint([&] { calibrate_few_shot(request(folder, wrong, FitTarget::framework)); }), Contains("in the median they measured 1 of what is forecast"));
+    CHECK_THAT(complaint([&] { calibrate_few_shot(request(folder, wrong, FitTarget::framework)); }), Contains("in the median a measured step is 1 times its forecast"));
 }
 
 // These small steps wait for a host that takes 3 ms for a layer's pass. A second fit to two other rows of the same host still records the

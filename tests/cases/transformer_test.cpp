@@ -279,6 +279,38 @@ TEST_CASE("a step that its own value contradicts is refused") {
     }
 }
 
+// The row: 512 sequences of 2048 tokens on 64 GPUs in 3.5 s. 512 / 3.5 = 146.29 sequences/s, 2.2857 on
+// each GPU; 1,048,576 tokens / 3.5 s = 299,593 tokens/s, 4,681 on each; 1 / 3.5 = 0.28571 steps/s; ten
+// steps take 35 s. Each unit's value half as large is refused.
+TEST_CASE("a step is held against its value in any unit") {
+    const CasesHome home;
+    struct Unit {
+        const char* text;
+        double value;
+    };
+    for (const auto& [unit, value] : {Unit{"samples/s", 146.29}, {"sequences/s (all GPUs)", 146.29}, {"sentences per second", 146.29},
+                                      {"samples/s/GPU", 2.2857}, {"seq/sec", 146.29}, {"tokens/s", 299593}, {"tokens/s", 4681},
+                                      {"tok/s/GPU", 4681}, {"tokens/GPU/s", 4681}, {"tokens per second per GPU (median)", 4681},
+                                      {"k tokens/s (all GPUs)", 299.593}, {"ktok/s", 299.593}, {"steps/s", 0.28571}, {"it/s", 0.28571},
+                                      {"s/it", 3.5}, {"ms/step", 3500}, {"s for 10 steps", 35}, {"seconds", 3.5}}) {
+        INFO(unit << " " << value);
+        CHECK(gpt_refusal({{"value", fmt::format("{}", value)}, {"unit", unit}}).empty());
+        CHECK_THAT(gpt_refusal({{"value", fmt::format("{}", value / 2)}, {"unit", unit}}),
+                   Catch::StartsWith("c.csv:2: step_s: 3.5, but value "));
+        CHECK_THAT(gpt_refusal({{"value", fmt::format("{}", value * 1.05)}, {"unit", unit}}),
+                   Catch::StartsWith("c.csv:2: step_s: 3.5, but value "));
+    }
+    CHECK(gpt_refusal({{"value", "88"}, {"unit", "h"}, {"metric", "total_time"}}).empty());  // of the whole run
+}
+
+// 6 x 3.6e9 x 1,048,576 / (3.5 s x 64) = 101 of the 312 TFLOP/s of an A100: 32 %.
+TEST_CASE("a step is held against its share of the peak") {
+    const CasesHome home;
+    CHECK(gpt_refusal({{"value", "20"}, {"unit", "%"}}).empty());
+    CHECK(gpt_refusal({{"value", "20"}, {"unit", "% of 312 TFLOP/s"}}).empty());
+    CHECK_THAT(gpt_refusal({{"value", "80"}, {"unit", "% (MFU)"}}), Catch::Contains("% of the peak, but value is 80"));
+}
+
 TEST_CASE("rows of a file are compared each on its own, and a case told twice counts once") {
     const CasesHome home;
     std::string header, cells;

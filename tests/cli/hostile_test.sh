@@ -36,6 +36,10 @@ grep -q "$(printf '\033')" evil/report.html && fail "$command_line: an escape se
 grep -qF '&#96;touch HACKED&#96;|&lt;img src=x&gt;[a](b)' evil/report.html || fail "$command_line: report.html does not show the name as it stands"
 grep -q '<img' evil/report.html && fail "$command_line: markup reached report.html"
 grep -q '<img' evil/breakdown.svg && fail "$command_line: markup reached breakdown.svg"
+# A case's name that a spreadsheet would take for a formula.
+case_of '=1+cmd|x' >formula.csv
+run 0 compare formula.csv --out formula
+grep -qF "'=1+cmd|x" formula/compare.csv || fail "$command_line: a formula reached compare.csv"
 # Without gnuplot the tables are there, and the page says what it lacks.
 PATH=/nowhere run 1 compare c.csv --out no_plots
 stderr_has 'no gnuplot on PATH'
@@ -69,6 +73,24 @@ refused 'deep.toml:1' 'more than 32 parts' -- simulate deep.toml
 refused 'deep.toml:1' -- simulate deep.toml
 { printf '{"model_type": '; printf '[%.0s' $(seq 100000); } >deep.json
 refused 'deep.json' 'nested' -- simulate host_moe --set workload.preset=./deep.json
+
+# No output takes the place of a file that is read, through whatever chain it is named.
+mkdir chain
+printf 'preset = "torchtitan"\nabout = "base"\n' >chain/base.toml
+printf 'preset = "base.toml"\nabout = "ours"\n' >chain/ours.toml
+printf 'preset = "dgx-h100"\n' >chain/machine.toml
+printf '[workload]\npreset = "llama3-8b"\n[cluster]\npreset = "machine.toml"\n[framework]\npreset = "ours.toml"\n[parallelism]\ndp = 8\nzero = 3\n' >chain/run.toml
+printf '%s,framework,routing\nown,one,chain/run.toml,,,,,,,,,,8,,,,,,,,,,,,,,,,,,4.5,,,chain/ours.toml,\n' "$header" >chain/steps.csv
+cp -r chain chain_before
+for output in base.toml ours.toml machine.toml run.toml; do
+    refused "chain/$output" 'expected another file to write' -- simulate chain/run.toml --trace "chain/$output"
+    refused "chain/$output" 'expected another file to write' -- compare chain/steps.csv --trace "chain/$output"
+    refused "chain/$output" 'expected another file to write' -- \
+        calibrate --measurements chain/steps.csv --cluster dgx-h100 --framework chain/ours.toml --fit framework --out "chain/$output"
+done
+refused chain/steps.csv 'expected another file to write' -- \
+    calibrate --measurements chain/steps.csv --cluster dgx-h100 --fit hardware --out chain/steps.csv
+diff -r chain chain_before >"$work/.stdout" || fail "a file that is read was written over"
 
 # Output that is lost.
 for verb in "simulate host_moe" "simulate host_moe --json" "list presets" "list keys" "--help" "--version" "compare c.csv" \

@@ -227,13 +227,19 @@ TEST_CASE("a page says where its numbers come from") {
     const std::vector<Fact> facts = origin_of(e, "stepcast 1\nbuilt here");
     REQUIRE(facts.size() == 4);
     CHECK(facts[0].name == "cluster pcie-a100-x4");
+    REQUIRE(facts[0].tables.size() == 1);  // its errors, a row each
+    CHECK(facts[0].tables[0].rows.size() == e.cluster.fitted->errors.size());
     CHECK(facts[1] == Fact{"datasheet values of pcie-a100-x4", "a list"});
     CHECK(facts[2] == Fact{"framework own", "what we run"});
     CHECK(facts[3] == Fact{"program", "stepcast 1, built here"});
     e.framework.fitted = samples::fitted_cluster().fitted;
-    CHECK(provenance_of(e.framework).front().text ==
-          "what we run; fitted 2026-01-02 to 11 samples; leave-one-out step: mean error 5.1 %, bias -1.0 %, worst -12.0 %; "
-          "leave-one-out forward: mean error 4.0 %, bias +1.0 %, worst +10.0 %");
+    const Fact fitted = provenance_of(e.framework).front();
+    CHECK(fitted.text == "what we run; fitted 2026-01-02 to 11 samples");
+    REQUIRE(fitted.tables.size() == 1);
+    CHECK(fitted.tables[0].name == "Errors of framework own by the program of 2026-01-02, from bench.csv");
+    REQUIRE(fitted.tables[0].rows.size() == 2);
+    CHECK(fitted.tables[0].rows[0][0].text == "step");
+    CHECK(fitted.tables[0].rows[0][4].text == "5.1 %");
     e.framework.name.clear();
     e.cluster.source.clear();
     CHECK(origin_of(e, "").size() == 2);

@@ -214,6 +214,27 @@ TEST_CASE("A summary says which figures a fit has seen and shows the plots") {
     CHECK(text == golden("summary.md", text));
 }
 
+// 18.44 s and 9.1966 s: both in seconds; beside 20 ms all are in milliseconds.
+TEST_CASE("the times of a table have one unit") {
+    const auto column = [](std::initializer_list<double> seconds) {
+        Table table{"", {{"time"}}, {}};
+        for (const double s : seconds) table.rows.push_back({time_cell(Seconds(s))});
+        return text_of(table);
+    };
+    CHECK(column({9.1966, 18.44}) == "   time\n9.197 s\n18.44 s\n");
+    CHECK(column({0.02, 18.44}) == "      time\n  20.00 ms\n18440.0 ms\n");
+    CHECK(column({0.02, 0}) == "    time\n20.00 ms\n 0.00 ms\n");
+    Table ranges{"", {{"p10 .. p90"}, {"time"}}, {}};
+    ranges.rows = {{range_cell({.p10 = Seconds(9.5), .p90 = Seconds(9.9)}), time_cell(Seconds(12))}};
+    CHECK(markdown_of(ranges).find("| 9.500 .. 9.900 s | 12.00 s |") != std::string::npos);
+    CHECK(range_text({.p10 = Seconds(9.9), .p90 = Seconds(10.2)}) == "9.900 .. 10.20 s");
+    CHECK(joules_text(Joules(4.78e6)) == "4.78 MJ");
+    CHECK(joules_text(Joules(302e3)) == "302 kJ");
+    CHECK(joules_text(Joules(2.3)) == "2.30 J");
+    CHECK(short_value("0.29999999999999999 GB/s") == "0.3 GB/s");
+    CHECK(short_value("adam") == "adam");
+}
+
 TEST_CASE("Figures carry four digits and a unit that fits") {
     CHECK(time_text(Seconds(0)) == "0.00 ms");
     CHECK(time_text(Seconds(1e-18)) == "0.00 ms");

@@ -12,7 +12,7 @@ using namespace stepcast;
 namespace {
 
 std::string recorded_log(const std::string& name) {
-    const auto folder = std::filesystem::path(truth_folder()).parent_path() / "logs";
+    const std::filesystem::path folder = shared_folder("logs");
     return !truth_folder().empty() && std::filesystem::exists(folder / name) ? (folder / name).string() : "";
 }
 

@@ -11,12 +11,8 @@ using namespace stepcast;
 
 namespace {
 
-std::string traces() { return (std::filesystem::path(truth_folder()).parent_path() / "traces").string(); }
-bool absent() {
-    if (!truth_folder().empty() && std::filesystem::is_directory(traces())) return false;
-    WARN("skipped: shared/traces is not here");
-    return true;
-}
+std::string traces() { return shared_folder("traces"); }
+bool absent() { return is_absent(traces(), "shared/traces"); }
 
 using Row = std::map<std::string, std::string>;
 std::vector<Row> table(const std::string& name) {

@@ -90,11 +90,8 @@ TEST_CASE("ranks whose collectives differ are no job") {
 
 // docs/profile.md: eight ranks +0.2 % in all, two ranks (one at hand) -1.9 %.
 TEST_CASE("real traces: exposed communication from their own kernel tables within 15 %", "[shared]") {
-    const auto traces = std::filesystem::path(truth_folder()).parent_path() / "traces";
-    if (truth_folder().empty() || !std::filesystem::is_directory(traces)) {
-        WARN("skipped: shared/traces is not here");
-        return;
-    }
+    if (is_absent(shared_folder("traces"), "shared/traces")) return;
+    const std::filesystem::path traces = shared_folder("traces");
     std::vector<std::string> ignored;
     for (const char* name : {"dlrm_8xv100", "resnet50_ddp2_a100_rank0.json.gz"}) {
         const Replay r = replay(read_job({(traces / name).string()}, ignored));

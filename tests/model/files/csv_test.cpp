@@ -73,3 +73,11 @@ TEST_CASE("numbers with anything behind them are no numbers") {
     CHECK(complaint([] { csv_number("nan"); }) == "\"nan\" is no finite number");
     CHECK(complaint([] { csv_number(""); }) == "\"\" is no finite number");
 }
+
+TEST_CASE("a text that others gave begins no formula in a spreadsheet") {
+    CHECK(spreadsheet_field("=HYPERLINK(\"x\")") == "\"'=HYPERLINK(\"\"x\"\")\"");
+    for (const std::string begin : {"=", "+", "-", "@", "\t"}) CHECK(spreadsheet_field(begin + "1") == "'" + begin + "1");
+    CHECK(spreadsheet_field("gpt-3.6B") == "gpt-3.6B");
+    CHECK(spreadsheet_field("").empty());
+    CHECK(spreadsheet_field("a,b") == "\"a,b\"");
+}

@@ -1,0 +1,102 @@
+#include "cli/read_files.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "model/presets.h"
+
+namespace stepcast {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uintmax_t largest = 16 << 20;  // a longer file is a log or a trace, which names none
+constexpr PresetKind kinds[] = {PresetKind::cluster, PresetKind::workload, PresetKind::experiment,
+                                PresetKind::framework};
+
+bool is_file(const fs::path& path) {
+    std::error_code none;
+    return fs::is_regular_file(path, none);
+}
+
+// Words as files name others: between quotes, commas, blanks, brackets, assignments. A routing's section
+// ("routing.csv#4/0") is cut off.
+std::set<std::string> words_in(const fs::path& path) {
+    std::error_code none;
+    if (fs::file_size(path, none) > largest || none) return {};
+    std::ifstream in(path, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    std::set<std::string> words;
+    for (std::size_t begin = 0; begin < text.size();) {
+        const auto end = std::min(text.find_first_of(" \t\r\n\"'`,;=#()[]{}|<>", begin), text.size());
+        if (end > begin && end - begin < 4096) words.insert(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return words;
+}
+
+// "llama.toml" or "../run"; numbers and options are no names of files.
+bool may_name_file(const std::string& word) {
+    if (word.starts_with("--")) return false;
+    const auto dot = word.rfind('.');
+    return word.find('/') != std::string::npos ||
+           (dot != std::string::npos && dot + 1 < word.size() && std::isalpha(static_cast<unsigned char>(word[dot + 1])) != 0);
+}
+
+// The files of a run's folder that are read; others there are of reports.
+bool is_of_run(const std::string& name) {
+    return name.ends_with(".toml") || name == "run.csv" || name == "routing.csv" || name.starts_with("trace");
+}
+
+class Reading {
+public:
+    void add(const fs::path& path) {
+        std::error_code none;
+        if (fs::is_directory(path, none)) {
+            for (const auto& inside : fs::directory_iterator(path, none))
+                if (is_of_run(inside.path().filename().string())) add_file(inside.path());
+        } else {
+            add_file(path);
+        }
+    }
+    void add_preset(const std::string& name) {
+        for (const PresetKind kind : kinds)
+            if (has_preset(kind, name)) add_file(preset_path(kind, name));
+    }
+    [[nodiscard]] std::vector<std::string> files() && { return std::move(files_); }
+
+private:
+    void add_file(const fs::path& path) {
+        if (!is_file(path) || !known_.insert(fs::weakly_canonical(path).string()).second) return;
+        files_.push_back(path.string());
+        const bool table = path.extension() == ".toml";
+        for (const std::string& word : words_in(path)) {
+            if (table) add_preset(word);
+            if (!may_name_file(word)) continue;
+            // A word may begin with what a shell makes of it: $PWD/x.sh, ${dir}/x.sh.
+            for (const fs::path& named : {fs::path(word), path.parent_path() / word,
+                                          path.parent_path() / fs::path(word).filename()})
+                if (is_file(named)) add_file(named);
+        }
+    }
+
+    std::vector<std::string> files_;
+    std::set<std::string> known_;
+};
+
+}  // namespace
+
+std::vector<std::string> files_behind(const std::vector<std::string>& inputs) {
+    Reading reading;
+    for (const std::string& input : inputs) {
+        reading.add(input);
+        reading.add_preset(input);
+    }
+    return std::move(reading).files();
+}
+
+}  // namespace stepcast
