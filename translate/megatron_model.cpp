@@ -45,6 +45,7 @@ void take_attention(MegatronSource& s) {
     const NamedValue* flash = nullptr;
     for (const auto& [name, kernel] : fused_attentions)
         if (const auto* v = s.d.on(name); v && s.lm() && !flash) flash = v;
+    const bool backend_fused = backend && (backend->value.ends_with("flash") || backend->value.ends_with("fused"));
     if (const auto* v = s.d.on("multi_latent_attention")) {
         s.t.set("workload.attention", "mla", v->at);
         for (const auto& [theirs, ours, otherwise] :
@@ -56,6 +57,8 @@ void take_attention(MegatronSource& s) {
     } else if (flash) {
         const auto* of = std::ranges::find(fused_attentions, flash->name, [](const auto& row) { return row.first; });
         s.t.set("workload.attention", std::string(of->second), flash->at);
+    } else if (backend_fused && !unfused) {
+        s.t.set("workload.attention", "flash", backend->at);
     } else if (const auto* own = s.d.find("transformer_impl"); own && own->value == "local" && !backend && s.lm() && !s.deepspeed && !s.full) {
         s.t.set("workload.attention", "plain", own->at);  // Megatron-Core's DotProductAttention
     } else if (s.sized && s.deepspeed) {

@@ -188,10 +188,9 @@ Translation translate_nemo(Document d) {
     // Without one of these, NeMo 1's attention is PyTorch's operators (1.23.0, megatron_gpt_model.py).
     bool fused = false;
     for (const char* name : {"transformer_engine", "mcore_gpt", "use_flash_attention"}) fused = d.on(name) || fused;
-    if (const auto* attention = t.find("workload.attention"); attention && attention->at.starts_with("default of ") && !fused) {
-        t.set("workload.attention", "plain", attention->at);
-        for (std::string& line : t.defaulted)
-            if (line.starts_with("workload.attention")) line = "workload.attention = plain";
+    if (std::ranges::any_of(t.defaulted, [](const std::string& line) { return line.starts_with("workload.attention"); })) {
+        std::erase_if(t.defaulted, [](const std::string& line) { return line.starts_with("workload.attention"); });
+        t.take_default("workload.attention", fused ? "flash" : "plain");
     }
     return t;
 }

@@ -101,13 +101,13 @@ TEST_CASE("A forecast tells its energy, its framework and what its interval is m
     f.tokens_per_second = 2048;
     f.energy = Joules(2048);
     f.framework = "own";
-    CHECK_THAT(forecast_table(f), Catch::Contains("\nenergy of the boards 2.05 kJ a step, 2 J a token; 1024 W a GPU\n") && Catch::Contains(", framework own, "));
+    CHECK_THAT(forecast_table(f), Catch::Contains("\nenergy of the boards 2.05 kJ a step, 2.00 J a token; 1024 W a GPU\n") && Catch::Contains(", framework own, "));
     f.framework_steps = 13;
     CHECK_THAT(forecast_table(f), Catch::Contains(", framework own (fitted to 13 steps), "));
     f.framework = default_framework;
     CHECK_THAT(forecast_table(f), Catch::Contains(std::string(default_framework) + " (none named), "));
     f.energy = Joules(0.5);
-    CHECK_THAT(forecast_table(f), Catch::Contains("energy of the boards 0.0005 kJ"));
+    CHECK_THAT(forecast_table(f), Catch::Contains("energy of the boards 0.5 J a step"));
     f.energy = {};
     CHECK_THAT(forecast_table(f), !Catch::Contains("energy"));
     f.doubts.faster = std::log(1.25);
@@ -249,7 +249,7 @@ TEST_CASE("Figures carry four digits and a unit that fits") {
     CHECK(count_text(1234567.4) == "1,234,567");
     CHECK(count_text(123) == "123");
     CHECK(count_text(-1234) == "-1,234");
-    CHECK(range_text({Seconds(), Seconds(9.5), Seconds(), Seconds(11)}) == "9500.0 ms .. 11.00 s");
+    CHECK(range_text({Seconds(), Seconds(9.5), Seconds(), Seconds(11)}) == "9.500 .. 11.00 s");
 }
 
 // 60 + 1 + 60 letters: the second word no longer fits into 110 columns.

@@ -260,7 +260,7 @@ TEST_CASE("flags below ARGS in YAML are Megatron-LM's") {
 }
 
 // llama of 3 layers: of the working folder first, else beside the script.
-TEST_CASE("--model is a file of the working folder or beside the file that is read") {
+TEST_CASE("the file of --model stands in the working folder or beside the file that is read") {
     namespace fs = std::filesystem;
     const TestFolder folder;
     fs::create_directories(folder.path() + "/jobs");

@@ -144,6 +144,7 @@ Experiment imported_again(const Experiment& e, const Emission& emission, EmitFor
     const bool other_framework = std::ranges::any_of(emission.lost, [](const std::string& key) { return key.starts_with("framework."); });
     if (other_framework) back.framework = e.framework;
     if (other_framework) back.cluster = e.cluster;
+    back.cluster.network = e.cluster.network;  // no part of a script; nodes of fewer GPUs have fewer NICs unless a file says otherwise
     return back;
 }
 

@@ -108,20 +108,21 @@ TEST_CASE("the host waits for what has ended when its call returns") {
         p.waits = {{30'000, 120'000}};
         return replay({p});
     };
-    // host 0, k 1, host 2, k 3, host 4, nccl 5, host until 30 us 6, host behind the wait 7, host until the last launch 8
-    const auto awaited = [](const Replay& r) { return std::pair(waits(r, 7, 3), waits(r, 7, 5)); };
+    // host 0, what held the first work 1, k 2, host 3, k 4, host 5, nccl 6, host until 30 us 7, host behind the wait 8, host until the last
+    // launch 9
+    const auto awaited = [](const Replay& r) { return std::pair(waits(r, 8, 4), waits(r, 8, 6)); };
     const Replay both = host(122'000, 115'000);
     CHECK(awaited(both) == std::pair(true, true));
-    CHECK(both.measured[6].si() == Approx(27e-6));  // 3 to 30 us
-    CHECK(both.measured[7].si() == Approx(0).margin(1e-12));
-    CHECK(both.measured[8].si() == Approx(30e-6));  // 120 to 150 us
+    CHECK(both.measured[7].si() == Approx(27e-6));  // 3 to 30 us
+    CHECK(both.measured[8].si() == Approx(0).margin(1e-12));
+    CHECK(both.measured[9].si() == Approx(30e-6));  // 120 to 150 us
     const Replay later = host(122'001, 115'000);
     CHECK(awaited(later) == std::pair(false, true));
-    CHECK(waits(later, 7, 1));  // the kernel before it
-    CHECK(later.measured[7].si() == Approx(5e-6));  // 115 to 120 us
+    CHECK(waits(later, 8, 2));  // the kernel before it
+    CHECK(later.measured[8].si() == Approx(5e-6));  // 115 to 120 us
     const Replay neither = host(122'001, 122'001);
     CHECK(awaited(neither) == std::pair(false, false));
-    CHECK(neither.measured[7].si() == Approx(60e-6));  // behind the kernel that ended at 60 us
+    CHECK(neither.measured[8].si() == Approx(60e-6));  // behind the kernel that ended at 60 us
 }
 
 // What nobody launched in the window begins by itself at 10 and 70 us after the first launch, on a line of its own; the host's is not moved.
@@ -193,8 +194,8 @@ TEST_CASE("copies are named so") {
     spans[2].kind = SpanKind::set;
     spans[2].name = 3;
     const Replay r = replay({profile_of(spans)});
-    CHECK(r.graph.name(3) == "Memcpy");
-    CHECK(r.graph.name(5) == "Memset (Device)");
+    CHECK(r.graph.name(4) == "Memcpy");
+    CHECK(r.graph.name(6) == "Memset (Device)");
     CHECK(r.step.ranks[0].measured_exposed == Seconds(0));
 }
 

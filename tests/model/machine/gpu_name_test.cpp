@@ -32,6 +32,8 @@ TEST_CASE("no name of a shipped machine states another memory than its file") {
             const Gpu gpu = read_cluster(preset).gpu;
             for (const std::string& name : words_of(gpu.name + "," + gpu.aliases))
                 if (const auto size = gigabytes_in(name)) {
+                    // "GH200 480GB", as nvidia-smi prints it, is the memory of the CPU on its board.
+                    if (name.find("GH200") != std::string::npos && (*size == 480 || *size == 120)) continue;
                     INFO(preset << ": " << name);
                     CHECK(is_called(gpu.memory, *size));
                     CHECK(is_called(read_cluster(name).gpu.memory, *size));
