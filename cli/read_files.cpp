@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "model/presets.h"
@@ -54,6 +55,10 @@ bool is_of_run(const std::string& name) {
 
 class Reading {
 public:
+    Reading() {
+        for (const PresetKind kind : kinds)
+            for (const std::string& name : preset_names(kind)) presets_[name].push_back(kind);
+    }
     void add(const fs::path& path) {
         std::error_code none;
         if (fs::is_directory(path, none)) {
@@ -64,8 +69,9 @@ public:
         }
     }
     void add_preset(const std::string& name) {
-        for (const PresetKind kind : kinds)
-            if (has_preset(kind, name)) add_file(preset_path(kind, name));
+        const auto found = presets_.find(name);
+        if (found == presets_.end()) return;
+        for (const PresetKind kind : found->second) add_file(preset_path(kind, name));
     }
     [[nodiscard]] std::vector<std::string> files() && { return std::move(files_); }
 
@@ -84,6 +90,7 @@ private:
         }
     }
 
+    std::map<std::string, std::vector<PresetKind>> presets_;
     std::vector<std::string> files_;
     std::set<std::string> known_;
 };
