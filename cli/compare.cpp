@@ -41,7 +41,9 @@ void compare_with_itself(const Options& options, const std::vector<Profile>& job
 }
 
 void compare_with_forecast(const Options& options, const std::vector<Profile>& job) {
-    const Experiment experiment = asked_experiment(options, options.model, overrides_of(options), true);
+    Options of_experiment = options;
+    of_experiment.model.clear();  // the experiment itself, not what its file leaves open
+    const Experiment experiment = asked_experiment(of_experiment, options.model, overrides_of(options), true);
     const TraceForecast found = forecast_of_trace(job, experiment);
     const std::vector<Comparison> comparisons{found.comparison};
     print(options.json ? to_json(summarise(comparisons), comparisons, {}) : comparison_table(comparisons));

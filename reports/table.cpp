@@ -135,18 +135,15 @@ int decimals_of(double milliseconds) {
 }  // namespace
 
 UnitOfTime unit_of(const std::vector<Seconds>& times) {
-    bool long_one = false;
-    for (const Seconds time : times) {
-        if (!std::isfinite(time.si())) continue;
-        long_one = long_one || time >= Seconds(10);
-        if (time > Seconds(0) && time < Seconds(0.1)) return UnitOfTime::milliseconds;
-    }
+    const bool long_one = std::ranges::any_of(times, [](Seconds t) { return std::isfinite(t.si()) && t >= Seconds(10); });
     return long_one ? UnitOfTime::seconds : UnitOfTime::milliseconds;
 }
 
 std::string time_text(Seconds time, UnitOfTime unit) {
     if (!std::isfinite(time.si())) return "n/a";
-    if (unit == UnitOfTime::seconds) return fmt::format("{:.{}f} s", time.si(), std::abs(time.si()) >= 10 ? 2 : 3);
+    const double size = std::abs(time.si());
+    if (unit == UnitOfTime::seconds)
+        return fmt::format("{:.{}f} s", time.si(), size >= 10 ? 2 : size >= 0.1 || size == 0 ? 3 : 4);
     const double milliseconds = time.si() * 1e3;
     return fmt::format("{:.{}f} ms", milliseconds, decimals_of(milliseconds));
 }

@@ -19,8 +19,7 @@ inline constexpr std::size_t table_width = 110;
 std::string time_text(Seconds time);
 std::string range_text(const Interval& interval);  // "20.10 .. 25.32 ms", or "-" without spread
 
-// The unit of times that stand together: seconds where one is ten or more and none but zero is below a
-// tenth, else milliseconds.
+// The unit of times that stand together: seconds where one of them is ten or more, else milliseconds.
 enum class UnitOfTime { milliseconds, seconds };
 UnitOfTime unit_of(const std::vector<Seconds>& times);
 std::string time_text(Seconds time, UnitOfTime unit);

@@ -83,10 +83,9 @@ TEST_CASE("simulate reads what import writes of each fixture") {
 }
 
 TEST_CASE("simulate reads what import writes of each published file and of each case") {
-    const auto configs = shared_configs();
-    if (is_absent(configs, "shared/configs")) return;
-    for (const fs::path& folder : {fs::path(configs), fs::path(configs).parent_path() / "cases"}) {
-        if (is_absent(fs::is_directory(folder) ? folder.string() : "", folder.string())) return;
+    for (const std::string name : {"configs", "cases"}) {
+        const fs::path folder = shared_folder(name);
+        if (is_absent(folder.string(), "shared/" + name)) return;
         const Count count = check_folder(folder.string());
         CAPTURE(folder.string(), count.read, count.open, count.refused);
         CHECK(count.read + count.open >= 5);
