@@ -157,3 +157,20 @@ TEST_CASE("each reader's defaults are those of its tool's source") {
     }
     for (const auto& [reader, rows] : table) CHECK(readers.contains(reader));
 }
+
+// A run prints what it derives of its arguments beside them: 4 ranks / tp 2 = 2 replicas.
+TEST_CASE("what a dump derives of other arguments is no unknown argument") {
+    const TestFolder folder;
+    const std::string sizes = "  num_layers .... 4\n  hidden_size .... 64\n  num_attention_heads .... 4\n  seq_length .... 32\n"
+                              "  micro_batch_size .... 2\n  global_batch_size .... 8\n  tensor_model_parallel_size .... 2\n  world_size .... 4\n";
+    const auto unknown = [&](const std::string& more) {
+        const auto path = folder.write("run.log", "------------------------ arguments ------------------------\n" + sizes + more +
+                                                      "-------------------- end of arguments ---------------------\n");
+        std::string found;
+        for (const std::string& line : translate(path, {}).open)
+            if (line.starts_with("arguments that are not known")) found += line;
+        return found;
+    };
+    CHECK(unknown("  data_parallel_size .... 2\n  transformer_pipeline_model_parallel_size .... 1\n").empty());
+    CHECK(unknown("  own_expert_width .... 2\n").find("own_expert_width = 2") != std::string::npos);
+}
